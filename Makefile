@@ -1,0 +1,33 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: help check test fmt run bench simulate clean
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "minikafka needs Python 3.11 or newer; set PYTHON=")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing into .venv (about 1 GB, half a minute)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,spark,examples]'
+	@touch $@
+
+check: $(STAMP) ## format, lint, types, import contracts, style and fast tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -q -m "not slow" tests
+
+test: $(STAMP) ## everything a normal machine can run
+	$(MAKE) --no-print-directory check
+	$(BIN)/pytest -q -m slow tests || test $$? -eq 5
+
+fmt: $(STAMP) ## rewrite formatting and imports
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+clean: ## remove what the build made
+	rm -rf .venv build dist src/*.egg-info .*_cache .coverage* .hypothesis

@@ -1,0 +1,1 @@
+"""The broker daemon: partitions, replication, the Kafka API."""

@@ -1,0 +1,1 @@
+"""What a broker answers, one module per Kafka API."""

@@ -1,0 +1,1 @@
+"""Listening sockets and the connection that serves requests as their bytes arrive."""

@@ -1,0 +1,1 @@
+"""A partition's replica: the pure rules of leading and following."""

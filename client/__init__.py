@@ -1,0 +1,1 @@
+"""Connections, cluster view, producer, consumer, admin and the command line."""

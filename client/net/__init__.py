@@ -1,0 +1,1 @@
+"""One connection, the pool, backoff: what brokers share with clients."""

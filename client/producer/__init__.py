@@ -1,0 +1,1 @@
+"""The producer: accumulate, partition, send, retry."""

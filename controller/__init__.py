@@ -1,0 +1,1 @@
+"""The cluster's metadata: liveness, elections, placement, the metadata log."""

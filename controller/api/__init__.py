@@ -1,0 +1,1 @@
+"""What a controller answers, one module per request."""

@@ -1,0 +1,1 @@
+"""The metadata state machine: decisions as records, changed only by replay."""

@@ -1,0 +1,1 @@
+"""The controller quorum: who may append to the metadata log."""

@@ -1,0 +1,1 @@
+"""Running a cluster: the local launcher and the root command."""

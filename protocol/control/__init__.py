@@ -1,0 +1,1 @@
+"""The control protocol between brokers and controllers, and the metadata log's records."""

@@ -1,0 +1,1 @@
+"""The seam to the world: clock, randomness, files, configuration, errors."""

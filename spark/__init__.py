@@ -1,0 +1,1 @@
+"""PySpark source and sink over the Python Data Source API."""

@@ -1,0 +1,1 @@
+"""minikafka: a Kafka-compatible, replicated log cluster in Python."""

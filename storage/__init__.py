@@ -1,0 +1,1 @@
+"""The segment log: append, read, truncate, recover, retain."""
