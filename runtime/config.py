@@ -1,0 +1,331 @@
+"""The configuration table: one frozen class per owner, one declared setting per field.
+
+From the declaration come parsing of properties files and overrides, bounds, DescribeConfigs and
+docs/config.md. This module never decides what a setting means, and opens nothing.
+
+A field's type is one of int, float, bool, str, tuple[str, ...], list[str], or any of these or
+None (then an empty value is None). A class may define `check(self)` for rules across fields.
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, dataclass_transform
+
+from .errors import ConfigError
+
+C = TypeVar("C")
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
+
+PLUGIN_PREFIXES = (
+    "authorizer.",
+    "config.providers.",
+    "confluent.",
+    "cruise.control.",
+    "listener.name.",
+    "metric.reporters.",
+    "metrics.reporter.",
+)
+"""Keys that belong to plugins: taken without a word."""
+
+_BOOLEANS = {"true": True, "false": False}
+_REQUIRED: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table."""
+
+    key: str
+    """Kafka's dotted name."""
+    field: str
+    """The attribute that holds it."""
+    type: type
+    """int, float, bool, str, tuple or list."""
+    optional: bool
+    default: Any
+    doc: str
+    """What choosing the value brings about, in a sentence."""
+    at_least: float | None = None
+    at_most: float | None = None
+    choices: tuple[str, ...] = ()
+    dynamic: bool = False
+    """May change while the daemon runs."""
+    secret: bool = False
+    """Never shown."""
+    aliases: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Other keys, in order of precedence, and what their number is multiplied by."""
+
+    @property
+    def required(self) -> bool:
+        """Has it no default?"""
+        return self.default is _REQUIRED
+
+    @property
+    def kafka_type(self) -> str:
+        """The type's name in Kafka's DescribeConfigs."""
+        if self.secret:
+            return "PASSWORD"
+        if self.type is int:
+            return "INT" if self.at_most is not None and self.at_most <= INT32_MAX else "LONG"
+        return {float: "DOUBLE", bool: "BOOLEAN", str: "STRING"}.get(self.type, "LIST")
+
+    def parse(self, text: str, key: str | None = None) -> Any:
+        """Turn text into a checked value; ConfigError names `key` (or the setting's own)."""
+        key = key or self.key
+        text = text.strip()
+        if not text and self.optional:
+            return None
+        value = self._convert(text, key)
+        if key != self.key and self.type is int and value > 0:
+            value *= self.aliases[key]
+        self.check(value, key, text)
+        return value
+
+    def check(self, value: Any, key: str | None = None, text: str | None = None) -> None:
+        """ConfigError if the value is out of bounds or not one of the choices."""
+        key, shown = key or self.key, self.format(value) if text is None else text
+        if value is None:
+            if not self.optional:
+                raise ConfigError(key, None, "needs a value")
+            return
+        if self.type in (int, float):
+            if self.at_least is not None and value < self.at_least:
+                raise ConfigError(key, shown, f"must be at least {self.at_least}")
+            if self.at_most is not None and value > self.at_most:
+                raise ConfigError(key, shown, f"must be at most {self.at_most}")
+        if self.choices:
+            for one in value if self.type in (tuple, list) else (value,):
+                if one not in self.choices:
+                    raise ConfigError(key, shown, f"must be one of {', '.join(self.choices)}")
+
+    def format(self, value: Any) -> str:
+        """The text that `parse` would turn into this value."""
+        if value is None:
+            return ""
+        if self.type is bool:
+            return "true" if value else "false"
+        return ",".join(value) if self.type in (tuple, list) else str(value)
+
+    def _convert(self, text: str, key: str) -> Any:
+        if self.type is str:
+            return text
+        if self.type in (tuple, list):
+            return self.type(part.strip() for part in text.split(",") if part.strip())
+        if self.type is bool:
+            if text.lower() not in _BOOLEANS:
+                raise ConfigError(key, text, "must be true or false")
+            return _BOOLEANS[text.lower()]
+        try:
+            return self.type(text)
+        except ValueError:
+            what = "an integer" if self.type is int else "a number"
+            raise ConfigError(key, text, f"must be {what}") from None
+
+
+def setting(
+    key: str,
+    default: Any = _REQUIRED,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    choices: Sequence[str] = (),
+    dynamic: bool = False,
+    secret: bool = False,
+    aliases: Mapping[str, int] | Sequence[str] = (),
+    doc: str,
+) -> Any:
+    """Declare one field. Without a default the key is required.
+
+    `aliases` are other keys for the same setting; where it maps to numbers, the alias's value is
+    multiplied (`{"log.retention.hours": 3_600_000}`) unless it is zero or negative.
+    """
+    scales = aliases if isinstance(aliases, Mapping) else dict.fromkeys(aliases, 1)
+    row = {
+        "key": key,
+        "default": tuple(default) if isinstance(default, list) else default,
+        "doc": doc,
+        "at_least": at_least,
+        "at_most": at_most,
+        "choices": tuple(choices),
+        "dynamic": dynamic,
+        "secret": secret,
+        "aliases": dict(scales),
+    }
+    if default is _REQUIRED:
+        return dataclasses.field(metadata={"setting": row})
+    if isinstance(default, list):
+        return dataclasses.field(default_factory=default.copy, metadata={"setting": row})
+    return dataclasses.field(default=default, metadata={"setting": row})
+
+
+@dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(setting, dataclasses.field)
+)
+def config_table(cls: type[C]) -> type[C]:
+    """Make a class of `setting` fields frozen, slotted, keyword-only, and readable as a table."""
+    made: Any = dataclass(frozen=True, kw_only=True, slots=True)(cls)
+    hints = typing.get_type_hints(cls)
+    rows: list[Setting] = []
+    for field in dataclasses.fields(made):
+        if "setting" in field.metadata:
+            kind, optional = _kind_of(hints[field.name])
+            row = field.metadata["setting"]
+            rows.append(Setting(field=field.name, type=kind, optional=optional, **row))
+    made.SETTINGS = tuple(rows)
+    for row in rows:
+        if not row.required:
+            row.check(row.default)
+    return made  # type: ignore[no-any-return]
+
+
+def _kind_of(hint: Any) -> tuple[type, bool]:
+    optional = False
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        inner = [arg for arg in typing.get_args(hint) if arg is not types.NoneType]
+        optional = len(inner) < len(typing.get_args(hint))
+        (hint,) = inner
+    kind = typing.get_origin(hint) or hint
+    if kind not in (int, float, bool, str, tuple, list):
+        raise TypeError(f"a setting cannot have type {hint}")
+    return kind, optional
+
+
+def settings_of(cls: type) -> tuple[Setting, ...]:
+    """The rows of a config table, in the order of declaration."""
+    rows: tuple[Setting, ...] = cls.SETTINGS  # type: ignore[attr-defined]
+    return rows
+
+
+def from_mapping(cls: type[C], mapping: Mapping[str, str]) -> C:
+    """Read the table's own keys out of `mapping`, ignoring others."""
+    values: dict[str, Any] = {}
+    for row in settings_of(cls):
+        key = next((k for k in (row.key, *row.aliases) if k in mapping), None)
+        if key is not None:
+            values[row.field] = row.parse(mapping[key], key)
+        elif row.required:
+            raise ConfigError(row.key, None, "is required")
+    return _checked(cls(**values))
+
+
+def replaced(config: C, mapping: Mapping[str, str]) -> C:
+    """The same configuration with the table's keys found in `mapping` changed."""
+    cls = type(config)
+    known = {key: row for row in settings_of(cls) for key in (row.key, *row.aliases)}
+    values = {known[k].field: known[k].parse(v, k) for k, v in mapping.items() if k in known}
+    return _checked(dataclasses.replace(config, **values))  # type: ignore[type-var]
+
+
+def to_mapping(config: object) -> dict[str, str]:
+    """Every setting as text."""
+    return {row.key: row.format(getattr(config, row.field)) for row in settings_of(type(config))}
+
+
+def _checked(config: C) -> C:
+    check = getattr(config, "check", None)
+    if check is not None:
+        check()
+    return config
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    r"""Read a Java properties file.
+
+    `#` and `!` begin comments; key and value part at the first `=`, `:` or blank; a backslash at
+    the end of a line joins the next; `\t \n \r \f \uXXXX` are escapes. The last of a key wins.
+    """
+    properties: dict[str, str] = {}
+    for line in _logical_lines(text):
+        position, length = 0, len(line)
+        while position < length and line[position] not in "=: \t":
+            position += 2 if line[position] == "\\" else 1
+        key, rest = line[:position], line[position:].lstrip(" \t")
+        if rest[:1] in ("=", ":"):
+            rest = rest[1:].lstrip(" \t")
+        properties[_unescaped(key)] = _unescaped(rest).rstrip()
+    return properties
+
+
+def _logical_lines(text: str) -> Iterable[str]:
+    whole = ""
+    for raw in text.splitlines():
+        line = raw.lstrip(" \t\f")
+        if not whole and (not line or line[0] in "#!"):
+            continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            whole += line[:-1]
+            continue
+        yield whole + line
+        whole = ""
+    if whole:
+        yield whole
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    characters = iter(text)
+    for character in characters:
+        if character != "\\":
+            out.append(character)
+            continue
+        following = next(characters, "")
+        if following == "u":
+            digits = "".join(next(characters, "") for _ in range(4))
+            try:
+                out.append(chr(int(digits, 16)))
+            except ValueError:
+                raise ConfigError(text, None, f"\\u{digits} is no character") from None
+        else:
+            out.append({"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(following, following))
+    return "".join(out)
+
+
+def apply_overrides(mapping: Mapping[str, str], overrides: Iterable[str]) -> dict[str, str]:
+    """Lay `key=value` texts from the command line over the file's."""
+    merged = dict(mapping)
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError("--override", override, "must be key=value")
+        merged[key.strip()] = value.strip()
+    return merged
+
+
+def check_keys(
+    mapping: Mapping[str, str], *tables: type, known_unused: Mapping[str, str]
+) -> list[str]:
+    """Warn of keys that mean nothing here; refuse keys that nobody knows.
+
+    `known_unused` maps Kafka's keys without meaning here to the reason. ConfigError suggests the
+    nearest known key.
+    """
+    known = {
+        key: None
+        for table in tables
+        for row in settings_of(table)
+        for key in (row.key, *row.aliases)
+    }
+    warnings: list[str] = []
+    for key, value in mapping.items():
+        if key in known or key.startswith(PLUGIN_PREFIXES):
+            continue
+        if key in known_unused:
+            warnings.append(f"{key} has no effect: {known_unused[key]}")
+            continue
+        raise ConfigError(key, value, f"unknown key{_suggestion(key, [*known, *known_unused])}")
+    return warnings
+
+
+def _suggestion(key: str, known: Sequence[str]) -> str:
+    import difflib  # only ever needed by a daemon about to exit
+
+    nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    return f"; did you mean {nearest[0]}?" if nearest else ""

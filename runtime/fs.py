@@ -1,0 +1,249 @@
+"""The only system calls on files: a narrow seam that the simulator replaces.
+
+Everything here raises `OSError`; storage/files.py turns it into `StorageError`. Calls that may
+wait for the disk are awaitable and leave the loop; the others touch only the page cache. Never
+maps a file into memory: truncation under a mapping is SIGBUS.
+"""
+
+# The protocols say what each method promises; their implementations do not repeat it.
+# ruff: noqa: D102
+
+import asyncio
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+Buffer = bytes | bytearray | memoryview
+T = TypeVar("T")
+
+_RWF_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+_DISK_THREADS = 4
+
+
+class LockHeld(OSError):
+    """Another process, or another part of this one, holds the lock."""
+
+
+class Lock(Protocol):
+    """An exclusive hold on a path, ended by `release` or by the end of the process."""
+
+    def release(self) -> None:
+        """Give the lock up."""
+
+
+class File(Protocol):
+    """One open file, read and written at positions."""
+
+    def pwritev(self, buffers: Sequence[Buffer], offset: int) -> int:
+        """Write at most 1,024 buffers; may write fewer bytes than they hold."""
+
+    def preadv(self, buffer: bytearray | memoryview, offset: int) -> int:
+        """Read what the page cache holds; BlockingIOError where the first page is cold."""
+
+    def preadv_wait(self, buffer: bytearray | memoryview, offset: int) -> int:
+        """Read, waiting for the disk: for start-up and small reads."""
+
+    async def preadv_cold(self, buffer: bytearray | memoryview, offset: int) -> int:
+        """Read off the loop."""
+
+    def truncate(self, size: int) -> None:
+        """Cut or extend with zeros."""
+
+    def size(self) -> int:
+        """Bytes in the file now."""
+
+    async def fdatasync(self) -> None:
+        """Data and size on stable storage when this returns; an error means they may be lost."""
+
+    def close(self) -> None:
+        """Release the descriptor; a second call does nothing."""
+
+
+class FileSystem(Protocol):
+    """Names and directories."""
+
+    def open(self, path: str, *, create: bool = False, write: bool = False) -> File:
+        """Open an existing file, or make it with `create` (which implies `write`)."""
+
+    def exists(self, path: str) -> bool:
+        """Is there a file or directory of this name?"""
+
+    def listdir(self, path: str) -> list[str]:
+        """Names in the directory, sorted."""
+
+    def mkdir(self, path: str) -> None:
+        """Make the directory and its parents; fine if it exists."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename, replacing a file of the target's name."""
+
+    def remove(self, path: str) -> None:
+        """Remove one file."""
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory and all in it."""
+
+    async def fsync_dir(self, path: str) -> None:
+        """Names made, renamed and removed in this directory are stable when this returns."""
+
+    def lock(self, path: str) -> Lock:
+        """Take an exclusive lock on a file, made if absent; LockHeld if it is taken."""
+
+    def free_space(self, path: str) -> int:
+        """Bytes that we could still write on this file system."""
+
+
+class DiskThreads:
+    """The few threads in which calls wait for the disk; made at first use."""
+
+    def __init__(self, count: int = _DISK_THREADS) -> None:
+        self._count = count
+        self._pool: ThreadPoolExecutor | None = None
+
+    async def run(self, call: Callable[..., T], *args: object) -> T:
+        """Run `call` in a thread. A cancelled caller does not stop it: the call ends by itself."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._count, thread_name_prefix="disk")
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
+
+    def close(self) -> None:
+        """Wait for what runs, then end the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+class OsFile:
+    """A descriptor of the operating system."""
+
+    __slots__ = ("_descriptor", "_nowait", "_threads")
+
+    def __init__(self, descriptor: int, threads: DiskThreads) -> None:
+        self._descriptor = descriptor
+        self._threads = threads
+        self._nowait = _RWF_NOWAIT
+
+    def pwritev(self, buffers: Sequence[Buffer], offset: int) -> int:
+        return os.pwritev(self._descriptor, buffers, offset)
+
+    def preadv(self, buffer: bytearray | memoryview, offset: int) -> int:
+        try:
+            return os.preadv(self._descriptor, [buffer], offset, self._nowait)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            # tmpfs and some network file systems know no NOWAIT: there, reading may wait.
+            if self._nowait == 0 or error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+            self._nowait = 0
+            return os.preadv(self._descriptor, [buffer], offset)
+
+    def preadv_wait(self, buffer: bytearray | memoryview, offset: int) -> int:
+        return os.preadv(self._descriptor, [buffer], offset)
+
+    async def preadv_cold(self, buffer: bytearray | memoryview, offset: int) -> int:
+        return await self._on_a_copy(lambda fd: os.preadv(fd, [buffer], offset))
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    async def fdatasync(self) -> None:
+        await self._on_a_copy(os.fdatasync)
+
+    async def _on_a_copy(self, call: Callable[[int], T]) -> T:
+        # A descriptor closed while a thread still uses it may already be another file: the
+        # thread gets its own.
+        copy = os.dup(self._descriptor)
+
+        def run() -> T:
+            try:
+                return call(copy)
+            finally:
+                os.close(copy)
+
+        return await self._threads.run(run)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class OsLock:
+    """An advisory lock held through an open descriptor."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class OsFileSystem:
+    """The file system of this machine."""
+
+    def __init__(self) -> None:
+        self._threads = DiskThreads()
+
+    def open(self, path: str, *, create: bool = False, write: bool = False) -> OsFile:
+        flags = os.O_CLOEXEC | (os.O_RDWR if create or write else os.O_RDONLY)
+        return OsFile(os.open(path, flags | (os.O_CREAT if create else 0), 0o644), self._threads)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def listdir(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def mkdir(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        import shutil  # slow to import, and most processes never delete a partition
+
+        shutil.rmtree(path)
+
+    async def fsync_dir(self, path: str) -> None:
+        def fsync() -> None:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+        await self._threads.run(fsync)
+
+    def lock(self, path: str) -> OsLock:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            # flock, not POSIX locks: those do not exclude a second holder in one process and
+            # end when any descriptor of the file is closed.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise LockHeld(error.errno, "locked by another process", path) from None
+            raise
+        return OsLock(descriptor)
+
+    def free_space(self, path: str) -> int:
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.close()

@@ -1,0 +1,121 @@
+"""What a process may know of the world: its clocks, its dice, its files, its tasks.
+
+Product code takes a `Runtime` and otherwise uses plain asyncio on the loop it is given. In
+production that is `SystemRuntime`; in the simulator time, disk and scheduling come from a seed.
+"""
+
+import asyncio
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from .fs import FileSystem, OsFileSystem
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
+T = TypeVar("T")
+OnCrash = Callable[[str, BaseException], None]
+
+log = logging.getLogger(__name__)
+
+
+class Runtime(Protocol):
+    """The seam between product code and the world."""
+
+    name: str
+    """Names the process in logs: broker-1, controller-100, client."""
+    rng: random.Random
+    """Every random choice and every fresh id comes from here."""
+
+    @property
+    def fs(self) -> FileSystem:
+        """Files and directories."""
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds on a clock that never jumps; only differences mean anything."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch: for record timestamps and retention, never deadlines."""
+
+    def spawn(self, coro: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
+        """Start a supervised task: an exception that leaves it is logged and reported."""
+
+    async def offload(self, job: Callable[..., T], *args: Any) -> T:
+        """Run a module-level function in a worker process: heavy work must not hold the loop."""
+
+
+class SystemRuntime:
+    """The machine's own clocks, files and processes."""
+
+    def __init__(self, name: str = "client", *, on_crash: OnCrash | None = None) -> None:
+        self.name = name
+        self.rng = random.Random(os.urandom(32))
+        self.fs: OsFileSystem = OsFileSystem()
+        self._on_crash = on_crash
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._workers: ProcessPoolExecutor | None = None
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds on a clock that never jumps."""
+        return time.monotonic_ns() // 1_000_000
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def spawn(self, coro: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
+        """Start a supervised task; it is held until it ends."""
+        task = asyncio.get_running_loop().create_task(coro, name=name)
+        self._tasks[task] = None
+        task.add_done_callback(self._on_done)
+        return task
+
+    def _on_done(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.pop(task, None)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        log.error("task %s failed: %r", task.get_name(), error, exc_info=error)
+        if self._on_crash is not None:
+            self._on_crash(task.get_name(), error)
+
+    async def offload(self, job: Callable[..., T], *args: Any) -> T:
+        """Run `job` in the worker process, started at first use."""
+        if self._workers is None:
+            self._workers = _start_workers()
+        return await asyncio.get_running_loop().run_in_executor(self._workers, job, *args)
+
+    def close(self) -> None:
+        """End threads and worker processes. Call after the loop has stopped using them."""
+        if self._workers is not None:
+            self._workers.shutdown(cancel_futures=True)
+            self._workers = None
+        self.fs.close()
+
+
+def _start_workers() -> "ProcessPoolExecutor":
+    # Imported here: most processes never need a worker, and start-up time counts.
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    # A fresh interpreter, not a fork: a fork would hold our sockets, locks and descriptors.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(1, mp_context=context, initializer=_end_with_the_parent)
+
+
+def _end_with_the_parent() -> None:
+    """In the worker: a killed daemon leaves nothing behind."""
+    import multiprocessing
+
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
