@@ -1,0 +1,203 @@
+"""Messages to bytes and back: functions compiled once per (message, version), on first use.
+
+Owns headers and framing of requests and responses too. Never does I/O; never allocates on the
+word of a length it has not checked against the bytes at hand.
+
+Request:  size:int32 api_key:int16 api_version:int16 correlation_id:int32 client_id:nullable string
+          [tags when the version is flexible] body
+Response: size:int32 correlation_id:int32 [tags when flexible; never for ApiVersions, KIP-511] body
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+from .codegen import compile_decoder, compile_encoder
+from .errors import LocalProtocolError, RemoteProtocolError
+from .primitives import read_uvarint
+from .schema import REQUESTS, RESPONSES, shape_of
+from .types import Buffer
+
+T = TypeVar("T")
+Decoder = Callable[[memoryview, int, int], tuple[Any, int]]
+Encoder = Callable[[bytearray, list[Buffer], Any], bytearray]
+
+API_VERSIONS_KEY: Final = 18
+BAD_BYTES: Final = (struct.error, IndexError, ValueError)
+"""What compiled decoders raise on bad bytes; ValueError includes bad UTF-8."""
+
+_HEADER: Final = struct.Struct(">hhih")
+_RESPONSE_HEADER: Final = struct.Struct(">ii")
+_decoders: Final[dict[tuple[type, int], Decoder]] = {}
+_encoders: Final[dict[tuple[type, int], Encoder]] = {}
+
+
+class RequestHeader(NamedTuple):
+    """What stands before every request."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def request_class(api_key: int) -> type:
+    """Find the class of an API's request; KeyError when the API is not spoken here."""
+    return REQUESTS[api_key]
+
+
+def response_class(api_key: int) -> type:
+    """Find the class of an API's response; KeyError when the API is not spoken here."""
+    return RESPONSES[api_key]
+
+
+def is_flexible(cls: type, version: int) -> bool:
+    """Tell whether `version` of a message uses compact lengths and tagged fields (KIP-482)."""
+    return version in shape_of(cls).flexible
+
+
+def decoder_of(cls: type, version: int) -> Decoder:
+    """Compile, or look up, `decode(view, position, end) -> (message, position)`.
+
+    It raises BAD_BYTES; use `decode` unless the caller maps them itself.
+    """
+    decoder = _decoders.get((cls, version))
+    if decoder is None:
+        _check_version(cls, version)
+        decoder = _decoders[cls, version] = compile_decoder(cls, version, is_flexible(cls, version))
+    return decoder
+
+
+def encoder_of(cls: type, version: int) -> Encoder:
+    """Compile, or look up, `encode(buffer, parts, message) -> buffer still to be filled`."""
+    encoder = _encoders.get((cls, version))
+    if encoder is None:
+        _check_version(cls, version)
+        encoder = _encoders[cls, version] = compile_encoder(cls, version, is_flexible(cls, version))
+    return encoder
+
+
+def decode(cls: type[T], version: int, view: Buffer) -> T:
+    """Read a message that fills `view`; RemoteProtocolError names the message and the reason."""
+    return decode_at(cls, version, memoryview(view), 0)
+
+
+def decode_at(cls: type[T], version: int, view: memoryview, pos: int) -> T:
+    """Read a message that fills `view` from `pos` on."""
+    end = len(view)
+    try:
+        message, stop = decoder_of(cls, version)(view, pos, end)
+    except BAD_BYTES as error:
+        raise RemoteProtocolError(f"{cls.__name__} v{version}: {error}") from error
+    if stop != end:
+        raise RemoteProtocolError(f"{cls.__name__} v{version}: {end - stop} bytes left over")
+    return message  # type: ignore[no-any-return]
+
+
+def encode(message: object, version: int) -> list[Buffer]:
+    """Write a message as parts to send one after the other; record bytes are parts of their own."""
+    parts: list[Buffer] = []
+    parts.append(_encode_onto(bytearray(), parts, message, version))
+    return parts
+
+
+def encode_bytes(message: object, version: int) -> bytes:
+    """Write a message as one bytes object."""
+    return b"".join(encode(message, version))
+
+
+def frame_request(
+    message: object, version: int, correlation_id: int, client_id: str | None
+) -> list[Buffer]:
+    """Write size, header and body of a request as parts."""
+    shape = shape_of(type(message))
+    client = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(client)
+    start = bytearray(4)
+    start += _HEADER.pack(shape.api_key, version, correlation_id, length)
+    start += client
+    if version in shape.flexible:
+        start.append(0)
+    return _sized(start, message, version)
+
+
+def frame_response(message: object, version: int, correlation_id: int) -> list[Buffer]:
+    """Write size, header and body of a response as parts."""
+    shape = shape_of(type(message))
+    start = bytearray(_RESPONSE_HEADER.pack(0, correlation_id))
+    if version in shape.flexible and shape.api_key != API_VERSIONS_KEY:
+        start.append(0)
+    return _sized(start, message, version)
+
+
+def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
+    """Read a request's header; the position of the body comes with it.
+
+    The header's own form depends on the version asked for, so an API or version that is not
+    spoken here is read as far as its client id, where every form agrees.
+    """
+    try:
+        api_key, version, correlation_id, length = _HEADER.unpack_from(view, 0)
+        pos = 10
+        client_id: str | None = None
+        if length >= 0:
+            pos += length
+            if pos > len(view):
+                raise ValueError(f"client id of {length} bytes does not fit the frame")
+            client_id = str(view[10:pos], "utf-8")
+        cls = REQUESTS.get(api_key)
+        if cls is not None and version in shape_of(cls).flexible:
+            pos = pos + 1 if view[pos] == 0 else _skip_tags(view, pos)
+    except BAD_BYTES as error:
+        raise RemoteProtocolError(f"request header: {error}") from error
+    return RequestHeader(api_key, version, correlation_id, client_id), pos
+
+
+def decode_response_frame(cls: type[T], version: int, view: Buffer) -> tuple[int, T]:
+    """Read a response (without its size): its correlation id and the message."""
+    view = memoryview(view)
+    shape = shape_of(cls)
+    try:
+        correlation_id = int.from_bytes(view[:4], "big", signed=True)
+        pos = 4
+        if version in shape.flexible and shape.api_key != API_VERSIONS_KEY:
+            pos = _skip_tags(view, pos)
+    except BAD_BYTES as error:
+        raise RemoteProtocolError(f"{cls.__name__} v{version} header: {error}") from error
+    return correlation_id, decode_at(cls, version, view, pos)
+
+
+def _encode_onto(start: bytearray, parts: list[Buffer], message: object, version: int) -> bytearray:
+    cls = type(message)
+    try:
+        return encoder_of(cls, version)(start, parts, message)
+    except (struct.error, TypeError, AttributeError, OverflowError) as error:
+        raise LocalProtocolError(f"{cls.__name__} v{version}: {error}") from error
+
+
+def _sized(start: bytearray, message: object, version: int) -> list[Buffer]:
+    parts: list[Buffer] = []
+    last = _encode_onto(start, parts, message, version)
+    if not parts:
+        last[0:4] = (len(last) - 4).to_bytes(4, "big")
+        return [last]
+    parts.append(last)
+    start[0:4] = (sum(map(len, parts)) - 4).to_bytes(4, "big")
+    return parts
+
+
+def _check_version(cls: type, version: int) -> None:
+    if version not in shape_of(cls).versions:
+        spoken = shape_of(cls).versions
+        raise LocalProtocolError(f"{cls.__name__} has versions {spoken}, not {version}")
+
+
+def _skip_tags(view: memoryview, pos: int) -> int:
+    count, pos = read_uvarint(view, pos)
+    for _ in range(count):
+        _, pos = read_uvarint(view, pos)
+        size, pos = read_uvarint(view, pos)
+        pos += size
+        if pos > len(view):
+            raise ValueError(f"tagged field of {size} bytes does not fit the frame")
+    return pos

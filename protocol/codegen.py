@@ -1,0 +1,399 @@
+"""Source of encode and decode functions for one (declared class, version).
+
+Owns the text of the compiled functions; `codec` owns their use. Runs of fixed-size fields become
+one `struct` call, one-byte lengths are read in place, nested structs are functions of their own.
+A compiled decoder raises struct.error, IndexError or ValueError on bad bytes and checks every
+claimed length against the bytes left before it slices or loops.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+from .primitives import continue_uvarint, encode_uvarint, read_uvarint
+from .schema import UNSET, Element, Field, Shape, shape_of
+
+INLINE_RECORDS_BYTES: Final = 1024
+"""Records up to this size are copied into the message: cheaper than one more part to send."""
+
+
+def short(what: str, claimed: int, left: int) -> ValueError:
+    """Make the error for a length that the bytes at hand cannot hold."""
+    return ValueError(f"{what} claims {claimed} bytes or items, {left} bytes are left")
+
+
+def null(what: str) -> ValueError:
+    """Make the error for a null where the version has none."""
+    return ValueError(f"{what} is null, but may not be")
+
+
+class _Source:
+    """Lines of a function being written, and the objects they name."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {
+            "continue_uvarint": continue_uvarint,
+            "encode_uvarint": encode_uvarint,
+            "read_uvarint": read_uvarint,
+            "short": short,
+            "null": null,
+            "unpack_from": struct.unpack_from,
+            "pack": struct.pack,
+        }
+        self._depth = 1
+        self._count = 0
+
+    def name(self, value: object, prefix: str = "k") -> str:
+        """Name an object for use in the text."""
+        self._count += 1
+        name = f"{prefix}{self._count}"
+        self.names[name] = value
+        return name
+
+    def variable(self) -> str:
+        self._count += 1
+        return f"v{self._count}"
+
+    def add(self, *lines: str) -> None:
+        self.lines += ["    " * self._depth + line for line in lines]
+
+    def block(self, line: str) -> "_Block":
+        self.add(line)
+        return _Block(self)
+
+    def compile(self, signature: str, title: str) -> Any:
+        text = "\n".join([f"def compiled({signature}):", *self.lines])
+        exec(compile(text, f"<{title}>", "exec"), self.names)
+        return self.names["compiled"]
+
+    def indent(self, by: int) -> None:
+        self._depth += by
+
+
+class _Block:
+    def __init__(self, source: _Source) -> None:
+        self._source = source
+
+    def __enter__(self) -> None:
+        self._source.indent(1)
+
+    def __exit__(self, *_: object) -> None:
+        self._source.indent(-1)
+
+
+def fixed_code(element: Element) -> str:
+    """Give the `struct` code of a type of fixed size, else an empty string."""
+    return element.wire.code if element.wire is not None else ""
+
+
+def present(shape: Shape, version: int) -> tuple[list[Field], list[Field], list[Field]]:
+    """Split the fields into those in place, those tagged, and those absent in `version`."""
+    here = [f for f in shape.fields if version in f.versions]
+    tagged = sorted((f for f in here if version in f.tagged), key=lambda f: f.tag or 0)
+    in_place = [f for f in here if version not in f.tagged]
+    absent = [f for f in shape.fields if version not in f.versions]
+    for f in absent:
+        if f.default is UNSET:
+            raise TypeError(f"{shape.cls.__name__}.{f.name} is absent in v{version}: no default")
+    return in_place, tagged, absent
+
+
+def minimum_size(element: Element, version: int, flexible: bool) -> int:
+    """Give the fewest bytes an item takes: what an array's claimed count is checked against."""
+    if code := fixed_code(element):
+        return struct.calcsize(f">{code}")
+    if element.struct is not None:
+        in_place, _, _ = present(shape_of(element.struct), version)
+        size = sum(
+            1
+            if f.element.struct and version in f.nullable
+            else minimum_size(f.element, version, flexible)
+            for f in in_place
+        )
+        return max(1, size + flexible)
+    if flexible:
+        return 1
+    return 2 if element.wire is not None and element.wire.name == "string" else 4
+
+
+# --- decoding ---------------------------------------------------------------------------------
+
+
+def compile_decoder(cls: type, version: int, flexible: bool) -> Any:
+    """Compile `decode(buf, pos, end) -> (message, pos)`."""
+    return _Decoding(version, flexible).of(shape_of(cls))
+
+
+class _Decoding:
+    def __init__(self, version: int, flexible: bool) -> None:
+        self.version = version
+        self.flexible = flexible
+        self._done: dict[type, Any] = {}
+
+    def of(self, shape: Shape) -> Any:
+        if shape.cls not in self._done:
+            self._done[shape.cls] = self._compile(shape)
+        return self._done[shape.cls]
+
+    def _compile(self, shape: Shape) -> Any:
+        src = _Source()
+        new, cls = src.name(object.__new__, "new"), src.name(shape.cls, "cls")
+        src.add(f"o = {new}({cls})")
+        in_place, tagged, absent = present(shape, self.version)
+        run: list[Field] = []
+        for f in in_place:
+            if fixed_code(f.element):
+                run.append(f)
+                continue
+            self._fixed_run(src, run)
+            run = []
+            self._field(src, f, f"o.{f.name}")
+        self._fixed_run(src, run)
+        for f in (*absent, *tagged):
+            value = "[]" if isinstance(f.default, list) else src.name(f.default)
+            src.add(f"o.{f.name} = {value}")
+        if self.flexible:
+            self._tags(src, tagged)
+        src.add("return o, pos")
+        return src.compile("buf, pos, end", f"decode {shape.cls.__name__} v{self.version}")
+
+    def _fixed_run(self, src: _Source, run: list[Field]) -> None:
+        if not run:
+            return
+        layout = struct.Struct(">" + "".join(fixed_code(f.element) for f in run))
+        targets = ", ".join(f"o.{f.name}" for f in run)
+        unpack = src.name(layout.unpack_from, "unpack")
+        src.add(f"{targets}, = {unpack}(buf, pos)", f"pos += {layout.size}")
+
+    def _field(self, src: _Source, f: Field, target: str) -> None:
+        nullable = self.version in f.nullable
+        if f.element.struct is not None and nullable and f.tag is None:
+            src.add("present = buf[pos]", "pos += 1")
+            with src.block("if present == 255:"):
+                src.add(f"{target} = None")
+            with src.block("else:"):
+                self._value(src, f.element, target, f.name)
+            return
+        self._value(src, f.element, target, f.name, nullable)
+
+    def _value(
+        self, src: _Source, element: Element, target: str, what: str, nullable: bool = False
+    ) -> None:
+        if code := fixed_code(element):
+            layout = struct.Struct(">" + code)
+            unpack = src.name(layout.unpack_from, "unpack")
+            src.add(f"{target}, = {unpack}(buf, pos)", f"pos += {layout.size}")
+        elif element.struct is not None:
+            nested = src.name(self.of(shape_of(element.struct)), "decode")
+            src.add(f"{target}, pos = {nested}(buf, pos, end)")
+        else:
+            self._length(src, element)
+            with src.block("if n < 0:"):
+                src.add(f"{target} = None" if nullable else f"raise null({what!r})")
+            with src.block("else:"):
+                if element.items is not None:
+                    self._items(src, element.items, target, what)
+                else:
+                    self._span(src, element, target, what)
+
+    def _length(self, src: _Source, element: Element) -> None:
+        """Leave the length in `n`: -1 for null."""
+        if self.flexible:
+            src.add("n = buf[pos]", "pos += 1")
+            with src.block("if n > 127:"):
+                src.add("n, pos = continue_uvarint(buf, pos, n)")
+            src.add("n -= 1")
+            return
+        code = "h" if element.wire is not None and element.wire.name == "string" else "i"
+        layout = struct.Struct(">" + code)
+        unpack = src.name(layout.unpack_from, "unpack")
+        src.add(f"n, = {unpack}(buf, pos)", f"pos += {layout.size}")
+
+    def _span(self, src: _Source, element: Element, target: str, what: str) -> None:
+        assert element.wire is not None
+        src.add("stop = pos + n")
+        with src.block("if stop > end:"):
+            src.add(f"raise short({what!r}, n, end - pos)")
+        made = {
+            "string": "str(buf[pos:stop], 'utf-8')",
+            "bytes": "bytes(buf[pos:stop])",
+            "records": "buf[pos:stop]",
+        }[element.wire.name]
+        src.add(f"{target} = {made}", "pos = stop")
+
+    def _items(self, src: _Source, items: Element, target: str, what: str) -> None:
+        least = minimum_size(items, self.version, self.flexible)
+        with src.block(f"if n * {least} > end - pos:"):
+            src.add(f"raise short({what!r}, n, end - pos)")
+        if items.wire is not None and items.wire.code and items.wire.code != "16s":
+            src.add(
+                f"{target} = list(unpack_from('>%d{items.wire.code}' % n, buf, pos))",
+                f"pos += n * {least}",
+            )
+            return
+        out, item = src.variable(), src.variable()
+        src.add(f"{out} = []")
+        with src.block("for _ in range(n):"):
+            self._value(src, items, item, what)
+            src.add(f"{out}.append({item})")
+        src.add(f"{target} = {out}")
+
+    def _tags(self, src: _Source, tagged: list[Field]) -> None:
+        src.add("n = buf[pos]", "pos += 1")
+        with src.block("if n:"):
+            with src.block("if n > 127:"):
+                src.add("n, pos = continue_uvarint(buf, pos, n)")
+            src.add("previous = -1")
+            with src.block("for _ in range(n):"):
+                src.add("tag, pos = read_uvarint(buf, pos)", "size, pos = read_uvarint(buf, pos)")
+                with src.block("if tag <= previous:"):
+                    src.add("raise ValueError(f'tag {tag} after tag {previous}')")
+                src.add("previous = tag", "tag_stop = pos + size")
+                with src.block("if tag_stop > end:"):
+                    src.add("raise short(f'tag {tag}', size, end - pos)")
+                keyword = "if"
+                for f in tagged:
+                    with src.block(f"{keyword} tag == {f.tag}:"):
+                        self._field(src, f, f"o.{f.name}")
+                        with src.block("if pos != tag_stop:"):
+                            src.add(f"raise ValueError('{f.name} does not fill its tag')")
+                    keyword = "elif"
+                if tagged:
+                    with src.block("else:"):
+                        src.add("pos = tag_stop")
+                else:
+                    src.add("pos = tag_stop")
+
+
+# --- encoding ---------------------------------------------------------------------------------
+
+
+def compile_encoder(cls: type, version: int, flexible: bool) -> Any:
+    """Compile `encode(b, parts, message) -> b`: `b` is the buffer that is being filled."""
+    return _Encoding(version, flexible).of(shape_of(cls))
+
+
+class _Encoding:
+    def __init__(self, version: int, flexible: bool) -> None:
+        self.version = version
+        self.flexible = flexible
+        self._done: dict[type, Callable[..., bytearray]] = {}
+
+    def of(self, shape: Shape) -> Any:
+        if shape.cls not in self._done:
+            self._done[shape.cls] = self._compile(shape)
+        return self._done[shape.cls]
+
+    def _compile(self, shape: Shape) -> Any:
+        src = _Source()
+        in_place, tagged, _ = present(shape, self.version)
+        run: list[Field] = []
+        for f in in_place:
+            if fixed_code(f.element):
+                run.append(f)
+                continue
+            self._fixed_run(src, run)
+            run = []
+            src.add(f"x = o.{f.name}")
+            self._field(src, f)
+        self._fixed_run(src, run)
+        if self.flexible:
+            self._tags(src, tagged)
+        src.add("return b")
+        return src.compile("b, parts, o", f"encode {shape.cls.__name__} v{self.version}")
+
+    def _fixed_run(self, src: _Source, run: list[Field]) -> None:
+        if run:
+            layout = struct.Struct(">" + "".join(fixed_code(f.element) for f in run))
+            values = ", ".join(f"o.{f.name}" for f in run)
+            src.add(f"b += {src.name(layout.pack, 'pack')}({values})")
+
+    def _field(self, src: _Source, f: Field) -> None:
+        """Write `x`."""
+        nullable = self.version in f.nullable
+        if f.element.struct is not None and nullable and f.tag is None:
+            with src.block("if x is None:"):
+                src.add("b.append(255)")
+            with src.block("else:"):
+                src.add("b.append(1)")
+                self._value(src, f.element, f.name)
+            return
+        self._value(src, f.element, f.name, nullable)
+
+    def _value(self, src: _Source, element: Element, what: str, nullable: bool = False) -> None:
+        if code := fixed_code(element):
+            src.add(f"b += {src.name(struct.Struct('>' + code).pack, 'pack')}(x)")
+        elif element.struct is not None:
+            nested = src.name(self.of(shape_of(element.struct)), "encode")
+            src.add(f"b = {nested}(b, parts, x)")
+        else:
+            with src.block("if x is None:"):
+                if nullable:
+                    self._null(src, element)
+                else:
+                    src.add(f"raise TypeError('{what} may not be None')")
+            with src.block("else:"):
+                if element.items is not None:
+                    self._items(src, element.items, what)
+                else:
+                    self._span(src, element)
+
+    def _null(self, src: _Source, element: Element) -> None:
+        if self.flexible:
+            src.add("b.append(0)")
+        elif element.wire is not None and element.wire.name == "string":
+            src.add("b += b'\\xff\\xff'")
+        else:
+            src.add("b += b'\\xff\\xff\\xff\\xff'")
+
+    def _length(self, src: _Source, element: Element) -> None:
+        """Write the length of `x`."""
+        if self.flexible:
+            src.add("n = len(x) + 1")
+            with src.block("if n < 128:"):
+                src.add("b.append(n)")
+            with src.block("else:"):
+                src.add("b += encode_uvarint(n)")
+            return
+        code = ">h" if element.wire is not None and element.wire.name == "string" else ">i"
+        src.add(f"b += {src.name(struct.Struct(code).pack, 'pack')}(len(x))")
+
+    def _span(self, src: _Source, element: Element) -> None:
+        assert element.wire is not None
+        if element.wire.name == "string":
+            src.add("x = x.encode()")
+        self._length(src, element)
+        if element.wire.name != "records":
+            src.add("b += x")
+            return
+        with src.block(f"if len(x) <= {INLINE_RECORDS_BYTES}:"):
+            src.add("b += x")
+        with src.block("else:"):
+            src.add("parts.append(b)", "parts.append(x)", "b = bytearray()")
+
+    def _items(self, src: _Source, items: Element, what: str) -> None:
+        self._length(src, Element(items=items))
+        if items.wire is not None and items.wire.code and items.wire.code != "16s":
+            src.add(f"b += pack('>%d{items.wire.code}' % len(x), *x)")
+            return
+        with src.block("for x in x:"):
+            self._value(src, items, what)
+
+    def _tags(self, src: _Source, tagged: list[Field]) -> None:
+        """Write tagged fields that differ from their default, in the order of their tags."""
+        if not tagged:
+            src.add("b.append(0)")
+            return
+        src.add("tags = []")
+        for f in tagged:
+            src.add(f"x = o.{f.name}")
+            default = "[]" if isinstance(f.default, list) else src.name(f.default)
+            differs = "x is not None" if f.default is None else f"x != {default}"
+            with src.block(f"if {differs}:"):
+                src.add("outer, b = b, bytearray()")
+                self._field(src, f)
+                src.add(f"tags.append(({f.tag}, b))", "b = outer")
+        src.add("b += encode_uvarint(len(tags))")
+        with src.block("for tag, x in tags:"):
+            src.add("b += encode_uvarint(tag)", "b += encode_uvarint(len(x))", "b += x")

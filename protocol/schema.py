@@ -1,0 +1,251 @@
+"""How a message is declared: one class per message, the version range on the field.
+
+    @request(ApiKey.PRODUCE, versions="3-13", advertise="0-13", flexible="9+")
+    class ProduceRequest:
+        transactional_id: String | None
+        acks: Int16
+        timeout_ms: Int32
+
+Annotations say the wire type, `X | None` that it may be null, `field("5+", default=-1)` in which
+versions it exists and what it is elsewhere. `codec` compiles a declaration into functions; this
+module never touches bytes. Source: Kafka protocol guide; KIP-482 for flexible versions and tags.
+"""
+
+import dataclasses
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NamedTuple,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from .types import Buffer
+
+T = TypeVar("T")
+FOREVER: Final = 0x7FFF
+UNSET: Final = dataclasses.MISSING
+
+
+class Wire(NamedTuple):
+    """A wire type; `code` is its `struct` code where its size is fixed, else empty."""
+
+    name: str
+    code: str = ""
+
+
+Bool = Annotated[bool, Wire("bool", "?")]
+Int8 = Annotated[int, Wire("int8", "b")]
+Int16 = Annotated[int, Wire("int16", "h")]
+UInt16 = Annotated[int, Wire("uint16", "H")]
+Int32 = Annotated[int, Wire("int32", "i")]
+UInt32 = Annotated[int, Wire("uint32", "I")]
+Int64 = Annotated[int, Wire("int64", "q")]
+Float64 = Annotated[float, Wire("float64", "d")]
+Uuid = Annotated[bytes, Wire("uuid", "16s")]
+String = Annotated[str, Wire("string")]
+Bytes = Annotated[bytes, Wire("bytes")]
+"""Decoded into bytes of their own."""
+Records = Annotated[Buffer, Wire("records")]
+"""Decoded into a view of the frame, encoded as a part of its own: record bytes are not copied."""
+
+
+class Versions(NamedTuple):
+    """An inclusive range of versions; empty when `first > last`."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Versions":
+        """Read "4", "3-13", "9+" or "none"."""
+        if text == "none":
+            return cls(1, 0)
+        if text.endswith("+"):
+            return cls(int(text[:-1]), FOREVER)
+        first, _, last = text.partition("-")
+        return cls(int(first), int(last or first))
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.first <= version <= self.last
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}" if self.first <= self.last else "none"
+
+
+NEVER: Final = Versions(1, 0)
+ALWAYS: Final = Versions(0, FOREVER)
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """The type of a field or of an array's items."""
+
+    wire: Wire | None = None
+    struct: type | None = None
+    items: "Element | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One declared field."""
+
+    name: str
+    element: Element
+    versions: Versions
+    nullable: Versions
+    tag: int | None
+    tagged: Versions
+    default: Any
+
+    def fresh_default(self) -> Any:
+        """Give the value of the field in versions that lack it."""
+        return [] if isinstance(self.default, list) else self.default
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What `codec` needs to know of a declared class."""
+
+    cls: type
+    fields: tuple[Field, ...]
+    versions: Versions
+    flexible: Versions
+    api_key: int = -1
+    advertised: Versions = NEVER
+
+
+REQUESTS: Final[dict[int, type]] = {}
+RESPONSES: Final[dict[int, type]] = {}
+_SHAPES: Final[dict[type, Shape]] = {}
+
+
+def shape_of(cls: type) -> Shape:
+    """Look up the declaration of a message or nested class."""
+    return _SHAPES[cls]
+
+
+def field(
+    versions: str = "0+",
+    *,
+    default: Any = UNSET,
+    nullable: str | None = None,
+    tag: int | None = None,
+    tagged: str | None = None,
+) -> Any:
+    """Declare a field that is not in every version, has a default, or is tagged.
+
+    `nullable` narrows the versions in which an `X | None` field may be null. A `tag` makes the
+    field optional on the wire, left out when it equals its default; `tagged` narrows the versions
+    in which that is so. A tagged struct is never null on the wire: None means absent.
+    """
+    wire = {"versions": versions, "nullable": nullable, "tag": tag, "tagged": tagged}
+    if isinstance(default, list):
+        return dataclasses.field(default_factory=list, metadata={**wire, "default": []})
+    if default is UNSET:
+        return dataclasses.field(metadata=wire)
+    return dataclasses.field(default=default, metadata={**wire, "default": default})
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def request(
+    api_key: int, *, versions: str, flexible: str, advertise: str | None = None
+) -> Callable[[type[T]], type[T]]:
+    """Declare the request of an API.
+
+    `versions` are decoded; `advertise`, when given, is the range that ApiVersions shows instead.
+    """
+
+    def declare(cls: type[T]) -> type[T]:
+        declared = _declare(cls, Versions.parse(versions), Versions.parse(flexible))
+        shown = Versions.parse(advertise or versions)
+        _SHAPES[declared] = dataclasses.replace(
+            _SHAPES[declared], api_key=int(api_key), advertised=shown
+        )
+        REQUESTS[int(api_key)] = declared
+        return declared
+
+    return declare
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def response(api_key: int) -> Callable[[type[T]], type[T]]:
+    """Declare the response of an API; it has the versions of the request above it."""
+
+    def declare(cls: type[T]) -> type[T]:
+        asked = _SHAPES[REQUESTS[int(api_key)]]
+        declared = _declare(cls, asked.versions, asked.flexible)
+        _SHAPES[declared] = dataclasses.replace(
+            _SHAPES[declared], api_key=int(api_key), advertised=asked.advertised
+        )
+        RESPONSES[int(api_key)] = declared
+        return declared
+
+    return declare
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def nested(cls: type[T]) -> type[T]:
+    """Declare a struct inside messages; versions and flexibility are the message's."""
+    return _declare(cls, ALWAYS, NEVER)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def data(*, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
+    """Declare a message that stands alone: a record's key or value, an embedded blob."""
+
+    def declare(cls: type[T]) -> type[T]:
+        return _declare(cls, Versions.parse(versions), Versions.parse(flexible))
+
+    return declare
+
+
+def _declare(cls: type[T], versions: Versions, flexible: Versions) -> type[T]:
+    declared = dataclass(slots=True, kw_only=True)(cls)
+    hints = get_type_hints(declared, include_extras=True)
+    fields = tuple(_field(f, hints[f.name]) for f in dataclasses.fields(declared))  # type: ignore[arg-type]
+    _SHAPES[declared] = Shape(declared, fields, versions, flexible)
+    return declared
+
+
+def _field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
+    wire = declared.metadata
+    optional, hint = _without_none(hint)
+    versions = Versions.parse(wire.get("versions") or "0+")
+    tag = wire.get("tag")
+    default = wire.get("default", UNSET)
+    if default is UNSET and tag is not None:
+        raise TypeError(
+            f"field {declared.name!r} is tagged, so it may be absent: it needs a default"
+        )
+    nullable = Versions.parse(wire.get("nullable") or "0+") if optional else NEVER
+    tagged = Versions.parse(wire.get("tagged") or "0+") if tag is not None else NEVER
+    return Field(declared.name, _element(hint), versions, nullable, tag, tagged, default)
+
+
+def _without_none(hint: Any) -> tuple[bool, Any]:
+    if get_origin(hint) in (Union, types.UnionType):
+        members = [member for member in get_args(hint) if member is not type(None)]
+        if len(members) < len(get_args(hint)):
+            if len(members) != 1:
+                raise TypeError(f"{hint} is not a wire type")
+            return True, members[0]
+    return False, hint
+
+
+def _element(hint: Any) -> Element:
+    if get_origin(hint) is Annotated:
+        return Element(wire=hint.__metadata__[0])
+    if get_origin(hint) is list:
+        return Element(items=_element(get_args(hint)[0]))
+    if hint in _SHAPES:
+        return Element(struct=hint)
+    raise TypeError(f"{hint} is neither a wire type nor a class declared above")
