@@ -1,0 +1,95 @@
+"""One coarse wheel for every deadline of a process: no timer per request.
+
+Owns one timer of the loop, armed only while something waits. Deadlines are rounded up to the next
+notch, so nothing fires early and a thousand deadlines of one notch cost one wake-up.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+
+from ..runtime.runtime import Runtime
+
+NOTCH_MS = 10
+
+
+class Deadline:
+    """One armed callback; `cancel` is final and cheap."""
+
+    __slots__ = ("_wheel", "expire", "notch", "number")
+
+    def __init__(self, wheel: "Deadlines", notch: int, number: int) -> None:
+        self._wheel: Deadlines | None = wheel
+        self.notch = notch
+        self.number = number
+        self.expire: Callable[[], None] | None = None
+
+    def cancel(self) -> None:
+        """Never fire. Does nothing once fired or cancelled."""
+        wheel, self._wheel, self.expire = self._wheel, None, None
+        if wheel is not None:
+            wheel.forget(self)
+
+
+class Deadlines:
+    """The wheel: notches in a heap, the deadlines of each notch in order of arming."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._notches: dict[int, dict[int, Deadline]] = {}
+        self._order: list[int] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_notch = 0
+        self._count = 0
+
+    def at(self, deadline_ms: int, expire: Callable[[], None]) -> Deadline:
+        """Call `expire` soon after `deadline_ms` on the monotonic clock, unless cancelled."""
+        notch = -(-deadline_ms // NOTCH_MS)
+        self._count = number = self._count + 1
+        deadline = Deadline(self, notch, number)
+        deadline.expire = expire
+        bucket = self._notches.get(notch)
+        if bucket is None:
+            bucket = self._notches[notch] = {}
+            heapq.heappush(self._order, notch)
+            self._arm()
+        bucket[number] = deadline
+        return deadline
+
+    def forget(self, deadline: Deadline) -> None:
+        """Drop a cancelled deadline; its notch stays until its time comes, empty."""
+        bucket = self._notches.get(deadline.notch)
+        if bucket is not None:
+            bucket.pop(deadline.number, None)
+
+    def close(self) -> None:
+        """Forget every deadline without firing it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._notches.clear()
+        self._order.clear()
+
+    def _arm(self) -> None:
+        """Have the timer stand at the earliest notch."""
+        notch = self._order[0]
+        if self._timer is not None:
+            if self._timer_notch <= notch:
+                return
+            self._timer.cancel()
+        delay_ms = max(0, notch * NOTCH_MS - self._runtime.monotonic_ms())
+        self._timer_notch = notch
+        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._turn)
+
+    def _turn(self) -> None:
+        """Fire every notch whose time has come, oldest first."""
+        self._timer = None
+        now_ms = self._runtime.monotonic_ms()
+        while self._order and self._order[0] * NOTCH_MS <= now_ms:
+            for deadline in self._notches.pop(heapq.heappop(self._order)).values():
+                # One that an earlier deadline of this notch cancelled has nothing to call.
+                expire, deadline.expire = deadline.expire, None
+                if expire is not None:
+                    expire()
+        if self._order:
+            self._arm()
