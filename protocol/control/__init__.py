@@ -1,1 +1,1 @@
-"""The control protocol between brokers and controllers, and the metadata log's records."""
+"""The language between brokers and controllers: messages, datagrams, metadata records."""

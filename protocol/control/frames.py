@@ -1,0 +1,47 @@
+"""Frames of the control protocol: size (4 bytes, big-endian), then [kind, correlation, fields].
+
+An answer repeats the correlation id of its request. Encodes whole frames; reading a stream into
+frames is `framing.FrameReader`'s work.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..errors import RemoteProtocolError
+from ..types import Buffer
+from .messages import KINDS, kind_of
+from .packing import dumps, from_plain, loads, to_plain
+
+FRAME_BYTES_MAX: Final = 64 << 20
+"""Largest frame accepted: far above any request a broker makes."""
+
+_SIZE = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message and the id that pairs a request with its answer."""
+
+    correlation_id: int
+    message: Any
+
+
+def encode_frame(correlation_id: int, message: object) -> bytes:
+    """The frame with its size in front, ready to be written."""
+    body = dumps([kind_of(type(message)), correlation_id, to_plain(message)])
+    return _SIZE.pack(len(body)) + body
+
+
+def decode_frame(body: Buffer) -> Frame:
+    """Read a frame without its size; RemoteProtocolError for anything malformed."""
+    plain = loads(body)
+    if type(plain) is not list or len(plain) < 3:
+        raise RemoteProtocolError("a control frame is [kind, correlation, fields]")
+    kind, correlation_id, fields = plain[:3]
+    if type(kind) is not int or (cls := KINDS.get(kind)) is None:
+        raise RemoteProtocolError(f"unknown kind of control message: {kind!r:.40}")
+    if type(correlation_id) is not int or not 0 <= correlation_id < 1 << 63:
+        raise RemoteProtocolError(f"{cls.__name__}: bad correlation id {correlation_id!r:.40}")
+    message, _ = from_plain(cls, fields)
+    return Frame(correlation_id, message)

@@ -1,0 +1,43 @@
+"""The heartbeat datagram: proof that one start of a broker was alive a moment ago, nothing more.
+
+It goes to the UDP port of the same number as the controller's TCP listener. It only refreshes
+liveness; every change of state goes over TCP.
+"""
+
+from typing import Final
+
+from ..errors import RemoteProtocolError
+from ..types import Buffer
+from .packing import dumps, from_plain, loads, packed, to_plain
+
+DATAGRAM_BYTES_MAX: Final = 512
+"""A heartbeat is about 90 bytes; anything larger is not one."""
+
+_MARK: Final = "mk-heartbeat"
+
+
+@packed
+class Heartbeat:
+    """The sequence grows with each datagram of one incarnation: a late one tells nothing new."""
+
+    cluster_id: str
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: bytes
+    sequence: int
+
+
+def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
+    """One datagram."""
+    return dumps([_MARK, to_plain(heartbeat)])
+
+
+def decode_heartbeat(datagram: Buffer) -> Heartbeat:
+    """Read one datagram; RemoteProtocolError when it is not a heartbeat."""
+    if len(datagram) > DATAGRAM_BYTES_MAX:
+        raise RemoteProtocolError(f"a datagram of {len(datagram)} bytes is not a heartbeat")
+    plain = loads(datagram)
+    if type(plain) is not list or len(plain) < 2 or plain[0] != _MARK:
+        raise RemoteProtocolError("not a heartbeat")
+    heartbeat, _ = from_plain(Heartbeat, plain[1])
+    return heartbeat

@@ -1,0 +1,375 @@
+"""The metadata of the cluster as its records tell it; the same code on controllers and brokers.
+
+`MetadataImage.apply` is the only place that gives a metadata record its meaning. Values inside
+are immutable: a change replaces them, so a shallow `copy` is a consistent one. Decides nothing.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from ..errors import RemoteProtocolError
+from ..types import NO_LEADER, TopicIdPartition
+from . import records as r
+from .messages import Endpoint, VersionRange
+
+ConfigResource = tuple[int, str]
+"""Resource type (records.TOPIC, records.BROKER) and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistration:
+    """One start of a broker, as it registered and as the controller holds it now."""
+
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: bytes
+    directory_ids: tuple[bytes, ...]
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+    features: dict[str, VersionRange]
+    fenced: bool = True
+    in_controlled_shutdown: bool = False
+    unknown: r.Unknown | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """May lead, and may join an ISR."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """Where the listener of that name is reached."""
+        return next((each for each in self.endpoints if each.name == listener), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition: who should hold it, who is in sync, who leads."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int = NO_LEADER
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    recovering: bool = False
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    directories: tuple[bytes, ...] = ()
+    unknown: r.Unknown | None = None
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic and its partitions by index."""
+
+    name: str
+    topic_id: bytes
+    partitions: dict[int, PartitionState] = field(default_factory=dict)
+    unknown: r.Unknown | None = None
+
+
+@dataclass(slots=True)
+class Delta:
+    """What a run of records touched; dictionaries in the order of first touch.
+
+    A topic both created and deleted within the run shows in `deleted_topics` only.
+    """
+
+    new_topics: dict[bytes, None] = field(default_factory=dict)
+    deleted_topics: dict[bytes, Topic] = field(default_factory=dict)
+    """As each was just before its end."""
+    changed_partitions: dict[TopicIdPartition, None] = field(default_factory=dict)
+    changed_brokers: dict[int, None] = field(default_factory=dict)
+    changed_configs: dict[ConfigResource, None] = field(default_factory=dict)
+    features_changed: bool = False
+    is_snapshot: bool = False
+    """The image was loaded anew: what is not in it any more is gone, named here or not."""
+
+    def __bool__(self) -> bool:
+        return (
+            self.is_snapshot
+            or self.features_changed
+            or any((self.new_topics, self.deleted_topics, self.changed_partitions))
+            or any((self.changed_brokers, self.changed_configs))
+        )
+
+
+@dataclass(slots=True)
+class MetadataImage:
+    """Everything the metadata log says, up to and with `offset`."""
+
+    cluster_id: str | None = None
+    offset: int = -1
+    epoch: int = -1
+    """Controller epoch of the record at `offset`."""
+    controller_id: int = -1
+    brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
+    topics: dict[bytes, Topic] = field(default_factory=dict)
+    topic_ids: dict[str, bytes] = field(default_factory=dict)
+    configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
+    features: dict[str, int] = field(default_factory=dict)
+    next_producer_id: int = 0
+    unknown_records: list[r.UnknownRecord] = field(default_factory=list)
+
+    def apply(self, record: r.MetadataRecord, offset: int, delta: Delta | None = None) -> None:
+        """Replay the record at `offset`; what it touches is noted in `delta`."""
+        delta = delta if delta is not None else Delta()
+        _APPLY[type(record)](self, record, offset, delta)
+        self.offset = offset
+
+    def topic(self, name: str) -> Topic | None:
+        """The topic of that name."""
+        topic_id = self.topic_ids.get(name)
+        return None if topic_id is None else self.topics[topic_id]
+
+    def partition(self, topic_id: bytes, index: int) -> PartitionState | None:
+        """The partition's state, None if there is no such partition."""
+        topic = self.topics.get(topic_id)
+        return None if topic is None else topic.partitions.get(index)
+
+    def partitions(self) -> Iterator[tuple[TopicIdPartition, PartitionState]]:
+        """Every partition, topics in order of creation."""
+        for topic in self.topics.values():
+            for index, state in topic.partitions.items():
+                yield TopicIdPartition(topic.topic_id, index), state
+
+    def copy(self) -> "MetadataImage":
+        """An image of this moment that later records do not reach."""
+        return replace(
+            self,
+            brokers=dict(self.brokers),
+            topics={
+                topic_id: replace(topic, partitions=dict(topic.partitions))
+                for topic_id, topic in self.topics.items()
+            },
+            topic_ids=dict(self.topic_ids),
+            configs=dict(self.configs),
+            features=dict(self.features),
+            unknown_records=list(self.unknown_records),
+        )
+
+    def to_records(self) -> Iterator[r.MetadataRecord]:
+        """The records of a snapshot: replayed on an empty image they give an equal one."""
+        if self.cluster_id is not None:
+            yield r.ClusterRecord(self.cluster_id)
+        if self.epoch >= 0:
+            yield r.ControllerElected(self.controller_id, self.epoch)
+        for name, level in self.features.items():
+            yield r.FeatureRecord(name, level)
+        for broker in self.brokers.values():
+            yield _broker_record(broker)
+        for topic in self.topics.values():
+            yield r.TopicRecord(topic.name, topic.topic_id, unknown=topic.unknown)
+            for index, state in topic.partitions.items():
+                yield _partition_record(topic.topic_id, index, state)
+        for (resource_type, name), config in self.configs.items():
+            for key, value in config.items():
+                yield r.ConfigRecord(resource_type, name, key, value)
+        if self.next_producer_id:
+            yield r.ProducerIdsRecord(-1, -1, self.next_producer_id)
+        yield from self.unknown_records
+
+
+def _broker_record(broker: BrokerRegistration) -> r.RegisterBrokerRecord:
+    return r.RegisterBrokerRecord(
+        broker.broker_id,
+        broker.incarnation_id,
+        broker.directory_ids,
+        broker.endpoints,
+        broker.rack,
+        broker.features,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        broker_epoch=broker.broker_epoch,
+        unknown=broker.unknown,
+    )
+
+
+def _partition_record(topic_id: bytes, index: int, state: PartitionState) -> r.PartitionRecord:
+    return r.PartitionRecord(
+        topic_id,
+        index,
+        state.replicas,
+        state.isr,
+        state.leader,
+        state.leader_epoch,
+        state.partition_epoch,
+        state.recovering,
+        state.elr,
+        state.last_known_elr,
+        state.adding,
+        state.removing,
+        state.directories,
+        unknown=state.unknown,
+    )
+
+
+def _cluster(image: MetadataImage, record: r.ClusterRecord, offset: int, delta: Delta) -> None:
+    image.cluster_id = record.cluster_id
+
+
+def _elected(image: MetadataImage, record: r.ControllerElected, offset: int, delta: Delta) -> None:
+    image.controller_id = record.controller_id
+    image.epoch = record.epoch
+
+
+def _feature(image: MetadataImage, record: r.FeatureRecord, offset: int, delta: Delta) -> None:
+    image.features[record.name] = record.level
+    delta.features_changed = True
+
+
+def _register(
+    image: MetadataImage, record: r.RegisterBrokerRecord, offset: int, delta: Delta
+) -> None:
+    image.brokers[record.broker_id] = BrokerRegistration(
+        broker_id=record.broker_id,
+        broker_epoch=offset if record.broker_epoch < 0 else record.broker_epoch,
+        incarnation_id=record.incarnation_id,
+        directory_ids=record.directory_ids,
+        endpoints=record.endpoints,
+        rack=record.rack,
+        features=record.features,
+        fenced=record.fenced,
+        in_controlled_shutdown=record.in_controlled_shutdown,
+        unknown=record.unknown,
+    )
+    delta.changed_brokers[record.broker_id] = None
+
+
+def _change_broker(
+    image: MetadataImage, record: r.BrokerChangeRecord, offset: int, delta: Delta
+) -> None:
+    broker = image.brokers.get(record.broker_id)
+    if broker is None or broker.broker_epoch != record.broker_epoch:
+        raise RemoteProtocolError(f"offset {offset}: no broker for {record}")
+    image.brokers[record.broker_id] = replace(
+        broker,
+        fenced=_or(record.fenced, broker.fenced),
+        in_controlled_shutdown=_or(record.in_controlled_shutdown, broker.in_controlled_shutdown),
+    )
+    delta.changed_brokers[record.broker_id] = None
+
+
+def _topic(image: MetadataImage, record: r.TopicRecord, offset: int, delta: Delta) -> None:
+    if record.name in image.topic_ids or record.topic_id in image.topics:
+        raise RemoteProtocolError(f"offset {offset}: topic {record.name!r} exists")
+    image.topics[record.topic_id] = Topic(record.name, record.topic_id, unknown=record.unknown)
+    image.topic_ids[record.name] = record.topic_id
+    delta.new_topics[record.topic_id] = None
+
+
+def _remove_topic(
+    image: MetadataImage, record: r.RemoveTopicRecord, offset: int, delta: Delta
+) -> None:
+    topic = _known_topic(image, record.topic_id, offset)
+    del image.topics[record.topic_id]
+    del image.topic_ids[topic.name]
+    image.configs.pop((r.TOPIC, topic.name), None)
+    delta.new_topics.pop(record.topic_id, None)
+    delta.changed_configs.pop((r.TOPIC, topic.name), None)
+    for index in topic.partitions:
+        delta.changed_partitions.pop(TopicIdPartition(record.topic_id, index), None)
+    delta.deleted_topics[record.topic_id] = topic
+
+
+def _partition(image: MetadataImage, record: r.PartitionRecord, offset: int, delta: Delta) -> None:
+    topic = _known_topic(image, record.topic_id, offset)
+    topic.partitions[record.partition] = PartitionState(
+        replicas=record.replicas,
+        isr=record.isr,
+        leader=record.leader,
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
+        recovering=record.recovering,
+        elr=record.elr,
+        last_known_elr=record.last_known_elr,
+        adding=record.adding,
+        removing=record.removing,
+        directories=record.directories,
+        unknown=record.unknown,
+    )
+    delta.changed_partitions[TopicIdPartition(record.topic_id, record.partition)] = None
+
+
+def _change_partition(
+    image: MetadataImage, record: r.PartitionChangeRecord, offset: int, delta: Delta
+) -> None:
+    topic = _known_topic(image, record.topic_id, offset)
+    old = topic.partitions.get(record.partition)
+    if old is None:
+        raise RemoteProtocolError(f"offset {offset}: no partition for {record}")
+    topic.partitions[record.partition] = changed(old, record)
+    delta.changed_partitions[TopicIdPartition(record.topic_id, record.partition)] = None
+
+
+def changed(old: PartitionState, change: r.PartitionChangeRecord) -> PartitionState:
+    """The partition after the change."""
+    return PartitionState(
+        replicas=_or(change.replicas, old.replicas),
+        isr=_or(change.isr, old.isr),
+        leader=_or(change.leader, old.leader),
+        leader_epoch=old.leader_epoch + (change.leader is not None),
+        partition_epoch=old.partition_epoch + 1,
+        recovering=_or(change.recovering, old.recovering),
+        elr=_or(change.elr, old.elr),
+        last_known_elr=_or(change.last_known_elr, old.last_known_elr),
+        adding=_or(change.adding, old.adding),
+        removing=_or(change.removing, old.removing),
+        directories=_or(change.directories, old.directories),
+        unknown=old.unknown,
+    )
+
+
+def _config(image: MetadataImage, record: r.ConfigRecord, offset: int, delta: Delta) -> None:
+    resource = (record.resource_type, record.resource_name)
+    config = dict(image.configs.get(resource, {}))
+    if record.value is None:
+        config.pop(record.key, None)
+    else:
+        config[record.key] = record.value
+    if config:
+        image.configs[resource] = config
+    else:
+        image.configs.pop(resource, None)
+    delta.changed_configs[resource] = None
+
+
+def _producer_ids(
+    image: MetadataImage, record: r.ProducerIdsRecord, offset: int, delta: Delta
+) -> None:
+    image.next_producer_id = record.next_producer_id
+
+
+def _unknown(image: MetadataImage, record: r.UnknownRecord, offset: int, delta: Delta) -> None:
+    image.unknown_records.append(record)
+
+
+_APPLY: dict[type[r.MetadataRecord], Callable[[MetadataImage, Any, int, Delta], None]] = {
+    r.ClusterRecord: _cluster,
+    r.ControllerElected: _elected,
+    r.FeatureRecord: _feature,
+    r.RegisterBrokerRecord: _register,
+    r.BrokerChangeRecord: _change_broker,
+    r.TopicRecord: _topic,
+    r.RemoveTopicRecord: _remove_topic,
+    r.PartitionRecord: _partition,
+    r.PartitionChangeRecord: _change_partition,
+    r.ConfigRecord: _config,
+    r.ProducerIdsRecord: _producer_ids,
+    r.UnknownRecord: _unknown,
+}
+
+V = TypeVar("V")
+
+
+def _or(new: V | None, old: V) -> V:
+    return old if new is None else new
+
+
+def _known_topic(image: MetadataImage, topic_id: bytes, offset: int) -> Topic:
+    topic = image.topics.get(topic_id)
+    if topic is None:
+        raise RemoteProtocolError(f"offset {offset}: no topic {topic_id.hex()}")
+    return topic

@@ -1,0 +1,304 @@
+"""Requests and answers of the control protocol, each registered under its kind.
+
+A request class names its answer in its type: `RegisterBroker(Request[BrokerRegistered])`.
+Every answer carries `error` (a Kafka error code) and `message` (for people: what, where, what to
+do). `Refused` may answer anything. Ids are 16 raw bytes; times are milliseconds.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar, dataclass_transform
+
+from ..errors import LocalProtocolError
+from .packing import packed
+
+PROTOCOL_VERSION_MIN: Final = 1
+PROTOCOL_VERSION_MAX: Final = 1
+ROLE_BROKER: Final = 1
+ROLE_CONTROLLER: Final = 2
+
+A_co = TypeVar("A_co", covariant=True)
+T = TypeVar("T")
+
+KINDS: dict[int, type[Any]] = {}
+"""What each kind decodes to."""
+_kind_of: dict[type[Any], int] = {}
+
+
+class Request(Generic[A_co]):
+    """A message that is answered by an `A_co` or by `Refused`."""
+
+    __slots__ = ()
+
+
+@dataclass_transform(frozen_default=True)
+def message(kind: int) -> Callable[[type[T]], type[T]]:
+    """Declare a message under its number, which is never given to another one."""
+
+    def declare(cls: type[T]) -> type[T]:
+        declared = packed(cls)
+        assert kind not in KINDS, f"kind {kind} is taken"
+        KINDS[kind] = declared
+        _kind_of[declared] = kind
+        return declared
+
+    return declare
+
+
+def kind_of(cls: type[Any]) -> int:
+    """The number a message class was declared under."""
+    try:
+        return _kind_of[cls]
+    except KeyError:
+        raise LocalProtocolError(f"{cls.__name__} is not a control message") from None
+
+
+@packed
+class Endpoint:
+    """Where a listener is reached from outside."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+
+@packed
+class VersionRange:
+    """The levels of a feature that a node can work with."""
+
+    lowest: int
+    highest: int
+
+
+@message(1)
+class Refused:
+    """The request was not carried out; may answer any request."""
+
+    error: int
+    message: str = ""
+
+
+@message(2)
+class HelloAnswer:
+    """The first frame back. After an error the connection is closed."""
+
+    error: int
+    message: str = ""
+    cluster_id: str | None = None
+    version: int = PROTOCOL_VERSION_MAX
+    node_id: int = -1
+    active_controller: Endpoint | None = None
+    """Where to go when this one is not the active controller."""
+
+
+@message(3)
+class Hello(Request[HelloAnswer]):
+    """The first frame on a connection: who speaks, of which cluster, in which versions."""
+
+    cluster_id: str | None
+    """None until the node has learnt it."""
+    min_version: int
+    max_version: int
+    node_id: int
+    role: int
+    incarnation_id: bytes
+
+
+@message(4)
+class BrokerRegistered:
+    """The broker epoch names this start of the broker in everything it asks from now on."""
+
+    error: int
+    message: str = ""
+    broker_epoch: int = -1
+
+
+@message(5)
+class RegisterBroker(Request[BrokerRegistered]):
+    """Join the cluster, fenced. The same incarnation may repeat it to change its endpoints."""
+
+    broker_id: int
+    incarnation_id: bytes
+    directory_ids: tuple[bytes, ...]
+    endpoints: tuple[Endpoint, ...]
+    """The first is the inter-broker listener, the one that the controller probes."""
+    rack: str | None
+    features: dict[str, VersionRange]
+    previous_broker_epoch: int = -1
+    """From the clean-shutdown file, -1 after an unclean stop."""
+
+
+@message(6)
+class HeartbeatAnswer:
+    """Where the broker stands."""
+
+    error: int
+    message: str = ""
+    is_caught_up: bool = False
+    is_fenced: bool = True
+    should_shut_down: bool = False
+
+
+@message(7)
+class BrokerHeartbeat(Request[HeartbeatAnswer]):
+    """What the broker wants to be, and how far it has applied the metadata log."""
+
+    broker_id: int
+    broker_epoch: int
+    metadata_offset: int
+    """Offset of the last record applied, -1 for none."""
+    want_fence: bool
+    want_shutdown: bool
+    offline_directory_ids: tuple[bytes, ...] = ()
+
+
+@packed
+class SnapshotId:
+    """A snapshot holds everything before `end_offset`; `epoch` is that of the record before it."""
+
+    end_offset: int
+    epoch: int
+
+
+@message(8)
+class MetadataFetched:
+    """Whole metadata batches from the offset asked for, or the snapshot to load first.
+
+    OFFSET_OUT_OF_RANGE: the asker holds records that this log does not; start again at offset 0.
+    """
+
+    error: int
+    message: str = ""
+    high_watermark: int = -1
+    epoch: int = -1
+    """Epoch of the active controller."""
+    records: bytes = b""
+    snapshot: SnapshotId | None = None
+
+
+@message(9)
+class FetchMetadata(Request[MetadataFetched]):
+    """Committed metadata from `offset` on; answered the moment there is some."""
+
+    offset: int
+    """The first offset wanted: one after the last record applied."""
+    epoch: int
+    """Epoch of the last record applied, -1 at offset 0."""
+    max_wait_ms: int
+    max_bytes: int = 1 << 20
+
+
+@message(10)
+class SnapshotFetched:
+    """A part of a snapshot; it is complete when `position + len(data)` reaches `size`."""
+
+    error: int
+    message: str = ""
+    size: int = 0
+    position: int = 0
+    data: bytes = b""
+
+
+@message(11)
+class FetchSnapshot(Request[SnapshotFetched]):
+    """One part of the snapshot that a `MetadataFetched` named."""
+
+    snapshot: SnapshotId
+    position: int
+    max_bytes: int = 1 << 20
+
+
+@packed
+class IsrMember:
+    """A broker that the leader found in sync, and the start of it that the leader saw."""
+
+    broker_id: int
+    broker_epoch: int
+    """-1 when the leader does not know it."""
+
+
+@packed
+class PartitionChange:
+    """A leader's proposal for one partition."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[IsrMember, ...]
+    recovering: bool = False
+
+
+@packed
+class ChangedPartition:
+    """What became of one proposal: the partition as the controller now has it, or an error."""
+
+    topic_id: bytes
+    partition: int
+    error: int
+    leader: int = -1
+    leader_epoch: int = -1
+    partition_epoch: int = -1
+    isr: tuple[int, ...] = ()
+    recovering: bool = False
+    message: str = ""
+
+
+@message(12)
+class PartitionsAltered:
+    """One result per proposal, in the order asked; `error` is for all of them."""
+
+    error: int
+    message: str = ""
+    partitions: tuple[ChangedPartition, ...] = ()
+
+
+@message(13)
+class AlterPartitions(Request[PartitionsAltered]):
+    """ISR changes of partitions that the sender leads."""
+
+    broker_id: int
+    broker_epoch: int
+    changes: tuple[PartitionChange, ...]
+
+
+@message(14)
+class ForwardedAnswer:
+    """The Kafka response body, in the version the request was forwarded in."""
+
+    error: int
+    message: str = ""
+    body: bytes = b""
+
+
+@message(15)
+class ForwardedRequest(Request[ForwardedAnswer]):
+    """A client's admin request, passed on by the broker it reached."""
+
+    api_key: int
+    api_version: int
+    body: bytes
+    """The Kafka request body, without its header."""
+    principal: str
+    deadline_ms: int
+    """Milliseconds left, counted by the receiver from arrival: clocks of two hosts differ."""
+    idempotency_key: bytes = b""
+    """Equal in every retry of one request: a retry gets the answer of the first."""
+
+
+@message(16)
+class ProducerIdsAllocated:
+    """The block [first_id, first_id + count) belongs to the asking broker alone."""
+
+    error: int
+    message: str = ""
+    first_id: int = -1
+    count: int = 0
+
+
+@message(17)
+class AllocateProducerIds(Request[ProducerIdsAllocated]):
+    """Reserve a block of producer ids that no one ever gets again."""
+
+    broker_id: int
+    broker_epoch: int

@@ -1,0 +1,196 @@
+"""How a control message is laid out: a dataclass is a MessagePack array of its fields in order.
+
+Fields are only ever appended: trailing fields that are missing take their defaults, trailing
+fields that we do not know are handed to the caller. Types are checked, for the peer may lie;
+anything wrong is a RemoteProtocolError. Knows no message by name.
+
+    scalar  int (64 bits) | bool | str | bytes      tuple[X, ...]  array of X
+    nested  array of its fields                     dict[str, X]   map
+"""
+
+import dataclasses
+import types
+from collections.abc import Callable
+from typing import Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
+
+import msgpack
+
+from ..errors import RemoteProtocolError
+from ..types import Buffer
+
+T = TypeVar("T")
+Reader = Callable[[Any], Any]
+Writer = Callable[[Any], Any] | None
+"""None where the value is its own MessagePack form."""
+
+ITEM_COUNT_MAX = 1 << 17
+"""Longest array or map accepted: a length claimed in the bytes reserves memory before it is met."""
+
+
+@dataclass_transform(frozen_default=True)
+def packed(cls: type[T]) -> type[T]:
+    """Declare a frozen, slotted dataclass that can be packed; use it for nested parts too."""
+    return dataclasses.dataclass(frozen=True, slots=True)(cls)
+
+
+def dumps(plain: object) -> bytes:
+    """MessagePack bytes of plain lists, maps and scalars."""
+    result: bytes = msgpack.packb(plain)
+    return result
+
+
+def loads(data: Buffer) -> Any:
+    """Plain values of exactly one MessagePack object; RemoteProtocolError for anything else."""
+    limit = min(len(data), ITEM_COUNT_MAX)
+    try:
+        return msgpack.unpackb(data, max_array_len=limit, max_map_len=limit)
+    except ValueError as error:
+        raise RemoteProtocolError(f"not MessagePack: {error or type(error).__name__}") from error
+
+
+def to_plain(value: Any) -> list[Any]:
+    """The fields of a packed dataclass in order, ready for `dumps`."""
+    return [
+        getattr(value, name) if write is None else write(getattr(value, name))
+        for name, write, _, _ in _layout(type(value))
+    ]
+
+
+def from_plain(cls: type[T], plain: Any) -> tuple[T, list[Any]]:
+    """Build `cls` from its fields; also returns the trailing fields it does not know."""
+    if type(plain) is not list:
+        raise RemoteProtocolError(f"{cls.__name__}: expected an array, got {_name(plain)}")
+    layout = _layout(cls)
+    values = {}
+    for index, (name, _, read, required) in enumerate(layout):
+        if index < len(plain):
+            try:
+                values[name] = read(plain[index])
+            except RemoteProtocolError as error:
+                raise RemoteProtocolError(f"{cls.__name__}.{name}: {error}") from None
+        elif required:
+            raise RemoteProtocolError(f"{cls.__name__}: {name} is missing")
+    return cls(**values), plain[len(layout) :]
+
+
+FieldLayout = tuple[str, Writer, Reader, bool]
+_layouts: dict[type, tuple[FieldLayout, ...]] = {}
+
+
+def _layout(cls: type) -> tuple[FieldLayout, ...]:
+    """Name, writer, reader and requiredness of each field; made at first use."""
+    found = _layouts.get(cls)
+    if found is None:
+        hints = get_type_hints(cls)
+        found = _layouts[cls] = tuple(
+            (field.name, _writer(hints[field.name]), _reader(hints[field.name]), _required(field))
+            for field in dataclasses.fields(cls)
+            if not field.kw_only
+        )
+    return found
+
+
+def _required(field: "dataclasses.Field[Any]") -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _writer(hint: Any) -> Writer:
+    inner = _without_none(hint)
+    if inner is not hint:
+        write = _writer(inner)
+        return None if write is None else _skipping_none(write)
+    if dataclasses.is_dataclass(hint):
+        return to_plain
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is tuple and (item := _writer(args[0])) is not None:
+        return _array_writer(item)
+    if origin is dict and (item := _writer(args[1])) is not None:
+        return _map_writer(item)
+    return None
+
+
+def _array_writer(item: Reader) -> Reader:
+    return lambda value: [item(each) for each in value]
+
+
+def _map_writer(item: Reader) -> Reader:
+    return lambda value: {key: item(each) for key, each in value.items()}
+
+
+def _reader(hint: Any) -> Reader:
+    inner = _without_none(hint)
+    if inner is not hint:
+        return _skipping_none(_reader(inner))
+    if dataclasses.is_dataclass(hint):
+        return lambda v: from_plain(hint, v)[0]  # type: ignore[arg-type]
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        return _array_reader(_reader(args[0]))
+    if origin is dict:
+        return _map_reader(_reader(args[1]))
+    return _SCALARS[hint]
+
+
+def _skipping_none(convert: Reader) -> Reader:
+    return lambda value: None if value is None else convert(value)
+
+
+def _without_none(hint: Any) -> Any:
+    if get_origin(hint) in (Union, types.UnionType):
+        (inner,) = (arg for arg in get_args(hint) if arg is not type(None))
+        return inner
+    return hint
+
+
+def _array_reader(item: Reader) -> Reader:
+    def read(value: Any) -> tuple[Any, ...]:
+        if type(value) is not list:
+            raise RemoteProtocolError(f"expected an array, got {_name(value)}")
+        return tuple([item(each) for each in value])
+
+    return read
+
+
+def _map_reader(item: Reader) -> Reader:
+    def read(value: Any) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise RemoteProtocolError(f"expected a map, got {_name(value)}")
+        return {_read_str(key): item(each) for key, each in value.items()}
+
+    return read
+
+
+def _read_int(value: Any) -> int:
+    if type(value) is not int or value >= 1 << 63:
+        raise RemoteProtocolError(f"expected a 64-bit integer, got {_name(value)}")
+    return value
+
+
+def _read_bool(value: Any) -> bool:
+    if type(value) is not bool:
+        raise RemoteProtocolError(f"expected a boolean, got {_name(value)}")
+    return value
+
+
+def _read_str(value: Any) -> str:
+    if type(value) is not str:
+        raise RemoteProtocolError(f"expected a string, got {_name(value)}")
+    return value
+
+
+def _read_bytes(value: Any) -> bytes:
+    if type(value) is not bytes:
+        raise RemoteProtocolError(f"expected bytes, got {_name(value)}")
+    return value
+
+
+def _name(value: Any) -> str:
+    return type(value).__name__
+
+
+_SCALARS: dict[Any, Reader] = {
+    int: _read_int,
+    bool: _read_bool,
+    str: _read_str,
+    bytes: _read_bytes,
+}

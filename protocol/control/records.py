@@ -1,0 +1,220 @@
+"""Records of the metadata log: each is MessagePack [type, version, fields].
+
+Fields are only ever appended, and with them the version grows; a type or field that we do not
+know is kept and written back unchanged, so that an old node's snapshot loses nothing. What the
+records mean is told by `MetadataImage.apply` and nowhere else.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, dataclass_transform
+
+from ..errors import LocalProtocolError, RemoteProtocolError
+from ..types import Buffer
+from .messages import Endpoint, VersionRange
+from .packing import dumps, from_plain, loads, packed, to_plain
+
+METADATA_VERSION: Final = "metadata.version"
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""Name of the log that the records live in."""
+
+TOPIC: Final = 2
+BROKER: Final = 4
+"""Resource types of ConfigRecord, numbered as in Kafka's configuration APIs."""
+
+R = TypeVar("R")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unknown:
+    """What a newer writer appended to a record we know."""
+
+    version: int
+    fields: tuple[Any, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MetadataRecord:
+    """One entry of the metadata log."""
+
+    unknown: Unknown | None = dataclasses.field(default=None, kw_only=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UnknownRecord(MetadataRecord):
+    """A record of a type that we do not know."""
+
+    type: int
+    version: int
+    fields: tuple[Any, ...]
+
+
+_types: dict[int, tuple[type[MetadataRecord], int]] = {}
+_type_of: dict[type[MetadataRecord], tuple[int, int]] = {}
+
+
+@dataclass_transform(frozen_default=True)
+def _record(number: int, *, version: int = 1) -> Callable[[type[R]], type[R]]:
+    def declare(cls: type[R]) -> type[R]:
+        declared = packed(cls)
+        assert issubclass(declared, MetadataRecord)
+        assert number not in _types, f"record type {number} is taken"
+        _types[number] = (declared, version)
+        _type_of[declared] = (number, version)
+        return declared
+
+    return declare
+
+
+@_record(1)
+class ClusterRecord(MetadataRecord):
+    """The first record of a cluster's life: its id."""
+
+    cluster_id: str
+
+
+@_record(2)
+class ControllerElected(MetadataRecord):
+    """The first record of a controller epoch: who writes from here on."""
+
+    controller_id: int
+    epoch: int
+
+
+@_record(3)
+class FeatureRecord(MetadataRecord):
+    """A finalised feature level: every node of the cluster works with it."""
+
+    name: str
+    level: int
+
+
+@_record(4)
+class RegisterBrokerRecord(MetadataRecord):
+    """A broker as it registered. The record's own offset is its broker epoch, if that is -1."""
+
+    broker_id: int
+    incarnation_id: bytes
+    directory_ids: tuple[bytes, ...]
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+    features: dict[str, VersionRange]
+    fenced: bool = True
+    in_controlled_shutdown: bool = False
+    broker_epoch: int = -1
+
+
+@_record(5)
+class BrokerChangeRecord(MetadataRecord):
+    """A broker was fenced, unfenced, or began its controlled shutdown; None: as it was."""
+
+    broker_id: int
+    broker_epoch: int
+    fenced: bool | None = None
+    in_controlled_shutdown: bool | None = None
+
+
+@_record(6)
+class TopicRecord(MetadataRecord):
+    """A topic came into being; its partitions follow in the same batch."""
+
+    name: str
+    topic_id: bytes
+
+
+@_record(7)
+class RemoveTopicRecord(MetadataRecord):
+    """A topic is gone with its partitions and its configuration."""
+
+    topic_id: bytes
+
+
+@_record(8)
+class PartitionRecord(MetadataRecord):
+    """A partition in full: at its creation, and in snapshots."""
+
+    topic_id: bytes
+    partition: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    recovering: bool = False
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    directories: tuple[bytes, ...] = ()
+
+
+@_record(9)
+class PartitionChangeRecord(MetadataRecord):
+    """What changed in a partition; None: as it was.
+
+    The partition epoch grows by one with each of these; the leader epoch grows by one if
+    `leader` is set, even to the leader there was.
+    """
+
+    topic_id: bytes
+    partition: int
+    isr: tuple[int, ...] | None = None
+    leader: int | None = None
+    recovering: bool | None = None
+    replicas: tuple[int, ...] | None = None
+    elr: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+    adding: tuple[int, ...] | None = None
+    removing: tuple[int, ...] | None = None
+    directories: tuple[bytes, ...] | None = None
+
+
+@_record(10)
+class ConfigRecord(MetadataRecord):
+    """One key of a topic or broker is set, or unset by None; broker "" is the default of all."""
+
+    resource_type: int
+    resource_name: str
+    key: str
+    value: str | None
+
+
+@_record(11)
+class ProducerIdsRecord(MetadataRecord):
+    """A block of producer ids went to a broker; the next block begins at `next_producer_id`."""
+
+    broker_id: int
+    broker_epoch: int
+    next_producer_id: int
+
+
+def encode_record(record: MetadataRecord) -> bytes:
+    """The value of one record in a metadata batch."""
+    if isinstance(record, UnknownRecord):
+        return dumps([record.type, record.version, record.fields])
+    try:
+        number, version = _type_of[type(record)]
+    except KeyError:
+        raise LocalProtocolError(f"{type(record).__name__} is not a metadata record") from None
+    fields = to_plain(record)
+    if record.unknown is not None:
+        fields.extend(record.unknown.fields)
+        version = record.unknown.version
+    return dumps([number, version, fields])
+
+
+def decode_record(value: Buffer) -> MetadataRecord:
+    """Read one record; RemoteProtocolError for bytes that no version could have written."""
+    plain = loads(value)
+    if type(plain) is not list or len(plain) < 3:
+        raise RemoteProtocolError("a metadata record is [type, version, fields]")
+    number, version, fields = plain[:3]
+    if type(number) is not int or type(version) is not int or type(fields) is not list:
+        raise RemoteProtocolError("a metadata record is [type, version, fields]")
+    if number not in _types:
+        return UnknownRecord(number, version, tuple(fields))
+    cls, known_version = _types[number]
+    record, extra = from_plain(cls, fields)
+    if extra or version > known_version:
+        record = dataclasses.replace(record, unknown=Unknown(version, tuple(extra)))
+    return record
