@@ -1,0 +1,204 @@
+"""What clients raise: one tree under ClientError, each saying what failed and what would help.
+
+A broker's own answer stays an `ApiError` (its code decides whether to retry); these are for what
+no broker said: nobody reachable, time over, buffer full. Nothing here decides to retry.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ..protocol.errors import ApiError
+from ..protocol.types import TopicPartition
+from ..runtime.errors import MinikafkaError
+
+
+class ClientError(MinikafkaError):
+    """Anything that a client raises on purpose."""
+
+
+class Attempt(NamedTuple):
+    """One try to reach one address."""
+
+    address: str
+    """host:port as configured or as the cluster advertised it."""
+    phase: str
+    """How far it came: resolve, connect, negotiate or metadata."""
+    cause: str
+
+
+class BootstrapError(ClientError):
+    """No bootstrap server could be used: names each address, the phase it failed in, and why."""
+
+    def __init__(self, attempts: Sequence[Attempt]) -> None:
+        super().__init__(attempts)
+        self.attempts = tuple(attempts)
+
+    def __str__(self) -> str:
+        tried = "; ".join(f"{a.address}: {a.phase}: {a.cause}" for a in self.attempts)
+        return f"no bootstrap server answered ({tried or 'none configured'})"
+
+
+class ConnectError(ClientError):
+    """One connection could not be opened."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(attempt)
+        self.attempt = attempt
+
+    def __str__(self) -> str:
+        return f"{self.attempt.address}: {self.attempt.phase}: {self.attempt.cause}"
+
+
+class ConnectionLost(ClientError):
+    """The connection ended before the answer came; whether the request was carried out is open."""
+
+
+class RequestTimedOut(ClientError):
+    """No answer within the request's time; the connection is closed with it."""
+
+
+class UnsupportedVersion(ClientError):
+    """The broker and this client have no version of an API in common."""
+
+
+class ClientClosed(ClientError):
+    """The client is closed, or was closed while the call waited."""
+
+
+class ForkedClient(ClientError):
+    """Used in a forked child: threads and connections belong to the parent. Open another one."""
+
+
+class DeliveryTimeout(ClientError):
+    """A record was not acknowledged within delivery_timeout_ms; `last_error` says why.
+
+    If the record had been sent, it may still be in the log.
+    """
+
+    def __init__(self, partition: TopicPartition, waited_ms: int, last_error: str) -> None:
+        super().__init__(partition, waited_ms, last_error)
+        self.partition = partition
+        self.waited_ms = waited_ms
+        self.last_error = last_error
+
+    def __str__(self) -> str:
+        topic, index = self.partition
+        where = topic if index < 0 else f"{topic}-{index}"
+        return f"{where}: not acknowledged within {self.waited_ms} ms ({self.last_error})"
+
+
+class DeliveryFailed(ClientError):
+    """A broker refused a record for good; `error` is its answer."""
+
+    def __init__(self, partition: TopicPartition, error: ApiError) -> None:
+        super().__init__(partition, error)
+        self.partition = partition
+        self.error = error
+
+    def __str__(self) -> str:
+        return f"{self.partition.topic}-{self.partition.partition}: {self.error}"
+
+
+class ProducerFenced(DeliveryFailed):
+    """Another producer with a newer epoch took this producer's place."""
+
+
+class MessageTooLarge(ClientError):
+    """A record exceeds max_request_size: nothing of it was sent."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(size, limit)
+        self.size = size
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return f"a record of {self.size} bytes exceeds max_request_size={self.limit}"
+
+
+class BufferFull(ClientError):
+    """The producer holds buffer_memory bytes and no room came within max_block_ms."""
+
+
+class UnknownTopic(ClientError):
+    """The cluster has no such topic or partition, and did not create it in the time allowed."""
+
+    def __init__(self, name: str, detail: str = "the cluster does not have it") -> None:
+        super().__init__(name, detail)
+        self.name = name
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.detail}"
+
+
+class NoOffsetForPartition(ClientError):
+    """A partition has no position and auto_offset_reset is none."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        super().__init__(partition)
+        self.partition = partition
+
+    def __str__(self) -> str:
+        topic, index = self.partition
+        return f"{topic}-{index}: no position, and auto_offset_reset=none"
+
+
+class OffsetOutOfRange(ClientError):
+    """The position is outside the log and auto_offset_reset is none."""
+
+    def __init__(self, partition: TopicPartition, offset: int) -> None:
+        super().__init__(partition, offset)
+        self.partition = partition
+        self.offset = offset
+
+    def __str__(self) -> str:
+        topic, index = self.partition
+        return f"{topic}-{index}: the log does not hold offset {self.offset}"
+
+
+class LogTruncated(ClientError):
+    """Records already read are no longer in the log (KIP-320) and auto_offset_reset is none.
+
+    `diverging_offset` is the first offset known to differ, or None when that is unknown.
+    """
+
+    def __init__(
+        self, partition: TopicPartition, position: int, diverging_offset: int | None
+    ) -> None:
+        super().__init__(partition, position, diverging_offset)
+        self.partition = partition
+        self.position = position
+        self.diverging_offset = diverging_offset
+
+    def __str__(self) -> str:
+        topic, index = self.partition
+        since = "" if self.diverging_offset is None else f" from offset {self.diverging_offset} on"
+        return f"{topic}-{index}: the log was truncated below position {self.position}{since}"
+
+
+class CorruptRecord(ClientError):
+    """A fetched batch failed its checksum or cannot be decoded."""
+
+    def __init__(self, partition: TopicPartition, offset: int, why: str) -> None:
+        super().__init__(partition, offset, why)
+        self.partition = partition
+        self.offset = offset
+        self.why = why
+
+    def __str__(self) -> str:
+        topic, index = self.partition
+        return f"{topic}-{index} at offset {self.offset}: {self.why}"
+
+
+class AdminError(ClientError):
+    """Some of the things asked for in one call were refused; the others were done.
+
+    `errors` maps each refused name to the broker's answer.
+    """
+
+    def __init__(self, errors: Mapping[str, ApiError]) -> None:
+        super().__init__(errors)
+        self.errors = dict(errors)
+
+    def __str__(self) -> str:
+        return "; ".join(f"{name}: {error}" for name, error in self.errors.items())

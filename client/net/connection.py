@@ -1,0 +1,387 @@
+"""One connection to a Kafka broker: version negotiation, correlation, deadlines.
+
+Owns the socket's receive buffer and the requests in flight. Never reconnects, never retries,
+never decides what an error code means: it fails what was in flight and says why.
+
+Life of a connection: `open` resolves, connects and asks ApiVersions (KIP-511: an answer of
+UNSUPPORTED_VERSION comes in version 0 and names the versions to try instead); then requests are
+answered in order; a request past its deadline, or bytes that are no answer, end the connection.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from ...protocol import codec
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, RemoteProtocolError
+from ...protocol.framing import FrameReader
+from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.primitives import read_uvarint
+from ...protocol.schema import Versions, shape_of
+from ...runtime.runtime import Runtime
+from ..errors import Attempt, ConnectError, ConnectionLost, RequestTimedOut, UnsupportedVersion
+
+SOFTWARE_NAME: Final = "minikafka-python"
+SOFTWARE_VERSION: Final = "0.1.0"
+UNSUPPORTED_VERSION_BYTES: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
+SCRATCH_BYTES: Final = 4096
+CLOSE_WAIT_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """What holds for every connection of one client."""
+
+    client_id: str = "minikafka"
+    connect_timeout_ms: int = 10_000
+    """For resolving, connecting and negotiating together."""
+    request_timeout_ms: int = 30_000
+    """For an answer, where the call does not say otherwise."""
+    max_frame_bytes: int = 256 << 20
+    """A larger answer ends the connection."""
+    max_in_flight: int = 100
+    """`request` waits beyond it; `send` refuses."""
+
+
+class _Pending:
+    """A request whose answer has not come."""
+
+    __slots__ = ("cls", "correlation_id", "deadline_ms", "future", "key", "raw", "version")
+
+    def __init__(self, key: int, version: int, deadline_ms: int, raw: bool) -> None:
+        self.key = key
+        self.cls = codec.response_class(key)
+        self.version = version
+        self.deadline_ms = deadline_ms
+        self.raw = raw
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.correlation_id = -1
+
+
+class KafkaConnection(asyncio.BufferedProtocol):
+    """A negotiated connection. Make it with `open`; it is of no use once `is_open` is false."""
+
+    def __init__(self, runtime: Runtime, address: str, options: ConnectionOptions) -> None:
+        self.address = address
+        self._runtime = runtime
+        self._options = options
+        self._reader = FrameReader(options.max_frame_bytes)
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._pending: deque[_Pending] = deque()
+        self._next_correlation_id = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms = 0
+        self._lent = False
+        self._scratch = bytearray()
+        self._end: str | None = None
+        self._lost: asyncio.Future[None] = self._loop.create_future()
+        self._peer: dict[int, Versions] = {}
+        self._chosen: dict[int, int] = {}
+
+    # -- opening and closing
+
+    @classmethod
+    async def open(
+        cls, runtime: Runtime, host: str, port: int, options: ConnectionOptions | None = None
+    ) -> Self:
+        """Resolve, connect and negotiate; ConnectError says which of the three failed and why."""
+        options = options or ConnectionOptions()
+        connection = cls(runtime, f"{host}:{port}", options)
+        phase = "connect"
+        try:
+            async with asyncio.timeout(options.connect_timeout_ms / 1000):
+                await connection._loop.create_connection(lambda: connection, host, port)
+                phase = "negotiate"
+                await connection._negotiate()
+        except TimeoutError:
+            connection.abort("took too long to open")
+            cause = f"no answer within {options.connect_timeout_ms} ms"
+            raise ConnectError(Attempt(connection.address, phase, cause)) from None
+        except (OSError, ConnectionLost, RemoteProtocolError, UnsupportedVersion) as error:
+            connection.abort("could not be opened")
+            # getaddrinfo's errors are OSErrors too; only they have these numbers below zero.
+            if phase == "connect" and isinstance(error, OSError) and (error.errno or 0) < 0:
+                phase = "resolve"
+            raise ConnectError(Attempt(connection.address, phase, str(error))) from error
+        except BaseException:
+            connection.abort("opening was given up")
+            raise
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        """Can requests still be sent?"""
+        return self._end is None
+
+    @property
+    def in_flight_count(self) -> int:
+        """Requests sent and not answered."""
+        return len(self._pending)
+
+    def abort(self, why: str = "closed by this client") -> None:
+        """End at once; what was in flight fails with ConnectionLost."""
+        self._finish(why)
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def close(self) -> None:
+        """Send what was written, then end. Bounded: a peer that reads nothing is cut off."""
+        self._finish("closed by this client")
+        if self._transport is None:
+            return
+        self._transport.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_WAIT_S):
+                await asyncio.shield(self._lost)
+        if not self._lost.done():
+            self._transport.abort()
+
+    # -- requests
+
+    def supports(self, key: ApiKey) -> bool:
+        """Has the peer any version of this API that we speak?"""
+        return self._common(key) is not None
+
+    def version_of(self, key: ApiKey, at_most: int | None = None) -> int:
+        """Pick the highest version both speak; UnsupportedVersion if there is none."""
+        version = self._chosen.get(key)
+        if version is None:
+            common = self._common(key)
+            if common is None:
+                ours, theirs = shape_of(codec.request_class(key)).versions, self._peer.get(key)
+                raise UnsupportedVersion(
+                    f"{self.address}: {ApiKey(key).name}: the broker has {theirs}, we have {ours}"
+                )
+            version = self._chosen[key] = common.last
+        return version if at_most is None else min(version, at_most)
+
+    def _common(self, key: int) -> Versions | None:
+        peer = self._peer.get(key)
+        if peer is None:
+            return None
+        ours = shape_of(codec.request_class(key)).versions
+        common = Versions(max(peer.first, ours.first), min(peer.last, ours.last))
+        return common if common.first <= common.last else None
+
+    async def request(
+        self, message: object, *, version: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
+        """Send a request and wait for its response message.
+
+        Raises RequestTimedOut after `timeout_ms` (default request_timeout_ms; the connection is
+        closed with it), ConnectionLost, RemoteProtocolError, UnsupportedVersion. Error codes
+        inside the response are the caller's to read.
+        """
+        while self.is_open and len(self._pending) >= self._options.max_in_flight:
+            await asyncio.wait([self._pending[0].future])
+        return await self.send(message, version=version, timeout_ms=timeout_ms)
+
+    def send(
+        self, message: object, *, version: int | None = None, timeout_ms: int | None = None
+    ) -> "asyncio.Future[Any]":
+        """Send a request at once; the future holds its response, or an error as in `request`.
+
+        Record bytes in the response stay valid: they are copied out of the receive buffer.
+        """
+        return self._send(message, version, timeout_ms, raw=False)
+
+    async def request_raw(
+        self, message: object, *, version: int | None = None, timeout_ms: int | None = None
+    ) -> memoryview:
+        """Send a request and hand back the body of its response, not decoded and not copied.
+
+        The view lies in the connection's receive buffer: it is valid until the next request on
+        this connection. Nothing else may be in flight. Decode it with
+        `codec.decode(response_class, version, view)`, or read it in place.
+        """
+        if self._pending:
+            raise RuntimeError("a raw request must be the only one in flight")
+        view: memoryview = await self._send(message, version, timeout_ms, raw=True)
+        return view
+
+    def send_and_forget(self, message: object, *, version: int | None = None) -> None:
+        """Send a request that the peer does not answer (Produce with acks=0)."""
+        self._check_usable()
+        key = shape_of(type(message)).api_key
+        self._write(message, self.version_of(ApiKey(key)) if version is None else version)
+
+    def _send(
+        self, message: object, version: int | None, timeout_ms: int | None, *, raw: bool
+    ) -> "asyncio.Future[Any]":
+        self._check_usable()
+        key = shape_of(type(message)).api_key
+        if version is None:
+            version = self.version_of(ApiKey(key))
+        if timeout_ms is None:
+            timeout_ms = self._options.request_timeout_ms
+        deadline_ms = self._runtime.monotonic_ms() + timeout_ms
+        pending = _Pending(key, version, deadline_ms, raw)
+        pending.correlation_id = self._write(message, version)
+        self._pending.append(pending)
+        if self._timer is None or deadline_ms < self._timer_at_ms:
+            self._arm(deadline_ms)
+        return pending.future
+
+    def _check_usable(self) -> None:
+        if self._end is not None:
+            raise ConnectionLost(f"{self.address}: {self._end}")
+        if len(self._pending) >= self._options.max_in_flight:
+            raise ConnectionLost(f"{self.address}: too many requests in flight")
+
+    def _write(self, message: object, version: int) -> int:
+        assert self._transport is not None
+        correlation_id = self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
+        parts = codec.frame_request(message, version, correlation_id, self._options.client_id)
+        self._lent = False
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        else:
+            self._transport.writelines(parts)
+        return correlation_id
+
+    async def _negotiate(self) -> None:
+        request = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+        )
+        version = shape_of(ApiVersionsRequest).versions.last
+        timeout_ms = self._options.connect_timeout_ms
+        while True:
+            answer: ApiVersionsResponse = await self._send(request, version, timeout_ms, raw=False)
+            self._peer = {
+                api.api_key: Versions(api.min_version, api.max_version) for api in answer.api_keys
+            }
+            if answer.error_code == ErrorCode.NONE:
+                return
+            code = ErrorCode(answer.error_code)
+            if code is not ErrorCode.UNSUPPORTED_VERSION or version == 0:
+                raise RemoteProtocolError(f"ApiVersions v{version} was answered {code.name}")
+            offered = self._peer.get(ApiKey.API_VERSIONS)
+            version = min(offered.last, version - 1) if offered is not None else 0
+
+    # -- deadlines: one timer for all requests of the connection
+
+    def _arm(self, at_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        wait_ms = max(at_ms - self._runtime.monotonic_ms(), 0)
+        self._timer_at_ms = at_ms
+        self._timer = self._loop.call_later(wait_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if not self._pending:
+            return
+        now_ms = self._runtime.monotonic_ms()
+        earliest = min(self._pending, key=lambda pending: pending.deadline_ms)
+        if earliest.deadline_ms > now_ms:
+            self._arm(earliest.deadline_ms)
+            return
+        # Answers come in order, so what follows is stuck behind it: the connection is dead.
+        why = f"{ApiKey(earliest.key).name} was not answered in time"
+        if not earliest.future.done():
+            earliest.future.set_exception(RequestTimedOut(f"{self.address}: {why}"))
+        self.abort(why)
+
+    # -- what the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport; called once."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._end is not None:
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail what was in flight; called once."""
+        self._finish(f"connection lost: {exc}" if exc else "closed by the broker")
+        if not self._lost.done():
+            self._lost.set_result(None)
+
+    def get_buffer(self, sizehint: int) -> bytearray | memoryview:
+        """Offer memory for what arrives next."""
+        if self._lent:
+            # A raw answer still lies in the receive buffer and nothing was asked since.
+            if not self._scratch:
+                self._scratch = bytearray(SCRATCH_BYTES)
+            return self._scratch
+        return self._reader.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take answers out of what arrived."""
+        if self._lent:
+            self.abort("bytes arrived that no request had asked for")
+            return
+        try:
+            for frame in self._reader.feed(nbytes):
+                self._on_frame(frame)
+        except RemoteProtocolError as error:
+            self.abort(str(error))
+
+    def _on_frame(self, frame: memoryview) -> None:
+        if not self._pending:
+            raise RemoteProtocolError("an answer arrived that no request had asked for")
+        pending = self._pending.popleft()
+        try:
+            message = self._read(pending, frame)
+        except RemoteProtocolError as error:
+            if not pending.future.done():
+                pending.future.set_exception(RemoteProtocolError(f"{self.address}: {error}"))
+            raise
+        if not pending.future.done():
+            pending.future.set_result(message)
+
+    def _read(self, pending: _Pending, frame: memoryview) -> Any:
+        correlation_id = int.from_bytes(frame[:4], "big", signed=True)
+        if correlation_id != pending.correlation_id:
+            due = pending.correlation_id
+            raise RemoteProtocolError(f"answer {correlation_id} came where {due} was due")
+        if pending.raw:
+            self._lent = True
+            return frame[body_position(pending.cls, pending.version, frame) :]
+        if pending.key == ApiKey.FETCH:
+            # Its records are views of the frame, and outlive the receive buffer's next use.
+            frame = memoryview(bytes(frame))
+        if pending.key == ApiKey.API_VERSIONS and frame[4:6] == UNSUPPORTED_VERSION_BYTES:
+            return _refused_api_versions(frame)
+        return codec.decode_response_frame(pending.cls, pending.version, frame)[1]
+
+    def _finish(self, why: str) -> None:
+        if self._end is None:
+            self._end = why
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._pending:
+            future = self._pending.popleft().future
+            if not future.done():
+                future.set_exception(ConnectionLost(f"{self.address}: {self._end}"))
+
+
+def body_position(cls: type, version: int, frame: memoryview) -> int:
+    """Tell where the body of a response frame begins: after correlation id and header tags."""
+    if not codec.is_flexible(cls, version) or shape_of(cls).api_key == ApiKey.API_VERSIONS:
+        return 4
+    try:
+        count, pos = read_uvarint(frame, 4)
+        for _ in range(count):
+            _, pos = read_uvarint(frame, pos)
+            size, pos = read_uvarint(frame, pos)
+            pos += size
+    except (IndexError, ValueError) as error:
+        raise RemoteProtocolError(f"{cls.__name__} v{version} header: {error}") from error
+    if pos > len(frame):
+        raise RemoteProtocolError(f"{cls.__name__} v{version} header: tags do not fit the frame")
+    return pos
+
+
+def _refused_api_versions(frame: memoryview) -> ApiVersionsResponse:
+    try:
+        return codec.decode_response_frame(ApiVersionsResponse, 0, frame)[1]
+    except RemoteProtocolError:
+        # Some servers send the error alone: version 0 is then the only thing to try.
+        refused = int(ErrorCode.UNSUPPORTED_VERSION)
+        return ApiVersionsResponse(error_code=refused, api_keys=[])
