@@ -1,0 +1,96 @@
+"""The `minikafka` command: a table from command to module, each imported when it is called.
+
+Owns how errors reach the terminal: one line on standard error, exit code 2 for what was asked
+wrongly, 1 for what went wrong.
+"""
+
+import importlib
+import sys
+
+import click
+
+COMMANDS = {
+    "up": ("minikafka.deploy.up:up", "Run a local cluster in the foreground."),
+    "topics": (
+        "minikafka.client.cli.topics:topics",
+        "Create, list, describe, alter and delete topics.",
+    ),
+    "console-producer": (
+        "minikafka.client.cli.console_producer:console_producer",
+        "Write lines of standard input to a topic.",
+    ),
+    "console-consumer": (
+        "minikafka.client.cli.console_consumer:console_consumer",
+        "Print the records of topics.",
+    ),
+    "dump-log": (
+        "minikafka.client.cli.dump_log:dump_log",
+        "Print log segments, indexes, snapshots and checkpoints from disk.",
+    ),
+    "producer-perf-test": (
+        "minikafka.client.cli.producer_perf_test:producer_perf_test",
+        "Measure producing.",
+    ),
+    "consumer-perf-test": (
+        "minikafka.client.cli.consumer_perf_test:consumer_perf_test",
+        "Measure consuming.",
+    ),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command only to run it or to show its own help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table, importing none."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="minikafka")
+def minikafka() -> None:
+    """minikafka: a Kafka-compatible, replicated log cluster.
+
+    \b
+    minikafka up                                    start a cluster here
+    minikafka topics --bootstrap-server :9092 --create --topic t
+    minikafka COMMAND --help                        flags and examples
+    """
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        status = minikafka.main(prog_name="minikafka", standalone_mode=False)
+    except click.exceptions.Exit as exit_:
+        sys.exit(exit_.exit_code)
+    except click.UsageError as error:
+        name = error.ctx.command_path if error.ctx is not None else "minikafka"
+        sys.exit(_complain(f"{name}: {error.format_message()} (see {name} --help)", 2))
+    except click.ClickException as error:
+        sys.exit(_complain(error.format_message(), error.exit_code))
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output is gone, as in `... | head`. Python would complain at exit.
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _complain(message: str, code: int) -> int:
+    print(" ".join(message.split()), file=sys.stderr)
+    return code

@@ -1,0 +1,252 @@
+"""The owner's side of the nursery: start daemons, signal them, learn that they are ready or gone.
+
+Blocking and single-threaded by design; every wait takes a deadline. It knows nothing of clusters.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from ..runtime.errors import MinikafkaError
+from .nursery import MESSAGE_MAX_BYTES, ORPHAN_GRACE_SECONDS
+
+NURSERY_TITLE = "minikafka-nursery"
+TITLE_ROOM = " " * 240
+LOG_LINE_MAX_BYTES = 4096
+AFTER_SIGKILL_SECONDS = 5.0
+
+
+class DaemonFailed(MinikafkaError):
+    """A daemon ended, or did not do what it was asked in time; `exit_code` is to be passed on."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to run: the function in the nursery, the command that `ps` shows."""
+
+    entry: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """A daemon ended. Status as in subprocess: exit code, or minus the signal."""
+
+    name: str
+    pid: int
+    status: int
+
+    @property
+    def how(self) -> str:
+        """How it ended, for people."""
+        if self.status < 0:
+            return f"was killed by {signal.Signals(-self.status).name}"
+        return f"exited with code {self.status}"
+
+
+class Daemon:
+    """One started process, held by its pidfd: a reused process id cannot be hit."""
+
+    def __init__(self, name: str, pid: int, ready_fd: int, log_path: Path, log_start: int) -> None:
+        self.name = name
+        self.pid = pid
+        self.listeners: dict[str, list[Any]] = {}
+        """Listener name -> [host, port], known once it is ready."""
+        self.exited: Exited | None = None
+        self._pidfd = os.pidfd_open(pid)
+        self._ready_fd = ready_fd
+        self._ready = b""
+        self._log_path = log_path
+        self._log_start = log_start
+
+    def signal(self, number: int) -> None:
+        """Send a signal; nothing happens if the process is gone."""
+        if self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    def read_ready(self, timeout_seconds: float) -> bool:
+        """Wait for the line that says it accepts connections; False if it has not come yet."""
+        deadline = monotonic() + timeout_seconds
+        while self._ready_fd >= 0:
+            left_ms = int(max(0.0, deadline - monotonic()) * 1000)
+            if not select_readable(self._ready_fd, left_ms):
+                return False
+            data = os.read(self._ready_fd, 65_536)
+            self._ready += data
+            if not data or b"\n" in data:
+                os.close(self._ready_fd)
+                self._ready_fd = -1
+        line, newline, _ = self._ready.partition(b"\n")
+        if not newline:
+            return False
+        self.listeners = json.loads(line)["listeners"]
+        return True
+
+    def last_words(self) -> str:
+        """The last line that it logged since this start."""
+        with self._log_path.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(self._log_start, size - LOG_LINE_MAX_BYTES))
+            lines = log.read().decode(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def on_exited(self, exited: Exited) -> None:
+        """Note the end and let go of the descriptors."""
+        self.exited = exited
+        os.close(self._pidfd)
+        self._pidfd = -1
+
+    def close(self) -> None:
+        """Let go of the descriptors."""
+        for fd in (self._pidfd, self._ready_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._pidfd = self._ready_fd = -1
+
+
+class Daemons:
+    """Starts daemons through one nursery and keeps the pipe whose end is their end."""
+
+    def __init__(self, *, inherit: Sequence[int] = ()) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._lifeline_read, self._lifeline_write = os.pipe()
+        self._running: dict[str, Daemon] = {}
+        self._exits: list[Exited] = []
+        fd = theirs.fileno()
+        with theirs:
+            self._nursery = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "minikafka.deploy.nursery",
+                    str(fd),
+                    NURSERY_TITLE,
+                    TITLE_ROOM,
+                ],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(fd, *inherit),
+                start_new_session=True,
+            )
+
+    def remove_in_the_end(self, directory: Path) -> None:
+        """Let the nursery remove the directory after the last daemon, whatever happens to us."""
+        self._ask({"remove": str(directory)})
+
+    def start(
+        self,
+        name: str,
+        program: Program,
+        arguments: Sequence[str],
+        *,
+        log: Path,
+        last: bool = False,
+    ) -> Daemon:
+        """Start a daemon. One of the `last` stage outlives the others when we are killed."""
+        ready_read, ready_write = os.pipe()
+        log_start = log.stat().st_size if log.exists() else 0
+        argv = [program.command, *arguments]
+        request = {"start": name, "program": program.entry, "argv": argv}
+        try:
+            self._ask(request | {"log": str(log), "last": last}, [self._lifeline_read, ready_write])
+            while "started" not in (answer := self._receive(None)):
+                self._note(answer)
+        except BaseException:
+            os.close(ready_read)
+            raise
+        finally:
+            os.close(ready_write)
+        daemon = Daemon(name, answer["pid"], ready_read, log, log_start)
+        if (former := self._running.get(name)) is not None:
+            former.close()
+        self._running[name] = daemon
+        return daemon
+
+    def exits(self, timeout_seconds: float) -> list[Exited]:
+        """Wait for daemons to end; returns at the first, or with nothing after the time."""
+        timeout_ms = 0 if self._exits else max(0, int(timeout_seconds * 1000))
+        while select_readable(self._socket.fileno(), timeout_ms):
+            self._note(self._receive(1.0))
+            timeout_ms = 0
+        exits, self._exits = self._exits, []
+        return exits
+
+    def wait(self, daemon: Daemon, timeout_seconds: float) -> Exited | None:
+        """Wait for this daemon's end; None if it still runs after the time."""
+        deadline = monotonic() + timeout_seconds
+        kept: list[Exited] = []
+        while daemon.exited is None:
+            left = deadline - monotonic()
+            kept += self.exits(max(0.0, left))
+            if left <= 0:
+                break
+        self._exits = [exited for exited in kept if exited is not daemon.exited] + self._exits
+        return daemon.exited
+
+    def stop(self, daemons: Sequence[Daemon], timeout_seconds: float) -> list[Daemon]:
+        """SIGTERM, then SIGKILL after the time; returns those that had to be killed."""
+        for daemon in daemons:
+            daemon.signal(signal.SIGTERM)
+        deadline = monotonic() + timeout_seconds
+        late = [d for d in daemons if self.wait(d, deadline - monotonic()) is None]
+        for daemon in late:
+            daemon.signal(signal.SIGKILL)
+        for daemon in late:
+            self.wait(daemon, AFTER_SIGKILL_SECONDS)
+        return late
+
+    def close(self) -> None:
+        """End what still runs and the nursery itself."""
+        os.close(self._lifeline_write)
+        os.close(self._lifeline_read)
+        self._socket.close()
+        try:
+            self._nursery.wait(2 * ORPHAN_GRACE_SECONDS + 5)
+        except subprocess.TimeoutExpired:
+            self._nursery.kill()
+            self._nursery.wait()
+        for daemon in self._running.values():
+            daemon.close()
+        self._running.clear()
+
+    def _ask(self, request: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        try:
+            socket.send_fds(self._socket, [json.dumps(request).encode()], fds)
+        except OSError as failure:
+            raise DaemonFailed(f"the process that starts daemons is gone: {failure}") from failure
+
+    def _receive(self, timeout_seconds: float | None) -> dict[str, Any]:
+        self._socket.settimeout(timeout_seconds)
+        data = self._socket.recv(MESSAGE_MAX_BYTES)
+        if not data:
+            raise DaemonFailed("the process that starts daemons ended")
+        message: dict[str, Any] = json.loads(data)
+        return message
+
+    def _note(self, message: dict[str, Any]) -> None:
+        exited = Exited(message["exited"], message["pid"], message["status"])
+        daemon = self._running.get(exited.name)
+        if daemon is not None and daemon.pid == exited.pid:
+            daemon.on_exited(exited)
+        self._exits.append(exited)
+
+
+def select_readable(fd: int, timeout_ms: int) -> bool:
+    """Wait until the descriptor can be read or is at its end."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(timeout_ms))

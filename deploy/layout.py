@@ -1,0 +1,200 @@
+"""What a local cluster looks like on disk: one directory a node, its properties file, its data.
+
+Writes the files of a new cluster and reads those of an existing one; starts nothing.
+
+  DIR/controller-3001/controller.properties   DIR/controller-3001/data/   DIR/controller-3001/log
+  DIR/broker-1/server.properties              DIR/broker-1/data/          DIR/broker-1/log
+"""
+
+import random
+import socket
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from ..runtime.config import parse_properties
+from ..runtime.errors import ConfigError
+
+HOST = "127.0.0.1"
+FIRST_CONTROLLER_ID = 3001
+PROPERTIES = {"broker": "server.properties", "controller": "controller.properties"}
+LOWEST_FREE_PORT = 12_000
+
+Role = Literal["broker", "controller"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One daemon of the cluster: who it is, where it listens, where its files are."""
+
+    role: Role
+    node_id: int
+    host: str
+    port: int
+    directory: Path
+
+    @property
+    def name(self) -> str:
+        """The node's name in messages and on disk, as in `broker-1`."""
+        return f"{self.role}-{self.node_id}"
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def properties_path(self) -> Path:
+        """The configuration file that the daemon is started with."""
+        return self.directory / PROPERTIES[self.role]
+
+    @property
+    def data_path(self) -> Path:
+        """The log directory."""
+        return self.directory / "data"
+
+    @property
+    def log_path(self) -> Path:
+        """Where the daemon's standard output and error go."""
+        return self.directory / "log"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The nodes of a cluster, controllers and brokers each in order of node id."""
+
+    controllers: tuple[Node, ...]
+    brokers: tuple[Node, ...]
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Controllers, then brokers: the order of starting."""
+        return self.controllers + self.brokers
+
+    @property
+    def bootstrap(self) -> str:
+        """The brokers' addresses, comma-separated."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    @classmethod
+    def plan(cls, directory: Path, brokers: int, controllers: int, port: int) -> Self:
+        """Give every node an id and a port: `port` and its successors, or free ones for 0."""
+        count = brokers + controllers
+        ports = free_ports(count) if port == 0 else list(range(port, port + count))
+        if ports[-1] > 65_535:
+            raise ConfigError("port", str(port), f"{count} nodes need ports up to {ports[-1]}")
+
+        def node(role: Role, node_id: int, port: int) -> Node:
+            return Node(role, node_id, HOST, port, directory / f"{role}-{node_id}")
+
+        return cls(
+            tuple(
+                node("controller", FIRST_CONTROLLER_ID + index, ports[brokers + index])
+                for index in range(controllers)
+            ),
+            tuple(node("broker", 1 + index, ports[index]) for index in range(brokers)),
+        )
+
+    @classmethod
+    def read(cls, directory: Path) -> Self | None:
+        """Find the cluster that lives in the directory, None if there is none."""
+        found = [
+            [
+                _read_node(role, path)
+                for path in sorted(directory.glob(f"{role}-*/{PROPERTIES[role]}"))
+            ]
+            for role in ("controller", "broker")
+        ]
+        if not any(found):
+            return None
+        controllers, brokers = (
+            tuple(sorted(nodes, key=lambda node: node.node_id)) for nodes in found
+        )
+        for nodes, role in ((controllers, "controller"), (brokers, "broker")):
+            if not nodes:
+                raise ConfigError("data", str(directory), f"holds no {role}'s {PROPERTIES[role]}")
+        return cls(controllers, brokers)
+
+    def write(self, broker: Mapping[str, str], controller: Mapping[str, str]) -> None:
+        """Write the properties files of a new cluster, the given keys over the usual ones."""
+        for node in self.nodes:
+            given = broker if node.role == "broker" else controller
+            write_properties(node, {**self._defaults(node), **given})
+
+    def _defaults(self, node: Node) -> dict[str, str]:
+        count = len(self.brokers)
+        copies, in_sync = str(min(3, count)), str(min(2, count))
+        quorum = ",".join(f"{c.node_id}@{c.address}" for c in self.controllers)
+        listener = "PLAINTEXT" if node.role == "broker" else "CONTROLLER"
+        return {
+            "node.id": str(node.node_id),
+            "listeners": f"{listener}://{node.address}",
+            "controller.quorum.voters": quorum,
+            "log.dirs": str(node.data_path),
+            "default.replication.factor": copies,
+            "min.insync.replicas": in_sync,
+            "offsets.topic.replication.factor": copies,
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": in_sync,
+        }
+
+
+def write_properties(node: Node, properties: Mapping[str, str]) -> None:
+    """Write the node's properties file; it appears whole or not at all."""
+    node.directory.mkdir(parents=True, exist_ok=True)
+    text = "".join(f"{key}={value}\n" for key, value in properties.items())
+    unfinished = node.properties_path.with_suffix(".new")
+    unfinished.write_text(text)
+    unfinished.rename(node.properties_path)
+
+
+def read_properties(node: Node) -> dict[str, str]:
+    """Read the node's properties file."""
+    return parse_properties(node.properties_path.read_text())
+
+
+def _read_node(role: Role, path: Path) -> Node:
+    properties = parse_properties(path.read_text())
+    listeners = properties.get("listeners", "")
+    host, _, port = listeners.split(",")[0].rpartition("/")[2].rpartition(":")
+    node_id = properties.get("node.id", properties.get("broker.id", ""))
+    if not node_id.isdigit():
+        raise ConfigError("node.id", node_id, f"no number in {path}")
+    if not port.isdigit():
+        raise ConfigError("listeners", listeners, f"no port in {path}")
+    return Node(role, int(node_id), host, int(port), path.parent)
+
+
+def free_ports(count: int) -> list[int]:
+    """Find ports that are free for TCP and UDP on this machine.
+
+    They lie below the range from which the kernel takes ports for outgoing connections: else a
+    client could hold a broker's port at the moment when the broker is restarted.
+    """
+    range_path = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    ceiling = int(range_path.read_text().split()[0]) if range_path.exists() else 32_768
+    if ceiling - LOWEST_FREE_PORT < 1000:
+        ceiling = 65_536
+    found: list[int] = []
+    candidates = random.sample(range(LOWEST_FREE_PORT, ceiling), 500)
+    with ExitStack() as held:
+        for port in candidates:
+            if _hold(port, held):
+                found.append(port)
+                if len(found) == count:
+                    return sorted(found)
+    raise ConfigError("port", "0", f"no {count} free ports from {LOWEST_FREE_PORT} to {ceiling}")
+
+
+def _hold(port: int, held: ExitStack) -> bool:
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        sock = held.enter_context(socket.socket(socket.AF_INET, kind))
+        if kind == socket.SOCK_STREAM:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((HOST, port))
+        except OSError:
+            return False
+    return True

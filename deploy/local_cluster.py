@@ -1,0 +1,305 @@
+"""A cluster of real processes on this machine, for `minikafka up`, tests, the bench and examples.
+
+Owns the order of starting and stopping and the cluster's directory. Blocking: call it from a
+thread where an event loop must go on. Whatever happens to the process that holds it, the daemons
+end and a temporary directory is removed (see daemons.py and nursery.py).
+
+    with LocalCluster(brokers=3) as cluster:
+        producer = Producer(bootstrap_servers=cluster.bootstrap)
+        cluster.kill(1)
+        cluster.restart(1)
+"""
+
+import fcntl
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ..runtime.errors import ConfigError
+from .daemons import Daemon, DaemonFailed, Daemons, Exited, Program
+from .layout import Layout, Node, read_properties, write_properties
+
+PROGRAMS: Mapping[str, Program] = {
+    "broker": Program("minikafka.broker.__main__:main", "minikafka-broker"),
+    "controller": Program("minikafka.controller.__main__:main", "minikafka-controller"),
+}
+LOCK_WAIT_SECONDS = 15.0
+LOCK_POLL_SECONDS = 0.05
+PROBE_SECONDS = 1.0
+PROBE_PAUSE_SECONDS = 0.005
+STOP_SECONDS = 20.0
+
+Probe = Callable[[str, int, float], frozenset[int]]
+
+
+class LocalCluster:
+    """Brokers and controllers as processes of their own, in one directory."""
+
+    def __init__(
+        self,
+        directory: str | Path | None = None,
+        *,
+        brokers: int | None = None,
+        controllers: int | None = None,
+        port: int = 0,
+        broker_config: Mapping[str, str] | None = None,
+        controller_config: Mapping[str, str] | None = None,
+        programs: Mapping[str, Program] = PROGRAMS,
+        probe: Probe | None = None,
+    ) -> None:
+        """Say what the cluster is to be; nothing is touched before `start`.
+
+        Without a directory: a temporary one, removed in the end. An existing cluster is reopened
+        as it is, the given configuration laid over its files. Port 0 picks free ports. A new
+        cluster has 3 brokers and 1 controller unless told.
+        """
+        self.directory = Path(directory).absolute() if directory is not None else None
+        self._wanted = {"broker": brokers, "controller": controllers}
+        self._port = port
+        self._config = {"broker": broker_config or {}, "controller": controller_config or {}}
+        self._programs = programs
+        self._probe = probe
+        self._layout: Layout | None = None
+        self._daemons: Daemons | None = None
+        self._running: dict[str, Daemon] = {}
+        self._lock_fd = -1
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self, timeout_seconds: float = 30.0) -> Self:
+        """Start every daemon and wait until every broker is unfenced."""
+        try:
+            self.launch()
+            self.wait_until_ready(timeout_seconds)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def launch(self) -> None:
+        """Start every daemon and wait for nothing."""
+        if self._daemons is not None:
+            raise ConfigError("data", str(self.directory), "this cluster is running already")
+        temporary = self.directory is None
+        if self.directory is None:
+            self.directory = Path(tempfile.mkdtemp(prefix="minikafka-"))
+        self._lock_fd = _lock(self.directory)
+        self._daemons = Daemons(inherit=[self._lock_fd])
+        if temporary:
+            self._daemons.remove_in_the_end(self.directory)
+        self._layout = self._open_layout(self.directory)
+        for node in self._layout.nodes:
+            self._start_node(node)
+
+    def wait_until_ready(self, timeout_seconds: float = 30.0) -> None:
+        """Wait until every running daemon accepts and every broker sees every running broker."""
+        deadline = time.monotonic() + timeout_seconds
+        nodes = [node for node in self.layout.nodes if self.is_running(node.name)]
+        for node in nodes:
+            self._wait_until_accepting(node, deadline)
+        brokers = [node for node in nodes if node.role == "broker"]
+        ids = {node.node_id for node in brokers}
+        for node in brokers:
+            while not ids <= self._ask(node):
+                self._raise_if_ended(node)
+                if time.monotonic() > deadline:
+                    raise DaemonFailed(f"{node.name} does not see every broker unfenced in time")
+                time.sleep(PROBE_PAUSE_SECONDS)
+
+    def stop(self, timeout_seconds: float = STOP_SECONDS) -> list[str]:
+        """Stop brokers, then controllers, then clean up; names those that had to be killed."""
+        killed: list[str] = []
+        if self._daemons is not None:
+            try:
+                for role in ("broker", "controller"):
+                    stage = [d for n, d in self._running.items() if n.startswith(role)]
+                    running = [daemon for daemon in stage if daemon.exited is None]
+                    late = self._daemons.stop(running, timeout_seconds)
+                    killed += [daemon.name for daemon in late]
+            except BaseException:
+                # Interrupted while waiting, for instance by a second Ctrl-C: wait no longer.
+                for daemon in self._running.values():
+                    daemon.signal(signal.SIGKILL)
+                raise
+            finally:
+                self._daemons.close()
+                self._daemons = None
+                self._running.clear()
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+        return killed
+
+    def kill(self, node: str | int, number: int = signal.SIGKILL) -> None:
+        """Send a signal (to broker 1, for 1); after SIGKILL wait until the process is gone."""
+        name = self.node(node).name
+        daemon = self._running[name]
+        daemon.signal(number)
+        if number == signal.SIGKILL:
+            self._owned().wait(daemon, STOP_SECONDS)
+
+    def stop_node(self, node: str | int, timeout_seconds: float = STOP_SECONDS) -> Exited:
+        """Stop one daemon with SIGTERM and wait for its end (SIGKILL after the time)."""
+        daemon = self._running[self.node(node).name]
+        if daemon.exited is None:
+            self._owned().stop([daemon], timeout_seconds)
+        assert daemon.exited is not None, f"{daemon.name} survived SIGKILL"
+        return daemon.exited
+
+    def restart(self, node: str | int, timeout_seconds: float = 30.0, *, wait: bool = True) -> int:
+        """Start a daemon that ended, wait until it accepts connections; returns its process id."""
+        found = self.node(node)
+        if self.is_running(found.name):
+            raise ConfigError("node", found.name, "still runs")
+        pid = self._start_node(found)
+        if wait:
+            self._wait_until_accepting(found, time.monotonic() + timeout_seconds)
+        return pid
+
+    def exits(self, timeout_seconds: float) -> list[Exited]:
+        """Wait for daemons that end by themselves; returns at the first, or after the time."""
+        return self._owned().exits(timeout_seconds)
+
+    @property
+    def layout(self) -> Layout:
+        """Every node with its address and files; known once launched."""
+        if self._layout is None:
+            raise ConfigError("data", str(self.directory), "this cluster was never started")
+        return self._layout
+
+    @property
+    def bootstrap(self) -> str:
+        """HOST:PORT of every broker, comma-separated."""
+        return self.layout.bootstrap
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Node name -> process id of every running daemon."""
+        return {n: daemon.pid for n, daemon in self._running.items() if daemon.exited is None}
+
+    def node(self, which: str | int) -> Node:
+        """Find a node by name (`broker-1`) or a broker by its id."""
+        name = f"broker-{which}" if isinstance(which, int) else which
+        return next(node for node in self.layout.nodes if node.name == name)
+
+    def is_running(self, node: str | int) -> bool:
+        """Tell whether the daemon was started and has not ended, as far as is known."""
+        daemon = self._running.get(self.node(node).name)
+        return daemon is not None and daemon.exited is None
+
+    def last_words(self, node: str | int) -> str:
+        """The last line that the daemon logged since its latest start."""
+        return self._running[self.node(node).name].last_words()
+
+    def _open_layout(self, directory: Path) -> Layout:
+        layout = Layout.read(directory)
+        if layout is None:
+            brokers, controllers = (
+                3 if self._wanted["broker"] is None else self._wanted["broker"],
+                1 if self._wanted["controller"] is None else self._wanted["controller"],
+            )
+            layout = Layout.plan(directory, brokers, controllers, self._port)
+            layout.write(self._config["broker"], self._config["controller"])
+            return layout
+        for role, nodes in (("broker", layout.brokers), ("controller", layout.controllers)):
+            wanted = self._wanted[role]
+            if wanted is not None and wanted != len(nodes):
+                why = f"{directory} holds a cluster of {len(nodes)}"
+                raise ConfigError(f"{role}s", str(wanted), why)
+        if self._port not in (0, layout.brokers[0].port):
+            why = f"{directory} holds a cluster on port {layout.brokers[0].port}"
+            raise ConfigError("port", str(self._port), why)
+        for node in layout.nodes:
+            if given := self._config[node.role]:
+                write_properties(node, {**read_properties(node), **given})
+        return layout
+
+    def _start_node(self, node: Node) -> int:
+        daemon = self._owned().start(
+            node.name,
+            self._programs[node.role],
+            [str(node.properties_path)],
+            log=node.log_path,
+            last=node.role == "controller",
+        )
+        self._running[node.name] = daemon
+        return daemon.pid
+
+    def _wait_until_accepting(self, node: Node, deadline: float) -> None:
+        daemon = self._running[node.name]
+        if daemon.read_ready(max(0.0, deadline - time.monotonic())):
+            return
+        # The pipe closed without a line: it is ending. Else it is merely slow.
+        self._owned().wait(daemon, min(1.0, max(0.0, deadline - time.monotonic())))
+        self._raise_if_ended(node)
+        raise DaemonFailed(f"{node.name} is not ready in time; its log is {node.log_path}")
+
+    def _raise_if_ended(self, node: Node) -> None:
+        daemon = self._running[node.name]
+        self._owned().wait(daemon, 0)
+        if daemon.exited is not None:
+            words = daemon.last_words() or f"its log is {node.log_path}"
+            code = max(1, daemon.exited.status)
+            raise DaemonFailed(f"{node.name} {daemon.exited.how}: {words}", code)
+
+    def _ask(self, node: Node) -> frozenset[int]:
+        if self._probe is None:
+            from .probe import unfenced_brokers
+
+            self._probe = unfenced_brokers
+        return self._probe(node.host, node.port, PROBE_SECONDS)
+
+    def _owned(self) -> Daemons:
+        if self._daemons is None:
+            raise ConfigError("data", str(self.directory), "this cluster is not running")
+        return self._daemons
+
+
+def _lock(directory: Path) -> int:
+    """Hold the directory against another launcher; the nursery keeps the lock as long as we do.
+
+    The daemons of a launcher that was killed need a moment to end: wait for them.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        fd = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as failure:
+        raise ConfigError("data", str(directory), failure.strerror or str(failure)) from failure
+    deadline = time.monotonic() + LOCK_WAIT_SECONDS
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(fd)
+                raise ConfigError("data", str(directory), "another cluster runs there") from None
+            time.sleep(LOCK_POLL_SECONDS)
+        else:
+            return fd
+
+
+def memory_kilobytes(pids: Sequence[int]) -> dict[int, int]:
+    """Proportional set size of each process, from /proc."""
+    return {pid: _pss(pid) for pid in pids}
+
+
+def _pss(pid: int) -> int:
+    rows: dict[str, Any] = dict(
+        line.split(":", 1)
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    )
+    return int(rows["Pss"].split()[0])

@@ -1,0 +1,154 @@
+"""`minikafka up`: a local cluster in the foreground, until Ctrl-C or SIGTERM.
+
+Owns the talk with the terminal and what happens when a daemon dies; the cluster itself is
+LocalCluster's. Standard output carries the one `ready` line and nothing else.
+"""
+
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from ..runtime.errors import ConfigError, MinikafkaError
+from .daemons import DaemonFailed
+from .local_cluster import STOP_SECONDS, LocalCluster
+
+RESTART_SECONDS = 1.0
+READY_SECONDS = 60.0
+FOREVER_SECONDS = 3600.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StopAsked(BaseException):
+    """A signal asked `up` to stop."""
+
+
+@click.command()
+@click.option(
+    "--brokers", type=click.IntRange(min=1), help="Number of brokers. [default: 3, or those in DIR]"
+)
+@click.option("--controllers", type=click.IntRange(min=1), help="Number of controllers: 1 for now.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    help="Port of the first broker, the other daemons on those after it; 0 picks free ports. "
+    "[default: 9092, or those in DIR]",
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory of the cluster; an existing one is reopened with its data. "
+    "[default: a temporary one, removed in the end]",
+)
+@click.option("--restart", is_flag=True, help="Bring back a daemon that died, after one second.")
+def up(
+    brokers: int | None,
+    controllers: int | None,
+    port: int | None,
+    data: Path | None,
+    restart: bool,
+) -> None:
+    """Run a local cluster of real processes in the foreground.
+
+    Prints `ready bootstrap.servers=HOST:PORT,...` when every broker is in service, and stops on
+    Ctrl-C or SIGTERM (a second one does not wait). A node's configuration is in
+    DIR/broker-1/server.properties, its log in DIR/broker-1/log.
+
+    \b
+    minikafka up
+    minikafka up --brokers 1 --port 0
+    minikafka up --data /tmp/demo --restart
+    """
+    if controllers is not None and controllers != 1:
+        raise click.UsageError(
+            f"--controllers {controllers}: one controller is supported so far, not a quorum"
+        )
+    existing = data is not None and any(data.glob("broker-*/server.properties"))
+    if port is None:
+        port = 0 if existing else 9092
+    cluster = LocalCluster(data, brokers=brokers, controllers=controllers, port=port)
+    _on_signals(_ask_to_stop)
+    code = 0
+    try:
+        _run(cluster, restart)
+    except StopAsked:
+        pass
+    except ConfigError as error:
+        code = _say(f"minikafka up: {error}", 2)
+    except DaemonFailed as error:
+        code = _say(f"minikafka up: {error}", error.exit_code)
+    except MinikafkaError as error:
+        code = _say(f"minikafka up: {error}", 1)
+    code = max(code, _stop(cluster))
+    raise click.exceptions.Exit(code)
+
+
+def _run(cluster: LocalCluster, restart: bool) -> NoReturn:
+    started = time.monotonic()
+    cluster.launch()
+    nodes = cluster.layout
+    _say(
+        f"starting {_count(len(nodes.brokers), 'broker')} and "
+        f"{_count(len(nodes.controllers), 'controller')} in {cluster.directory}"
+    )
+    cluster.wait_until_ready(READY_SECONDS)
+    print(f"ready bootstrap.servers={cluster.bootstrap}", flush=True)
+    _say(f"started in {time.monotonic() - started:.1f} s; Ctrl-C stops")
+    _supervise(cluster, restart)
+
+
+def _supervise(cluster: LocalCluster, restart: bool) -> NoReturn:
+    due: dict[str, float] = {}
+    while True:
+        now = time.monotonic()
+        wait = min(due.values(), default=now + FOREVER_SECONDS) - now
+        for exited in cluster.exits(max(0.0, wait)):
+            words = cluster.last_words(exited.name) if exited.status > 0 else ""
+            then = "; starting it again" if restart else ""
+            reason = f": {words}" if words else ""
+            _say(f"{exited.name} (pid {exited.pid}) {exited.how}{reason}{then}")
+            if restart:
+                due[exited.name] = time.monotonic() + RESTART_SECONDS
+        if not cluster.pids and not due:
+            raise DaemonFailed("every daemon has ended")
+        for name in [n for n, at in due.items() if at <= time.monotonic()]:
+            del due[name]
+            pid = cluster.restart(name, wait=False)
+            _say(f"{name} started again (pid {pid})")
+
+
+def _stop(cluster: LocalCluster) -> int:
+    """Stop in order; the next signal stops at once."""
+    _on_signals(_ask_to_stop)
+    try:
+        killed = cluster.stop(STOP_SECONDS)
+    except StopAsked:
+        _on_signals(signal.SIG_IGN)
+        killed = cluster.stop(0)
+    if killed:
+        return _say(f"killed what did not stop in time: {', '.join(killed)}", 1)
+    return 0
+
+
+def _on_signals(action: object) -> None:
+    for number in SIGNALS:
+        signal.signal(number, action)  # type: ignore[arg-type]
+
+
+def _ask_to_stop(number: int, frame: FrameType | None) -> NoReturn:
+    """Only one interruption at a time: what follows restores this for the next."""
+    _on_signals(signal.SIG_IGN)
+    raise StopAsked
+
+
+def _say(message: str, code: int = 0) -> int:
+    print(message, file=sys.stderr, flush=True)
+    return code
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,76 @@
+import socket
+from pathlib import Path
+
+import pytest
+
+from minikafka.deploy.layout import HOST, Layout, free_ports, read_properties, write_properties
+from minikafka.runtime.errors import ConfigError
+
+
+def test_ports_follow_the_first() -> None:
+    layout = Layout.plan(Path("/data"), brokers=3, controllers=1, port=9092)
+    assert layout.bootstrap == "127.0.0.1:9092,127.0.0.1:9093,127.0.0.1:9094"
+    assert [(n.name, n.port) for n in layout.nodes] == [
+        ("controller-3001", 9095),
+        ("broker-1", 9092),
+        ("broker-2", 9093),
+        ("broker-3", 9094),
+    ]
+
+
+@pytest.mark.parametrize(("brokers", "copies", "in_sync"), [(1, 1, 1), (2, 2, 2), (5, 3, 2)])
+def test_replication_defaults_fit_the_brokers(
+    tmp_path: Path, brokers: int, copies: int, in_sync: int
+) -> None:
+    layout = Layout.plan(tmp_path, brokers, controllers=1, port=9092)
+    layout.write({}, {})
+    for node in layout.nodes:
+        properties = read_properties(node)
+        assert properties["default.replication.factor"] == str(copies)
+        assert properties["min.insync.replicas"] == str(in_sync)
+        assert properties["offsets.topic.replication.factor"] == str(copies)
+        assert properties["transaction.state.log.replication.factor"] == str(copies)
+        assert properties["transaction.state.log.min.isr"] == str(in_sync)
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    layout = Layout.plan(tmp_path, brokers=12, controllers=1, port=0)
+    layout.write({"log.segment.bytes": "1048576"}, {})
+    assert Layout.read(tmp_path) == layout
+    assert read_properties(layout.brokers[0])["log.segment.bytes"] == "1048576"
+    assert "log.segment.bytes" not in read_properties(layout.controllers[0])
+
+
+def test_an_empty_or_missing_directory_holds_no_cluster(tmp_path: Path) -> None:
+    assert Layout.read(tmp_path) is None
+    assert Layout.read(tmp_path / "missing") is None
+
+
+def test_half_a_cluster_is_refused(tmp_path: Path) -> None:
+    layout = Layout.plan(tmp_path, brokers=1, controllers=1, port=9092)
+    layout.write({}, {})
+    layout.controllers[0].properties_path.unlink()
+    with pytest.raises(ConfigError, match=r"holds no controller's controller\.properties"):
+        Layout.read(tmp_path)
+
+
+def test_a_file_without_a_port_is_refused(tmp_path: Path) -> None:
+    layout = Layout.plan(tmp_path, brokers=1, controllers=1, port=9092)
+    layout.write({}, {})
+    write_properties(layout.brokers[0], {"node.id": "1"})
+    with pytest.raises(ConfigError, match="no port in"):
+        Layout.read(tmp_path)
+
+
+def test_ports_beyond_the_last_are_refused() -> None:
+    with pytest.raises(ConfigError, match="up to 65537"):
+        Layout.plan(Path("/data"), brokers=3, controllers=1, port=65_534)
+
+
+def test_free_ports_are_distinct_and_free_for_tcp_and_udp() -> None:
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    for port in ports[:3]:
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+            with socket.socket(socket.AF_INET, kind) as sock:
+                sock.bind((HOST, port))
