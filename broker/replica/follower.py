@@ -1,0 +1,325 @@
+"""The follower's side of one partition: what to fetch next, and what an answer means for the log.
+
+Pure. It sees the log through `LogView` and returns effects; `Partition` carries them out in order
+and the fetcher asks `next_fetch` only after every append has returned: the fetch offset *is* the
+acknowledgement.
+
+    phase       next_fetch   left by
+    FETCHING    a position   an error answer
+    DELAYED     none, until  its time, new leader epoch
+    ASKING      none         the leader's offsets (ListOffsets), new leader epoch
+    HALTED      none         new leader epoch, or metadata that permits what was refused
+
+Divergence is found by fetching: the request names the epoch of our last record, the answer says
+where the leader's history leaves ours (KIP-595), and we truncate until they agree.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from ...protocol.errors import ErrorCode
+from ...protocol.types import NO_EPOCH, NO_OFFSET, OffsetAndEpoch
+from ...runtime.errors import InvariantViolation
+from .state import PartitionMetadata
+
+DELAY_MIN_MS = 20
+DELAY_MAX_MS = 1000
+
+Batch = TypeVar("Batch")
+
+
+class LogView(Protocol):
+    """What the follower may know of its log."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """First readable offset."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset the next record gets."""
+
+    @property
+    def latest_epoch(self) -> int:
+        """Newest epoch in the leader-epoch file, or -1."""
+
+    def end_offset_for(self, epoch: int) -> OffsetAndEpoch | None:
+        """Newest epoch of ours that is at most `epoch`, and where it ends; None if unknown."""
+
+
+class FetchPosition(NamedTuple):
+    """What one fetch asks for, and thereby acknowledges."""
+
+    offset: int
+    last_fetched_epoch: int
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class Fetched(Generic[Batch]):
+    """One partition of a fetch answer, its records cut into whole checked batches."""
+
+    error: ErrorCode = ErrorCode.NONE
+    high_watermark: int = NO_OFFSET
+    log_start_offset: int = NO_OFFSET
+    diverging: OffsetAndEpoch | None = None
+    batches: Sequence[Batch] = ()
+    first_offset: int = NO_OFFSET
+    next_offset: int = NO_OFFSET
+    """Of the first batch, and after the last one; -1 without batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append the answer's batches exactly as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class HighWatermarkMoved:
+    """The leader says everything below is committed, and we hold it."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogStartRaised:
+    """The leader no longer holds anything below."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTo:
+    """Remove everything from here on, and the epochs that began here or later."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartAt:
+    """Drop the whole log: the leader's begins above our end."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskLeaderOffsets:
+    """Ask the leader where its log begins and ends, then call `on_leader_offsets`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsLost:
+    """An unclean election cost us these offsets; say so once."""
+
+    from_offset: int
+    to_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """Following stopped until metadata changes; say why."""
+
+    why: str
+
+
+FollowerEffect = (
+    Append
+    | HighWatermarkMoved
+    | LogStartRaised
+    | TruncateTo
+    | RestartAt
+    | AskLeaderOffsets
+    | OffsetsLost
+    | Halted
+)
+Effects = tuple[FollowerEffect, ...]
+NOTHING: Effects = ()
+
+
+class Phase(Enum):
+    """What the follower does at the moment."""
+
+    FETCHING = "fetching"
+    DELAYED = "delayed"
+    ASKING = "asking"
+    HALTED = "halted"
+
+
+@dataclass(slots=True)
+class FollowerReplica:
+    """Follows one leader epoch of one partition at a time."""
+
+    high_watermark: int
+    metadata: PartitionMetadata = field(
+        default_factory=lambda: PartitionMetadata(NO_EPOCH, NO_EPOCH, NO_EPOCH, (), ())
+    )
+    phase: Phase = Phase.HALTED
+    _delay_ms: int = DELAY_MIN_MS
+    _delayed_until_ms: int = 0
+    _lost_to: int | None = None
+    """Our end before the first truncation that an unclean election made necessary."""
+
+    def on_metadata(self, metadata: PartitionMetadata) -> bool:
+        """A record that names us follower; True if fetching starts afresh."""
+        old = self.metadata
+        if metadata.partition_epoch <= old.partition_epoch:
+            return False
+        self.metadata = metadata
+        # The epoch decides, not the leader's id: the same broker in a new epoch answers with a
+        # new epoch's history (KAFKA-7164).
+        if metadata.leader_epoch == old.leader_epoch:
+            return False
+        self.phase = Phase.FETCHING if metadata.leader >= 0 else Phase.HALTED
+        self._delay_ms = DELAY_MIN_MS
+        return True
+
+    def next_fetch(self, log: LogView, now_ms: int) -> FetchPosition | None:
+        """What to ask for now; None while delayed, asking or halted."""
+        if self.phase is not Phase.FETCHING:
+            if self.phase is not Phase.DELAYED or now_ms < self._delayed_until_ms:
+                return None
+            self.phase = Phase.FETCHING
+        return FetchPosition(log.log_end_offset, log.latest_epoch, self.metadata.leader_epoch)
+
+    def next_deadline_ms(self) -> int | None:
+        """When a delayed partition may fetch again."""
+        return self._delayed_until_ms if self.phase is Phase.DELAYED else None
+
+    def on_connection_lost(self) -> None:
+        """Whatever was asked will not be answered."""
+        if self.phase is Phase.ASKING:
+            self.phase = Phase.FETCHING
+
+    def on_fetched(
+        self, asked: FetchPosition, answer: Fetched[Batch], log: LogView, now_ms: int
+    ) -> Effects:
+        """An answer to `asked`; one that our log or leader epoch has moved past is ignored."""
+        if (
+            self.phase is not Phase.FETCHING
+            or asked.leader_epoch != self.metadata.leader_epoch
+            or asked.offset != log.log_end_offset
+        ):
+            return NOTHING
+        if answer.error:
+            return self._on_error(answer.error, now_ms)
+        self._delay_ms = DELAY_MIN_MS
+        if answer.diverging is not None:
+            # Its high watermark and log start speak of a history that is not ours yet.
+            return self._on_diverging(answer.diverging, log)
+        effects: list[FollowerEffect] = []
+        if self._lost_to is not None:
+            # The leader accepted our last epoch at this offset: here our histories meet.
+            if asked.offset < self._lost_to:
+                effects.append(OffsetsLost(asked.offset, self._lost_to))
+            self._lost_to = None
+        end = log.log_end_offset
+        if answer.batches:
+            if answer.first_offset < end:
+                if log.log_start_offset < end:
+                    return (*effects, *self.on_bad_records(now_ms))
+                # The leader's log starts inside this batch; ours is empty, so begin with it.
+                effects.append(RestartAt(answer.first_offset))
+            effects.append(Append())
+            end = answer.next_offset
+        effects.extend(self._follow_bounds(answer, log, end))
+        return tuple(effects)
+
+    def on_bad_records(self, now_ms: int) -> Effects:
+        """The answer's records are damaged or out of order: fetch them again, later."""
+        return self._delay(now_ms)
+
+    def on_leader_offsets(self, start: int, end: int, log: LogView) -> Effects:
+        """The leader's log spans `start` to `end`; we had asked outside it."""
+        if self.phase is not Phase.ASKING:
+            return NOTHING
+        self.phase = Phase.FETCHING
+        if end < log.log_end_offset:
+            return self._truncate(end, log)
+        if start > log.log_end_offset:
+            if start > self.high_watermark:
+                # Everything below the leader's start was committed and then retired.
+                self.high_watermark = start
+            return (RestartAt(start), HighWatermarkMoved(self.high_watermark))
+        return NOTHING
+
+    def on_leader_offsets_failed(self, now_ms: int) -> None:
+        """The leader did not say: try the fetch again, later."""
+        if self.phase is Phase.ASKING:
+            self._delay(now_ms)
+
+    def check_invariants(self, log: LogView) -> None:
+        """What holds between any two events."""
+        if not 0 <= self.high_watermark <= log.log_end_offset:
+            raise InvariantViolation(
+                f"high watermark {self.high_watermark} outside 0..{log.log_end_offset}"
+            )
+        if log.latest_epoch > self.metadata.leader_epoch >= 0:
+            raise InvariantViolation(
+                f"log of epoch {log.latest_epoch} follows epoch {self.metadata.leader_epoch}"
+            )
+
+    def _follow_bounds(
+        self, answer: Fetched[Batch], log: LogView, end: int
+    ) -> list[FollowerEffect]:
+        """High watermark and log start, each bounded by what we hold."""
+        effects: list[FollowerEffect] = []
+        # Never down: what was committed stays so. A new leader may still be learning it.
+        followed = min(max(answer.high_watermark, answer.log_start_offset), end)
+        if followed > self.high_watermark:
+            self.high_watermark = followed
+            effects.append(HighWatermarkMoved(followed))
+        start = min(answer.log_start_offset, self.high_watermark)
+        if start > log.log_start_offset:
+            effects.append(LogStartRaised(start))
+        return effects
+
+    def _on_error(self, error: ErrorCode, now_ms: int) -> Effects:
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.phase = Phase.ASKING
+            return (AskLeaderOffsets(),)
+        if error is ErrorCode.FENCED_LEADER_EPOCH:
+            self.phase = Phase.HALTED
+            return NOTHING
+        return self._delay(now_ms)
+
+    def _delay(self, now_ms: int) -> Effects:
+        self.phase = Phase.DELAYED
+        self._delayed_until_ms = now_ms + self._delay_ms
+        self._delay_ms = min(2 * self._delay_ms, DELAY_MAX_MS)
+        return NOTHING
+
+    def _on_diverging(self, leader: OffsetAndEpoch, log: LogView) -> Effects:
+        """Truncate to the last point that both histories may share (KIP-101)."""
+        end = log.log_end_offset
+        ours = log.end_offset_for(leader.epoch)
+        if ours is None:
+            target = min(leader.offset, end)
+        elif ours.epoch != leader.epoch:
+            target = min(ours.offset, end)
+        else:
+            target = min(ours.offset, leader.offset, end)
+        return self._truncate(target, log)
+
+    def _truncate(self, target: int, log: LogView) -> Effects:
+        end = log.log_end_offset
+        # An unclean election newer than our last record may have chosen a shorter history than
+        # was committed. No other election can, so without one this is a bug or a wiped disk, and
+        # ours may be the only copy left.
+        is_unclean = self.metadata.unclean_epoch > log.latest_epoch
+        if target < self.high_watermark and not (is_unclean or self._lost_to is not None):
+            self.phase = Phase.HALTED
+            return (
+                Halted(
+                    f"the leader of epoch {self.metadata.leader_epoch} would have offsets {target}"
+                    f" to {end - 1} removed, but all below {self.high_watermark} was committed and"
+                    " no unclean election is on record"
+                ),
+            )
+        if is_unclean and self._lost_to is None:
+            self._lost_to = end
+        if target >= self.high_watermark:
+            return (TruncateTo(target),)
+        self.high_watermark = target
+        return (TruncateTo(target), HighWatermarkMoved(target))

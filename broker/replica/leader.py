@@ -1,0 +1,372 @@
+"""The leader's view of one partition: who has fetched how far, and what that commits.
+
+Pure. No clock, no disk, no sockets: every method takes what happened and returns the effects its
+caller must carry out in order. `Partition` (broker/partition.py) is that caller.
+
+The ISR in use is always the largest that the controller may have on record:
+
+    state            isr counted for the high watermark     leaves it
+    committed        isr                                    a proposal
+    proposal sent    isr and every proposed member          accepted, refused, newer metadata
+    outcome unknown  the same                               newer metadata only
+
+Waiting for more replicas than necessary is safe; waiting for fewer is not. A proposal carries the
+partition epoch it was made at, and the controller compares and swaps on it: once metadata shows a
+newer partition epoch, the proposal either is part of it or can never be applied.
+"""
+
+from dataclasses import dataclass
+
+from ...protocol.errors import ErrorCode
+from ...protocol.types import NO_EPOCH, NO_OFFSET
+from ...runtime.errors import InvariantViolation
+from .state import KnownBrokers, PartitionMetadata
+
+REFUSED_PAUSE_MS = 500
+"""A member that the controller called ineligible is proposed again after this: our view of who is
+alive trails the controller's by about as much."""
+
+OUTCOME_UNKNOWN = frozenset(
+    {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+"""The controller moved on: only metadata can say whether an earlier try was applied."""
+
+NOT_APPLIED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+
+
+@dataclass(frozen=True, slots=True)
+class EpochStarted:
+    """Write (epoch, start offset) to the leader-epoch file before anything else happens."""
+
+    epoch: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class HighWatermarkAdvanced:
+    """Everything below is on every replica that could become leader."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeIsr:
+    """Ask the controller for this ISR. Ours does not change until the controller answers."""
+
+    isr: tuple[tuple[int, int], ...]
+    """(broker id, broker epoch as last seen or -1), in replica order."""
+    leader_epoch: int
+    partition_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChanged:
+    """For the log line: the committed ISR is now this."""
+
+    isr: tuple[int, ...]
+
+
+LeaderEffect = EpochStarted | HighWatermarkAdvanced | ProposeIsr | IsrChanged
+Effects = tuple[LeaderEffect, ...]
+NOTHING: Effects = ()
+
+
+@dataclass(slots=True)
+class FollowerProgress:
+    """What one follower's fetches in this leader epoch have proved."""
+
+    log_end_offset: int = NO_OFFSET
+    log_start_offset: int = NO_OFFSET
+    caught_up_at_ms: int = 0
+    fetched_at_ms: int = 0
+    leader_end_at_fetch: int = NO_OFFSET
+    """Our log end offset when it last fetched: reaching it now means that it was caught up then."""
+    broker_epoch: int = NO_EPOCH
+
+
+class LeaderReplica:
+    """High watermark and ISR of a partition that this broker leads."""
+
+    __slots__ = (
+        "_brokers",
+        "_lag_max_ms",
+        "_pause_until_ms",
+        "_quorum",
+        "broker_id",
+        "epoch_start_offset",
+        "followers",
+        "high_watermark",
+        "log_end_offset",
+        "metadata",
+        "min_isr",
+        "proposal",
+    )
+
+    def __init__(
+        self, broker_id: int, brokers: KnownBrokers, lag_max_ms: int, high_watermark: int
+    ) -> None:
+        self.broker_id = broker_id
+        self._brokers = brokers
+        self._lag_max_ms = lag_max_ms
+        self.high_watermark = high_watermark
+        self.log_end_offset = high_watermark
+        self.epoch_start_offset = high_watermark
+        self.metadata = PartitionMetadata(NO_EPOCH, NO_EPOCH, NO_EPOCH, (), ())
+        self.min_isr = 1
+        self.followers: dict[int, FollowerProgress] = {}
+        self.proposal: ProposeIsr | None = None
+        self._quorum: tuple[FollowerProgress, ...] = ()
+        self._pause_until_ms = 0
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """The committed ISR."""
+        return self.metadata.isr
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """The committed ISR and every member proposed for it."""
+        # A proposed member counts already: the controller may have accepted it and could elect it
+        # before we hear back. A member proposed to leave counts still, for the same reason.
+        if self.proposal is None:
+            return self.metadata.isr
+        proposed = (broker for broker, _ in self.proposal.isr if broker not in self.metadata.isr)
+        return (*self.metadata.isr, *proposed)
+
+    @property
+    def has_min_isr(self) -> bool:
+        """May an acks=all append begin?"""
+        return len(self.metadata.isr) >= self.min_isr
+
+    @property
+    def commits_with_min_isr(self) -> bool:
+        """Is what the high watermark passes now held by enough replicas?"""
+        return len(self.maximal_isr) >= self.min_isr
+
+    @property
+    def is_high_watermark_settled(self) -> bool:
+        """False until this epoch's first commit: until then ours may be older than one told."""
+        return self.high_watermark >= self.epoch_start_offset
+
+    def on_metadata(self, metadata: PartitionMetadata, log_end_offset: int, now_ms: int) -> Effects:
+        """A record that names us leader; older or equal partition epochs change nothing."""
+        old = self.metadata
+        if metadata.partition_epoch <= old.partition_epoch:
+            return NOTHING
+        effects: list[LeaderEffect] = []
+        if metadata.leader_epoch > old.leader_epoch:
+            # What followers proved, they proved to another epoch: in between they may have
+            # followed somebody else, truncated and come back. Nothing of it counts (Kip320 rule
+            # 3), even where the merged metadata shows us as leader before and after.
+            self.followers = {}
+            self.log_end_offset = self.epoch_start_offset = log_end_offset
+            effects.append(EpochStarted(metadata.leader_epoch, log_end_offset))
+        self.metadata, self.proposal = metadata, None
+        self.min_isr = metadata.effective_min_isr
+        self.followers = {
+            replica: self.followers.get(replica) or self._newcomer(replica in metadata.isr, now_ms)
+            for replica in metadata.replicas
+            if replica != self.broker_id
+        }
+        if metadata.isr != old.isr:
+            effects.append(IsrChanged(metadata.isr))
+        self._count_quorum()
+        effects.extend(self._advance_high_watermark(now_ms))
+        if metadata.recovering:
+            effects.extend(self._propose(metadata.isr))
+        return tuple(effects)
+
+    def on_min_isr_changed(self, min_isr: int, now_ms: int) -> Effects:
+        """min.insync.replicas was configured anew."""
+        self.min_isr = min(min_isr, len(self.metadata.replicas))
+        return self._advance_high_watermark(now_ms)
+
+    def on_brokers_changed(self, now_ms: int) -> Effects:
+        """Somebody died or returned: an outsider that held us back may no longer count."""
+        return self._advance_high_watermark(now_ms)
+
+    def on_appended(self, log_end_offset: int, now_ms: int) -> Effects:
+        """Our log grew. Alone that commits something only where nobody else is waited for."""
+        if log_end_offset < self.log_end_offset:
+            raise InvariantViolation("the leader's log never shrinks")
+        self.log_end_offset = log_end_offset
+        if self._quorum:
+            return NOTHING
+        return self._advance_high_watermark(now_ms)
+
+    def is_stale_incarnation(self, follower: int, broker_epoch: int) -> bool:
+        """Did an earlier start of this broker send the fetch (KIP-903)?"""
+        if broker_epoch == NO_EPOCH:
+            return False
+        progress = self.followers.get(follower)
+        known = NO_EPOCH if progress is None else progress.broker_epoch
+        return broker_epoch < max(known, self._brokers.epochs.get(follower, NO_EPOCH))
+
+    def on_follower_fetched(
+        self,
+        follower: int,
+        fetch_offset: int,
+        now_ms: int,
+        broker_epoch: int = NO_EPOCH,
+        log_start_offset: int = NO_OFFSET,
+    ) -> Effects:
+        """A valid fetch at offset N in our epoch proves the follower has everything below N."""
+        progress = self.followers.get(follower)
+        if progress is None or self.is_stale_incarnation(follower, broker_epoch):
+            return NOTHING
+        before = progress.log_end_offset
+        if fetch_offset >= self.log_end_offset:
+            progress.caught_up_at_ms = now_ms
+        elif fetch_offset >= progress.leader_end_at_fetch >= 0:
+            # Under constant small appends it never holds our newest record, but it holds all that
+            # there was at its previous fetch: it was caught up then.
+            progress.caught_up_at_ms = max(progress.caught_up_at_ms, progress.fetched_at_ms)
+        progress.log_end_offset = fetch_offset
+        progress.log_start_offset = log_start_offset
+        progress.fetched_at_ms = now_ms
+        progress.leader_end_at_fetch = self.log_end_offset
+        progress.broker_epoch = broker_epoch
+        if follower not in self.metadata.isr:
+            return self._propose_expansion(follower, now_ms) + self._advance_high_watermark(now_ms)
+        if fetch_offset > before:
+            return self._advance_high_watermark(now_ms)
+        return NOTHING
+
+    def on_lag_check(self, now_ms: int) -> Effects:
+        """Propose to go on without the members that have been behind for too long."""
+        if self.proposal is not None:
+            return NOTHING
+        staying = tuple(
+            member
+            for member in self.metadata.isr
+            if member == self.broker_id or self._is_caught_up(member, now_ms)
+        )
+        if len(staying) == len(self.metadata.isr):
+            return NOTHING
+        return self._propose(staying)
+
+    def on_proposal_accepted(
+        self, proposal: ProposeIsr, metadata: PartitionMetadata, now_ms: int
+    ) -> Effects:
+        """The controller's record after it applied our proposal."""
+        if proposal != self.proposal or metadata.leader_epoch != self.metadata.leader_epoch:
+            return NOTHING
+        if metadata.partition_epoch <= self.metadata.partition_epoch:
+            # Accepted without a change of the record: what we have on record stands.
+            self.proposal = None
+            self._count_quorum()
+            return self._advance_high_watermark(now_ms)
+        return self.on_metadata(metadata, self.log_end_offset, now_ms)
+
+    def on_proposal_failed(self, proposal: ProposeIsr, error: ErrorCode, now_ms: int) -> Effects:
+        """Refused, lost or answered with an error; the return says whether to send it again."""
+        if proposal != self.proposal or error in OUTCOME_UNKNOWN:
+            return NOTHING
+        if error in NOT_APPLIED:
+            self.proposal = None
+            self._pause_until_ms = now_ms + REFUSED_PAUSE_MS
+            self._count_quorum()
+            return self._advance_high_watermark(now_ms)
+        return (proposal,)
+
+    def check_invariants(self) -> None:
+        """What holds between any two events."""
+        isr, replicas = self.metadata.isr, self.metadata.replicas
+        if self.broker_id not in isr:
+            raise InvariantViolation(f"leader {self.broker_id} is outside its ISR {isr}")
+        if not set(isr) <= set(replicas):
+            raise InvariantViolation(f"ISR {isr} is not within the replicas {replicas}")
+        if self.high_watermark > self.log_end_offset:
+            raise InvariantViolation(
+                f"high watermark {self.high_watermark} above log end {self.log_end_offset}"
+            )
+        if self.proposal is not None and (
+            self.proposal.leader_epoch != self.metadata.leader_epoch
+            or self.proposal.partition_epoch != self.metadata.partition_epoch
+        ):
+            raise InvariantViolation("a proposal outlived the record it was made for")
+
+    def _newcomer(self, in_isr: bool, now_ms: int) -> FollowerProgress:
+        """A member gets the full lag time to prove itself; an outsider has proved nothing."""
+        return FollowerProgress(caught_up_at_ms=now_ms if in_isr else now_ms - self._lag_max_ms - 1)
+
+    def _advance_high_watermark(self, now_ms: int) -> Effects:
+        metadata = self.metadata
+        if len(metadata.isr) < self.min_isr:
+            return NOTHING  # KIP-966: below min ISR nothing new may count as committed.
+        held_by_all = self.log_end_offset
+        for progress in self._quorum:
+            if progress.log_end_offset < held_by_all:
+                held_by_all = progress.log_end_offset
+        if held_by_all <= self.high_watermark:
+            return NOTHING
+        if len(self._quorum) < len(self.followers):
+            held_by_all = self._held_by_joiners(held_by_all, now_ms)
+            if held_by_all <= self.high_watermark:
+                return NOTHING
+        self.high_watermark = held_by_all
+        return (HighWatermarkAdvanced(held_by_all),)
+
+    def _held_by_joiners(self, held: int, now_ms: int) -> int:
+        """An eligible outsider that keeps up is waited for, or it could never overtake us."""
+        counted = self.maximal_isr
+        for follower, progress in self.followers.items():
+            if (
+                follower not in counted
+                and follower in self._brokers.eligible
+                and progress.log_end_offset >= 0
+                and self._is_caught_up(follower, now_ms)
+            ):
+                held = min(held, progress.log_end_offset)
+        return held
+
+    def _propose_expansion(self, follower: int, now_ms: int) -> Effects:
+        if self.proposal is not None or now_ms < self._pause_until_ms:
+            return NOTHING
+        progress = self.followers[follower]
+        if progress.log_end_offset < max(self.high_watermark, self.epoch_start_offset):
+            # Just elected, our high watermark may be below the true one; our epoch's first
+            # offset is not.
+            return NOTHING
+        epoch = self._brokers.eligible.get(follower)
+        if epoch is None or progress.broker_epoch not in (NO_EPOCH, epoch):
+            return NOTHING
+        return self._propose((*self.metadata.isr, follower))
+
+    def _propose(self, isr: tuple[int, ...]) -> Effects:
+        self.proposal = ProposeIsr(
+            tuple(
+                (replica, self._broker_epoch(replica))
+                for replica in self.metadata.replicas
+                if replica in isr
+            ),
+            self.metadata.leader_epoch,
+            self.metadata.partition_epoch,
+        )
+        self._count_quorum()
+        return (self.proposal,)
+
+    def _broker_epoch(self, replica: int) -> int:
+        if replica == self.broker_id:
+            return self._brokers.epochs.get(replica, NO_EPOCH)
+        return self.followers[replica].broker_epoch
+
+    def _count_quorum(self) -> None:
+        """Whom the high watermark waits for: computed when the ISR changes, not per fetch."""
+        self._quorum = tuple(
+            self.followers[member] for member in self.maximal_isr if member != self.broker_id
+        )
+
+    def _is_caught_up(self, follower: int, now_ms: int) -> bool:
+        progress = self.followers[follower]
+        return (
+            progress.log_end_offset >= self.log_end_offset
+            or now_ms - progress.caught_up_at_ms <= self._lag_max_ms
+        )
