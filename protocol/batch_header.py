@@ -1,0 +1,247 @@
+"""RecordBatch v2: a view of its header, its checksum, what a broker checks and stamps in place.
+
+Record bytes are never read here; `records.py` does that. A batch is
+
+    0 base_offset int64 | 8 batch_length int32 (bytes after this field) | 12 leader_epoch int32
+    16 magic int8 | 17 crc uint32 (CRC-32C of everything after it) | 21 attributes int16
+    23 last_offset_delta int32 | 27 base_timestamp int64 | 35 max_timestamp int64
+    43 producer_id int64 | 51 producer_epoch int16 | 53 base_sequence int32 | 57 record_count int32
+    61 records, compressed or not
+
+so base offset and leader epoch can change without a new checksum. attributes: bits 0-2 codec,
+3 timestamp type, 4 transactional, 5 control, 6 base timestamp is a delete horizon.
+"""
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final
+
+from crc32c import crc32c
+
+from .compression import Codec
+from .errors import ApiError, ErrorCode, RemoteProtocolError
+from .types import Buffer
+
+HEADER_SIZE: Final = 61
+MAGIC: Final = 2
+SIZE_AND_OFFSET: Final = 12
+"""Bytes before those that `batch_length` counts."""
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_CRC: Final = struct.Struct(">I")
+_PRODUCER: Final = struct.Struct(">qhi")
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
+
+CODEC_MASK: Final = 0x07
+TIMESTAMP_TYPE_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+_CLIENT_BITS: Final = CODEC_MASK | TRANSACTIONAL_BIT
+_MAX_INT32: Final = 0x7FFF_FFFF
+
+
+class TimestampType(IntEnum):
+    """Who set the timestamps of a batch."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class BatchHeader:
+    """The 61 bytes as numbers; a copy, so a change to it alone does not change the batch."""
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "batch_length",
+        "crc",
+        "last_offset_delta",
+        "leader_epoch",
+        "magic",
+        "max_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "size",
+    )
+
+    def __init__(self, buf: Buffer, pos: int = 0) -> None:
+        """Read the header at `pos`; struct.error where fewer than 61 bytes are left."""
+        (
+            self.base_offset,
+            self.batch_length,
+            self.leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        ) = HEADER.unpack_from(buf, pos)
+        self.size = self.batch_length + SIZE_AND_OFFSET
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record, or of the last one there was before compaction."""
+        return int(self.base_offset + self.last_offset_delta)
+
+    @property
+    def next_offset(self) -> int:
+        """Offset of whatever follows the batch."""
+        return int(self.base_offset + self.last_offset_delta + 1)
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record; after 2^31 - 1 comes 0."""
+        if self.base_sequence < 0:
+            return -1
+        return int(self.base_sequence + self.last_offset_delta) & _MAX_INT32
+
+    @property
+    def compression(self) -> Codec:
+        """ValueError for the three codecs that do not exist."""
+        return Codec(self.attributes & CODEC_MASK)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """LogAppendTime: every record has the batch's max timestamp."""
+        return TimestampType(self.attributes >> 3 & 1)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Decided only by the control batch that ends its transaction."""
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        """For the log's readers, never for an application."""
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """The base timestamp is when compaction may drop the batch's tombstones."""
+        return bool(self.attributes & DELETE_HORIZON_BIT)
+
+    def __repr__(self) -> str:
+        return (
+            f"<batch {self.base_offset}..{self.last_offset} epoch {self.leader_epoch},"
+            f" {self.record_count} records, {self.size} bytes>"
+        )
+
+
+def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
+    """Read the header at `pos` without looking at what follows it, not even the checksum."""
+    try:
+        return BatchHeader(buf, pos)
+    except struct.error as error:
+        raise RemoteProtocolError(f"a batch header is cut off at {pos}") from error
+
+
+def headers(buf: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """Walk the whole batches from `pos`, each with its position; stop before a cut-off last one.
+
+    A size that no batch can have is a RemoteProtocolError: there is no way on from it.
+    """
+    end = len(buf)
+    while end - pos >= HEADER_SIZE:
+        header = BatchHeader(buf, pos)
+        size = header.size
+        if size < HEADER_SIZE:
+            raise RemoteProtocolError(f"a batch of {size} bytes at {pos}")
+        if size > end - pos:
+            return
+        yield pos, header
+        pos += size
+
+
+def crc_is_valid(buf: Buffer, pos: int, header: BatchHeader) -> bool:
+    """Compute the checksum over the batch's bytes, which must all be there."""
+    return bool(crc32c(memoryview(buf)[pos + 21 : pos + header.size]) == header.crc)
+
+
+def validate_for_append(
+    buf: Buffer, pos: int, header: BatchHeader, max_message_bytes: int = _MAX_INT32
+) -> None:
+    """Check everything that can be checked of a client's batch without reading a record.
+
+    ApiError with the code Kafka answers: CORRUPT_MESSAGE where bytes are damaged, INVALID_RECORD
+    where they are well-formed and forbidden, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP.
+    """
+    size = header.size
+    if size < HEADER_SIZE or size > len(buf) - pos:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"batch of {size} bytes in {len(buf) - pos}")
+    if header.magic != MAGIC:
+        old = header.magic in (0, 1)
+        code = ErrorCode.INVALID_RECORD if old else ErrorCode.CORRUPT_MESSAGE
+        raise ApiError(code, f"magic {header.magic}: only record batches of magic 2 are taken")
+    if size > max_message_bytes:
+        detail = f"batch of {size} bytes, max.message.bytes is {max_message_bytes}"
+        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, detail)
+    if crc32c(memoryview(buf)[pos + 21 : pos + size]) != header.crc:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"crc {header.crc:#010x} does not match")
+    if header.base_offset != 0:
+        detail = f"base offset {header.base_offset}: a client's batch starts at 0"
+        raise ApiError(ErrorCode.INVALID_RECORD, detail)
+    if header.last_offset_delta != header.record_count - 1 or header.record_count < 1:
+        detail = f"{header.record_count} records, last offset delta {header.last_offset_delta}"
+        raise ApiError(ErrorCode.INVALID_RECORD, detail)
+    if header.attributes & ~_CLIENT_BITS or header.attributes & CODEC_MASK > Codec.ZSTD:
+        _refuse_attributes(header.attributes)
+    if header.max_timestamp < header.base_timestamp or header.base_timestamp < -1:
+        detail = f"timestamps {header.base_timestamp}..{header.max_timestamp}"
+        raise ApiError(ErrorCode.INVALID_TIMESTAMP, detail)
+    if header.producer_id >= 0:
+        if header.base_sequence < 0 or header.producer_epoch < 0:
+            raise ApiError(ErrorCode.INVALID_RECORD, "a producer id without epoch or sequence")
+    elif header.attributes & TRANSACTIONAL_BIT:
+        raise ApiError(ErrorCode.INVALID_RECORD, "a transactional batch without producer id")
+
+
+def _refuse_attributes(attributes: int) -> None:
+    if attributes & CONTROL_BIT:
+        raise ApiError(ErrorCode.INVALID_RECORD, "clients may not write control records")
+    if attributes & TIMESTAMP_TYPE_BIT:
+        raise ApiError(ErrorCode.INVALID_TIMESTAMP, "clients may not set LogAppendTime")
+    if attributes & CODEC_MASK > Codec.ZSTD:
+        detail = f"codec {attributes & CODEC_MASK}"
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
+    raise ApiError(ErrorCode.INVALID_RECORD, f"attributes {attributes:#06x}")
+
+
+def stamp(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch: int) -> None:
+    """Give the batch its place in the log; the checksum does not cover it and stays."""
+    _INT64.pack_into(buf, pos, base_offset)
+    _INT32.pack_into(buf, pos + 12, leader_epoch)
+
+
+def rewrite_as_log_append_time(buf: bytearray | memoryview, pos: int, timestamp_ms: int) -> None:
+    """Make every record's timestamp the broker's; costs a pass over the batch for its checksum."""
+    (attributes,) = _INT16.unpack_from(buf, pos + 21)
+    _INT16.pack_into(buf, pos + 21, attributes | TIMESTAMP_TYPE_BIT)
+    _INT64.pack_into(buf, pos + 35, timestamp_ms)
+    seal(buf, pos)
+
+
+def rewrite_producer(
+    buf: bytearray | memoryview, pos: int, *, producer_id: int, epoch: int, base_sequence: int
+) -> None:
+    """Number a batch that is to be sent again by a producer with a new id or epoch."""
+    _PRODUCER.pack_into(buf, pos + 43, producer_id, epoch, base_sequence)
+    seal(buf, pos)
+
+
+def seal(buf: bytearray | memoryview, pos: int = 0) -> None:
+    """Write the checksum of what the batch now holds."""
+    (batch_length,) = _INT32.unpack_from(buf, pos + 8)
+    end = pos + SIZE_AND_OFFSET + batch_length
+    _CRC.pack_into(buf, pos + 17, crc32c(memoryview(buf)[pos + 21 : end]))

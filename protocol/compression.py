@@ -1,0 +1,167 @@
+"""Compression of record batches: gzip, snappy, lz4 and zstd, all through cramjam.
+
+What comes in is bounded: output is written into a buffer that grows to at most the caller's limit,
+so that a bomb costs no more than that. What goes out is what every Kafka client reads: raw snappy
+(never snappy's own stream format) and lz4 frames of independent blocks without checksums.
+"""
+
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, Final
+
+import cramjam
+
+from .errors import RemoteProtocolError
+from .types import Buffer
+
+
+class Codec(IntEnum):
+    """The low three bits of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
+"""Enough for a batch of 1 MB at the best ratios seen on real data."""
+
+# No codec can expand further than this; zstd has no useful limit of its own.
+_HIGHEST_RATIO: Final = {Codec.GZIP: 1_033, Codec.SNAPPY: 32, Codec.LZ4: 256, Codec.ZSTD: 1 << 30}
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_SIZE: Final = 16
+_INT32: Final = struct.Struct(">i")
+
+# magic, FLG = version 1 + independent blocks (Java refuses linked ones), BD = block size, checksum
+# byte: the second byte of xxh32(FLG, BD), a constant for each of these two.
+_LZ4_SMALL: Final = bytes.fromhex("04224d18 60 40 82")
+_LZ4_LARGE: Final = bytes.fromhex("04224d18 60 70 73")
+_LZ4_SMALL_BLOCK: Final = 64 * 1024
+_LZ4_LARGE_BLOCK: Final = 4 * 1024 * 1024
+_LZ4_STORED: Final = 1 << 31
+
+
+def compress(codec: Codec, data: Buffer) -> Buffer:
+    """Compress the records of a batch; NONE gives `data` back."""
+    if codec == Codec.NONE:
+        return data
+    if codec == Codec.GZIP:
+        return _view(cramjam.gzip.compress(data, level=1))
+    if codec == Codec.SNAPPY:
+        return _view(cramjam.snappy.compress_raw(data))
+    if codec == Codec.LZ4:
+        return _lz4_frame(data)
+    return _view(cramjam.zstd.compress(data, level=1))
+
+
+def decompress(codec: Codec, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+    """Undo `compress`, or any client's; RemoteProtocolError when damaged or above `max_bytes`."""
+    if codec == Codec.NONE:
+        return bytes(data)
+    try:
+        if codec == Codec.SNAPPY:
+            return _snappy(memoryview(data), max_bytes)
+        return _grow_until_it_fits(codec, data, max_bytes)
+    except cramjam.DecompressionError as error:
+        raise RemoteProtocolError(f"{codec.name.lower()}: {error}") from error
+
+
+def _view(compressed: Any) -> memoryview:
+    return memoryview(compressed)
+
+
+def _lz4_frame(data: Buffer) -> bytes:
+    view = memoryview(data)
+    small = len(view) <= _LZ4_SMALL_BLOCK
+    block_size = _LZ4_SMALL_BLOCK if small else _LZ4_LARGE_BLOCK
+    parts: list[Buffer] = [_LZ4_SMALL if small else _LZ4_LARGE]
+    for start in range(0, len(view), block_size):
+        block = view[start : start + block_size]
+        packed = _view(cramjam.lz4.compress_block(block, store_size=False))
+        if len(packed) < len(block):
+            parts += (len(packed).to_bytes(4, "little"), packed)
+        else:
+            parts += ((len(block) | _LZ4_STORED).to_bytes(4, "little"), block)
+    parts.append(bytes(4))
+    return b"".join(parts)
+
+
+def _grow_until_it_fits(codec: Codec, data: Buffer, max_bytes: int) -> bytes:
+    """Decompress into a buffer of the likely size; try four times the size while it is too small.
+
+    "Too small" and "damaged" are one exception, so damaged data are tried up to the limit as well.
+    """
+    write_into: Callable[[Buffer, bytearray], int] = {
+        Codec.GZIP: cramjam.gzip.decompress_into,
+        Codec.LZ4: cramjam.lz4.decompress_into,
+        Codec.ZSTD: cramjam.zstd.decompress_into,
+    }[codec]
+    limit = min(max_bytes, _HIGHEST_RATIO[codec] * len(data) + 64)
+    size = min(limit, _likely_size(codec, data))
+    while True:
+        out = bytearray(size)
+        try:
+            written = write_into(data, out)
+        except cramjam.DecompressionError:
+            if size == limit:
+                raise
+            size = min(limit, 4 * size)
+        else:
+            return bytes(memoryview(out)[:written])
+
+
+def _likely_size(codec: Codec, data: Buffer) -> int:
+    """Guess the output's size; where a frame says it, trust that only as far as the limit."""
+    guess = 4 * len(data) + 1024
+    if codec == Codec.GZIP and len(data) >= 18:
+        return max(guess, int.from_bytes(data[-4:], "little"))
+    if codec == Codec.ZSTD and len(data) >= 14:
+        return max(guess, _zstd_content_size(data))
+    return guess
+
+
+def _zstd_content_size(data: Buffer) -> int:
+    """Read the frame's content size (RFC 8878, 3.1.1.1); 0 when it is not there."""
+    descriptor = data[4]
+    size_flag, single_segment = descriptor >> 6, descriptor >> 5 & 1
+    size_bytes = (single_segment, 2, 4, 8)[size_flag]
+    start = 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
+    size = int.from_bytes(data[start : start + size_bytes], "little")
+    return size + 256 if size_flag == 1 else size
+
+
+def _snappy(data: memoryview, max_bytes: int) -> bytes:
+    """Raw snappy, or xerial's chunks of it: magic, two versions, then (int32 size, raw)*."""
+    chunks = [data]
+    if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
+        chunks = _xerial_chunks(data)
+    sizes = [cramjam.snappy.decompress_raw_len(chunk) for chunk in chunks]
+    total = sum(sizes)
+    limit = min(max_bytes, _HIGHEST_RATIO[Codec.SNAPPY] * len(data))
+    if total > limit:
+        raise RemoteProtocolError(f"snappy: {total} bytes announced, {limit} allowed")
+    out = bytearray(total)
+    view = memoryview(out)
+    position = 0
+    for chunk, size in zip(chunks, sizes, strict=True):
+        cramjam.snappy.decompress_raw_into(chunk, view[position : position + size])
+        position += size
+    return bytes(out)
+
+
+def _xerial_chunks(data: memoryview) -> list[memoryview]:
+    chunks = []
+    position = _XERIAL_HEADER_SIZE
+    while position < len(data):
+        if position + 4 > len(data):
+            raise RemoteProtocolError("snappy: cut off inside a chunk's size")
+        (size,) = _INT32.unpack_from(data, position)
+        position += 4
+        if not 0 < size <= len(data) - position:
+            raise RemoteProtocolError(f"snappy: a chunk of {size} bytes")
+        chunks.append(data[position : position + size])
+        position += size
+    return chunks
