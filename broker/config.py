@@ -1,0 +1,399 @@
+"""The broker's configuration: one table under Kafka's keys, and the checks that span keys.
+
+Values only; nothing is opened here. Defaults of topics live in storage's `TopicConfig`.
+"""
+
+from dataclasses import dataclass
+
+from ..runtime.config import INT32_MAX, INT64_MAX, KiB, MiB, config_table, setting
+from ..runtime.errors import ConfigError
+
+SECURITY_PROTOCOLS = ("PLAINTEXT",)
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One address, to listen on or to advertise."""
+
+    name: str
+    host: str
+    """Empty: every interface."""
+    port: int
+
+
+@config_table
+class BrokerConfig:
+    """Everything about one broker that is not about one topic."""
+
+    node_id: int = setting(
+        "node.id",
+        at_least=0,
+        at_most=INT32_MAX,
+        aliases=("broker.id",),
+        doc="Names the broker in the cluster for ever; a data directory belongs to one id.",
+    )
+    listeners: str = setting(
+        "listeners",
+        "PLAINTEXT://:9092",
+        doc="NAME://host:port,... to listen on; an empty host is every interface, port 0 any.",
+    )
+    advertised_listeners: str | None = setting(
+        "advertised.listeners",
+        None,
+        doc="NAME://host:port,... told to clients and brokers; where unset, listeners is told.",
+    )
+    inter_broker_listener_name: str | None = setting(
+        "inter.broker.listener.name",
+        None,
+        doc="The listener brokers use among themselves; where unset, the first one.",
+    )
+    listener_security_protocol_map: tuple[str, ...] = setting(
+        "listener.security.protocol.map",
+        ("PLAINTEXT:PLAINTEXT",),
+        doc="NAME:PROTOCOL,... ; a name that is missing here must itself be a protocol.",
+    )
+    log_dirs: tuple[str, ...] = setting(
+        "log.dirs",
+        ("/tmp/minikafka-logs",),
+        aliases=("log.dir",),
+        doc="Where partitions are stored; a new one goes to the directory with the fewest.",
+    )
+    cluster_id: str | None = setting(
+        "cluster.id",
+        None,
+        doc="The cluster to belong to; where unset, the one the data or the controller names.",
+    )
+    broker_rack: str | None = setting(
+        "broker.rack", None, doc="Replicas of a partition are spread over racks."
+    )
+    controller_quorum_bootstrap_servers: tuple[str, ...] = setting(
+        "controller.quorum.bootstrap.servers",
+        (),
+        doc="host:port,... of controllers to begin with.",
+    )
+    controller_quorum_voters: tuple[str, ...] = setting(
+        "controller.quorum.voters",
+        (),
+        doc="id@host:port,... of controllers; used where bootstrap.servers is unset.",
+    )
+    controller_listener_names: tuple[str, ...] = setting(
+        "controller.listener.names",
+        ("CONTROLLER",),
+        doc="Listeners of controllers; a broker does not listen on them.",
+    )
+    broker_heartbeat_interval_ms: int = setting(
+        "broker.heartbeat.interval.ms",
+        1000,
+        at_least=10,
+        at_most=INT32_MAX,
+        doc="How often the controller hears of this broker; longer is cheaper and fences later.",
+    )
+    broker_session_timeout_ms: int = setting(
+        "broker.session.timeout.ms",
+        9000,
+        at_least=10,
+        at_most=INT32_MAX,
+        doc="How long the controller waits for a sign of life before it fences a broker.",
+    )
+    controlled_shutdown_enable: bool = setting(
+        "controlled.shutdown.enable",
+        True,
+        doc="Hand over leadership before stopping; off, clients notice the stop by failing.",
+    )
+
+    auto_create_topics_enable: bool = setting(
+        "auto.create.topics.enable",
+        True,
+        doc="Create a topic that a client asks for; off, a misspelt name is an error.",
+    )
+    delete_topic_enable: bool = setting(
+        "delete.topic.enable", True, doc="Off, no client can delete a topic."
+    )
+    num_partitions: int = setting(
+        "num.partitions",
+        1,
+        at_least=1,
+        at_most=10_000,
+        doc="Partitions of a topic created without a number.",
+    )
+    default_replication_factor: int = setting(
+        "default.replication.factor",
+        3,
+        at_least=1,
+        at_most=32767,
+        doc="Replicas of a topic created without a number; more than live brokers is refused.",
+    )
+
+    replica_lag_time_max_ms: int = setting(
+        "replica.lag.time.max.ms",
+        30_000,
+        at_least=1,
+        at_most=INT64_MAX,
+        doc="A follower this long behind leaves the ISR; until then acks=all waits for it.",
+    )
+    replica_fetch_max_bytes: int = setting(
+        "replica.fetch.max.bytes",
+        1 * MiB,
+        at_least=0,
+        at_most=INT32_MAX,
+        doc="Bytes of one partition per replica fetch; a larger batch still goes whole.",
+    )
+    replica_fetch_response_max_bytes: int = setting(
+        "replica.fetch.response.max.bytes",
+        10 * MiB,
+        at_least=0,
+        at_most=INT32_MAX,
+        doc="Bytes per replica fetch in all; bounds a follower's memory per leader.",
+    )
+    replica_fetch_min_bytes: int = setting(
+        "replica.fetch.min.bytes",
+        1,
+        at_least=0,
+        at_most=INT32_MAX,
+        doc="Bytes a replica fetch waits for; more than 1 delays acks=all.",
+    )
+    replica_fetch_wait_max_ms: int = setting(
+        "replica.fetch.wait.max.ms",
+        500,
+        at_least=0,
+        at_most=INT32_MAX,
+        doc="How long a replica fetch waits; must not exceed replica.lag.time.max.ms.",
+    )
+    replica_fetch_backoff_ms: int = setting(
+        "replica.fetch.backoff.ms",
+        1000,
+        at_least=0,
+        at_most=INT32_MAX,
+        doc="Pause before a partition that failed is fetched again.",
+    )
+    replica_socket_timeout_ms: int = setting(
+        "replica.socket.timeout.ms",
+        30_000,
+        at_least=1,
+        at_most=INT32_MAX,
+        doc="How long a follower waits for a leader's answer before it connects again.",
+    )
+    replica_socket_receive_buffer_bytes: int = setting(
+        "replica.socket.receive.buffer.bytes",
+        64 * KiB,
+        at_least=-1,
+        at_most=INT32_MAX,
+        doc="Receive buffer of a follower's socket; -1 leaves it to the system.",
+    )
+    replica_high_watermark_checkpoint_interval_ms: int = setting(
+        "replica.high.watermark.checkpoint.interval.ms",
+        5000,
+        at_least=1,
+        at_most=INT64_MAX,
+        doc="How often high watermarks reach the disk; older ones cost a restart some fetching.",
+    )
+    replica_selector_class: str | None = setting(
+        "replica.selector.class",
+        None,
+        doc="RackAwareReplicaSelector lets consumers read from a replica in their own rack.",
+    )
+
+    log_retention_check_interval_ms: int = setting(
+        "log.retention.check.interval.ms",
+        300_000,
+        at_least=1,
+        at_most=INT64_MAX,
+        doc="How often old segments are looked for.",
+    )
+    log_flush_scheduler_interval_ms: int = setting(
+        "log.flush.scheduler.interval.ms",
+        INT64_MAX,
+        at_least=1,
+        at_most=INT64_MAX,
+        doc="How often logs are looked through for what flush.ms wants flushed.",
+    )
+
+    message_max_bytes: int = setting(
+        "message.max.bytes",
+        1 * MiB + 12,
+        at_least=0,
+        at_most=INT32_MAX,
+        doc="Largest batch a topic takes unless it sets max.message.bytes.",
+    )
+    socket_request_max_bytes: int = setting(
+        "socket.request.max.bytes",
+        100 * MiB,
+        at_least=1,
+        at_most=INT32_MAX,
+        doc="A larger request closes its connection, before any memory is spent on it.",
+    )
+    socket_listen_backlog_size: int = setting(
+        "socket.listen.backlog.size",
+        1024,
+        at_least=1,
+        at_most=INT32_MAX,
+        doc="Connections the system accepts ahead of us; a burst beyond it waits a second.",
+    )
+    socket_send_buffer_bytes: int = setting(
+        "socket.send.buffer.bytes",
+        -1,
+        at_least=-1,
+        at_most=INT32_MAX,
+        doc="Send buffer of clients' sockets; -1 leaves it to the system.",
+    )
+    socket_receive_buffer_bytes: int = setting(
+        "socket.receive.buffer.bytes",
+        -1,
+        at_least=-1,
+        at_most=INT32_MAX,
+        doc="Receive buffer of clients' sockets; -1 leaves it to the system.",
+    )
+    queued_max_request_bytes: int = setting(
+        "queued.max.request.bytes",
+        256 * MiB,
+        at_least=-1,
+        at_most=INT64_MAX,
+        doc="Requests held in all before reading pauses; -1 sets no bound.",
+    )
+    queued_max_response_bytes: int = setting(
+        "minikafka.queued.max.response.bytes",
+        512 * MiB,
+        at_least=1,
+        at_most=INT64_MAX,
+        doc="Responses unsent in all before reading pauses.",
+    )
+    connections_max_idle_ms: int = setting(
+        "connections.max.idle.ms",
+        600_000,
+        at_least=-1,
+        at_most=INT64_MAX,
+        doc="A client that completes no request for this long is closed; -1 never.",
+    )
+    max_connections: int = setting(
+        "max.connections",
+        INT32_MAX,
+        at_least=0,
+        at_most=INT32_MAX,
+        doc="Clients beyond this many are closed at once.",
+    )
+    fetch_max_bytes: int = setting(
+        "fetch.max.bytes",
+        55 * MiB,
+        at_least=1024,
+        at_most=INT32_MAX,
+        doc="Most bytes one fetch gets, whatever it asked for; one batch always goes whole.",
+    )
+    max_incremental_fetch_session_cache_slots: int = setting(
+        "max.incremental.fetch.session.cache.slots",
+        1000,
+        at_least=0,
+        at_most=INT32_MAX,
+        doc="Fetch sessions remembered; others send every partition in every fetch.",
+    )
+    max_fetch_session_partitions: int = setting(
+        "minikafka.max.fetch.session.partitions",
+        200_000,
+        at_least=0,
+        at_most=INT32_MAX,
+        doc="Partitions remembered in all fetch sessions together, some 300 bytes each.",
+    )
+    create_topics_timeout_ms: int = setting(
+        "request.timeout.ms",
+        30_000,
+        at_least=1,
+        at_most=INT32_MAX,
+        doc="How long a request to the controller may take.",
+    )
+
+    def check(self) -> None:
+        """Rules that span keys."""
+        bound = bound_listeners(self)
+        told = advertised_listeners(self)
+        names = {listener.name: None for listener in bound}
+        for listener in told:
+            if listener.name not in names:
+                why = f"listener {listener.name} is advertised but not in listeners"
+                raise ConfigError("advertised.listeners", self.advertised_listeners, why)
+        inter = self.inter_broker_listener_name
+        if inter is not None and inter not in {listener.name: None for listener in told}:
+            why = "is not an advertised listener"
+            raise ConfigError("inter.broker.listener.name", inter, why)
+        for listener in bound:
+            security_protocol_of(self, listener.name)
+        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+            why = "must not exceed replica.lag.time.max.ms: an idle follower would leave the ISR"
+            raise ConfigError("replica.fetch.wait.max.ms", self.replica_fetch_wait_max_ms, why)
+        if not controller_addresses(self):
+            why = "is required: where is the controller?"
+            raise ConfigError("controller.quorum.bootstrap.servers", None, why)
+
+
+def parse_listeners(key: str, text: str) -> tuple[Listener, ...]:
+    """Read NAME://host:port,...; names and ports must differ."""
+    listeners: list[Listener] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, separator, address = part.partition("://")
+        host, colon, port = address.rpartition(":")
+        if not (separator and colon and name and port.isascii() and port.isdigit()):
+            raise ConfigError(key, text, f"{part!r} is not NAME://host:port")
+        if int(port) > 65535:
+            raise ConfigError(key, text, f"there is no port {port}")
+        if any(name.upper() == other.name for other in listeners):
+            raise ConfigError(key, text, f"listener {name.upper()} is named twice")
+        listeners.append(Listener(name.upper(), host.strip("[]"), int(port)))
+    if not listeners:
+        raise ConfigError(key, text, "names no listener")
+    return tuple(listeners)
+
+
+def bound_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
+    """Where to listen."""
+    listeners = parse_listeners("listeners", config.listeners)
+    ports = [(listener.host, listener.port) for listener in listeners if listener.port]
+    if len(dict.fromkeys(ports)) < len(ports):
+        raise ConfigError("listeners", config.listeners, "two listeners have one address")
+    return listeners
+
+
+def advertised_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
+    """What to tell others; a port 0 stands for the one that was bound."""
+    if config.advertised_listeners is None:
+        return bound_listeners(config)
+    key = "advertised.listeners"
+    listeners = parse_listeners(key, config.advertised_listeners)
+    for listener in listeners:
+        if listener.host in ("", "0.0.0.0", "::"):
+            why = f"{listener.name} needs a host that others can reach"
+            raise ConfigError(key, config.advertised_listeners, why)
+    return listeners
+
+
+def inter_broker_listener(config: BrokerConfig) -> str:
+    """The name of the listener that brokers use among themselves."""
+    return config.inter_broker_listener_name or advertised_listeners(config)[0].name
+
+
+def security_protocol_of(config: BrokerConfig, name: str) -> str:
+    """The security protocol of a listener; ConfigError where it is none that we speak."""
+    key = "listener.security.protocol.map"
+    mapped: dict[str, str] = {}
+    for pair in config.listener_security_protocol_map:
+        listener, colon, protocol = pair.partition(":")
+        if not colon:
+            raise ConfigError(key, pair, "is not NAME:PROTOCOL")
+        mapped[listener.strip().upper()] = protocol.strip().upper()
+    protocol = mapped.get(name, name)
+    if protocol not in SECURITY_PROTOCOLS:
+        raise ConfigError(key, protocol, f"listener {name}: only PLAINTEXT is spoken")
+    return protocol
+
+
+def controller_addresses(config: BrokerConfig) -> tuple[tuple[str, int], ...]:
+    """Where controllers are looked for."""
+    key, texts = "controller.quorum.bootstrap.servers", config.controller_quorum_bootstrap_servers
+    if not texts:
+        key = "controller.quorum.voters"
+        texts = tuple(voter.rpartition("@")[2] for voter in config.controller_quorum_voters)
+    addresses: list[tuple[str, int]] = []
+    for text in texts:
+        host, colon, port = text.rpartition(":")
+        if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            raise ConfigError(key, text, "is not host:port")
+        addresses.append((host.strip("[]"), int(port)))
+    return tuple(addresses)

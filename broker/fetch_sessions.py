@@ -1,0 +1,282 @@
+"""Fetch sessions (KIP-227): what a client asked for last time, so that it need not say it again.
+
+Pure: given requests and times, decides what to read and what to put into the response. Bounded
+by sessions and by cached partitions in all. Never reads a log.
+
+    epoch -1   no session; one that is named is closed
+    epoch  0   everything is in the request; opens a session if there is room, closes a named one
+    epoch  n   must be the session's next: only changes are in the request, only changes answered
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..protocol.errors import ErrorCode
+from ..runtime.runtime import Runtime
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+LAST_EPOCH = 0x7FFFFFFF
+EVICTION_MS = 120_000
+"""A session unused this long may be evicted by anyone; one this old, by a more valuable one."""
+
+Key = tuple[bytes | str, int]
+"""Topic id (or, before version 13, name) and partition index."""
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch of the request after this one: it wraps past 0, which means a new session."""
+    return 1 if epoch == LAST_EPOCH else epoch + 1
+
+
+@dataclass(slots=True)
+class FetchPartition:
+    """One partition of a fetch, and what the session last told the client of it."""
+
+    key: Key
+    max_bytes: int
+    fetch_offset: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+    """The follower's own, -1 from a consumer."""
+    told_high_watermark: int = -1
+    told_log_start_offset: int = -1
+
+    def update(self, asked: "FetchPartition") -> None:
+        """Take over what the client changed; what it was told stays."""
+        self.max_bytes = asked.max_bytes
+        self.fetch_offset = asked.fetch_offset
+        self.current_leader_epoch = asked.current_leader_epoch
+        self.last_fetched_epoch = asked.last_fetched_epoch
+        self.log_start_offset = asked.log_start_offset
+
+
+@dataclass(slots=True)
+class Told:
+    """What a response would say of one partition, as far as sessions care."""
+
+    error: int
+    high_watermark: int
+    log_start_offset: int
+    record_bytes: int
+    is_diverging: bool = False
+    has_preferred_replica: bool = False
+
+
+@dataclass(slots=True)
+class FetchSession:
+    """One client's partitions, in the order in which they are read."""
+
+    session_id: int
+    is_privileged: bool
+    """Followers' sessions are worth more than consumers'."""
+    uses_topic_ids: bool
+    created_ms: int
+    used_ms: int
+    epoch: int
+    partitions: dict[Key, FetchPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """The part of a Fetch request that concerns its session."""
+
+    session_id: int
+    epoch: int
+    is_privileged: bool
+    uses_topic_ids: bool
+    partitions: tuple[FetchPartition, ...]
+    forgotten: tuple[Key, ...] = ()
+
+
+class FetchContext:
+    """What one Fetch reads, and which part of the result its response carries."""
+
+    __slots__ = ("_epoch", "_is_new", "_sessions", "error", "partitions", "session")
+
+    def __init__(
+        self,
+        sessions: "FetchSessions",
+        partitions: list[FetchPartition],
+        *,
+        session: FetchSession | None = None,
+        is_new: bool = False,
+        error: ErrorCode = ErrorCode.NONE,
+    ) -> None:
+        self._sessions = sessions
+        self._is_new = is_new
+        self._epoch = session.epoch if session is not None else FINAL_EPOCH
+        self.session = session
+        self.partitions = partitions
+        self.error = error
+
+    @property
+    def session_id(self) -> int:
+        """What the response names as its session."""
+        return NO_SESSION if self.session is None else self.session.session_id
+
+    def verify(self) -> ErrorCode:
+        """Is the answer still the one the session expects? A repeat may have overtaken it."""
+        if self.session is not None and self.session.epoch != self._epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        return ErrorCode.NONE
+
+    def tells(self, partition: FetchPartition, told: Told) -> bool:
+        """Must the response carry this partition? Remembers what it will have said."""
+        if self.session is None:
+            return True
+        is_news = self._is_new or (
+            told.record_bytes > 0
+            or told.error != ErrorCode.NONE
+            or told.high_watermark != partition.told_high_watermark
+            or told.log_start_offset != partition.told_log_start_offset
+            or told.is_diverging
+            or told.has_preferred_replica
+        )
+        # After an error the next good answer is news whatever it says.
+        partition.told_high_watermark = -1 if told.error else told.high_watermark
+        partition.told_log_start_offset = told.log_start_offset
+        if told.record_bytes > 0:
+            # Fairness: whoever got bytes is read last next time.
+            cached = self.session.partitions.pop(partition.key, None)
+            if cached is not None:
+                self.session.partitions[partition.key] = cached
+        return is_news
+
+
+class FetchSessions:
+    """The sessions of one broker."""
+
+    def __init__(self, runtime: Runtime, *, slots: int, partitions_max: int) -> None:
+        self._runtime = runtime
+        self._slots = slots
+        self._partitions_max = partitions_max
+        # Least recently used first.
+        self._sessions: dict[int, FetchSession] = {}
+        self.partition_count = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[FetchSession]:
+        return iter(self._sessions.values())
+
+    def resolve(self, request: SessionRequest, now_ms: int) -> FetchContext:
+        """Decide what a request reads; an error ends it without reading anything."""
+        if request.epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            return self._resume(request, now_ms)
+        self._drop(request.session_id)
+        asked = list(request.partitions)
+        if request.epoch == FINAL_EPOCH:
+            return FetchContext(self, asked)
+        session = self._open(request, now_ms)
+        return FetchContext(self, asked, session=session, is_new=True)
+
+    def _resume(self, request: SessionRequest, now_ms: int) -> FetchContext:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return self._refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.epoch:
+            return self._refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != request.uses_topic_ids:
+            return self._refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        self._change(session, request)
+        if not session.partitions:
+            self._drop(session.session_id)
+            return FetchContext(self, [])
+        session.epoch = next_epoch(session.epoch)
+        session.used_ms = now_ms
+        if self._sessions.pop(session.session_id, None) is not None:
+            self._sessions[session.session_id] = session
+        return FetchContext(self, list(session.partitions.values()), session=session)
+
+    def _refused(self, error: ErrorCode) -> FetchContext:
+        return FetchContext(self, [], error=error)
+
+    def _change(self, session: FetchSession, request: SessionRequest) -> None:
+        partitions = session.partitions
+        before = len(partitions)
+        for asked in request.partitions:
+            known = partitions.get(asked.key)
+            if known is not None:
+                known.update(asked)
+            else:
+                partitions[asked.key] = asked
+        for key in request.forgotten:
+            partitions.pop(key, None)
+        self.partition_count += len(partitions) - before
+        if self.partition_count > self._partitions_max:
+            self._make_room(0, session)
+
+    def _open(self, request: SessionRequest, now_ms: int) -> FetchSession | None:
+        """A session for a full request, or None: then the client asks in full next time too."""
+        partitions = {asked.key: asked for asked in request.partitions}
+        if not partitions or not self._has_room(request, len(partitions), now_ms):
+            return None
+        session_id = self._fresh_id()
+        session = FetchSession(
+            session_id=session_id,
+            is_privileged=request.is_privileged,
+            uses_topic_ids=request.uses_topic_ids,
+            created_ms=now_ms,
+            used_ms=now_ms,
+            epoch=next_epoch(INITIAL_EPOCH),
+            partitions=partitions,
+        )
+        self._sessions[session_id] = session
+        self.partition_count += len(partitions)
+        return session
+
+    def _has_room(self, request: SessionRequest, size: int, now_ms: int) -> bool:
+        """Evict what is idle or worth less than the newcomer until it fits, or give up."""
+        if size > self._partitions_max:
+            return False
+        while (
+            len(self._sessions) >= self._slots or self.partition_count + size > self._partitions_max
+        ):
+            victim = self._victim((request.is_privileged, size), now_ms)
+            if victim is None:
+                return False
+            self._drop(victim.session_id)
+        return True
+
+    def _victim(self, value: tuple[bool, int], now_ms: int) -> FetchSession | None:
+        oldest = next(iter(self._sessions.values()))
+        if now_ms - oldest.used_ms > EVICTION_MS:
+            return oldest
+        least: FetchSession | None = None
+        for session in self._sessions.values():
+            is_settled = now_ms - session.created_ms > EVICTION_MS
+            if (is_settled or value[0]) and _value(session) < value:
+                if session.is_privileged and not is_settled:
+                    continue
+                if least is None or _value(session) < _value(least):
+                    least = session
+        return least
+
+    def _make_room(self, size: int, keep: FetchSession) -> None:
+        """A session grew past the bound: drop the least recently used others, then itself."""
+        for session in list(self._sessions.values()):
+            if self.partition_count + size <= self._partitions_max:
+                return
+            if session is not keep:
+                self._drop(session.session_id)
+        if self.partition_count + size > self._partitions_max:
+            self._drop(keep.session_id)
+
+    def _drop(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.partition_count -= len(session.partitions)
+
+    def _fresh_id(self) -> int:
+        while True:
+            session_id = self._runtime.rng.randint(1, 0x7FFFFFFF)
+            if session_id not in self._sessions:
+                return session_id
+
+
+def _value(session: FetchSession) -> tuple[bool, int]:
+    return (session.is_privileged, len(session.partitions))
