@@ -57,6 +57,9 @@ class PartitionState:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     directories: tuple[bytes, ...] = ()
+    unclean_epoch: int = -1
+    """The newest leader epoch that began with an unclean election, -1 for none: a replica whose
+    log ends before it may lose what was committed, no other may."""
     unknown: r.Unknown | None = None
 
 
@@ -202,6 +205,7 @@ def _partition_record(topic_id: bytes, index: int, state: PartitionState) -> r.P
         state.adding,
         state.removing,
         state.directories,
+        state.unclean_epoch,
         unknown=state.unknown,
     )
 
@@ -288,6 +292,7 @@ def _partition(image: MetadataImage, record: r.PartitionRecord, offset: int, del
         adding=record.adding,
         removing=record.removing,
         directories=record.directories,
+        unclean_epoch=record.unclean_epoch,
         unknown=record.unknown,
     )
     delta.changed_partitions[TopicIdPartition(record.topic_id, record.partition)] = None
@@ -306,11 +311,12 @@ def _change_partition(
 
 def changed(old: PartitionState, change: r.PartitionChangeRecord) -> PartitionState:
     """The partition after the change."""
+    leader_epoch = old.leader_epoch + (change.leader is not None)
     return PartitionState(
         replicas=_or(change.replicas, old.replicas),
         isr=_or(change.isr, old.isr),
         leader=_or(change.leader, old.leader),
-        leader_epoch=old.leader_epoch + (change.leader is not None),
+        leader_epoch=leader_epoch,
         partition_epoch=old.partition_epoch + 1,
         recovering=_or(change.recovering, old.recovering),
         elr=_or(change.elr, old.elr),
@@ -318,6 +324,7 @@ def changed(old: PartitionState, change: r.PartitionChangeRecord) -> PartitionSt
         adding=_or(change.adding, old.adding),
         removing=_or(change.removing, old.removing),
         directories=_or(change.directories, old.directories),
+        unclean_epoch=leader_epoch if change.recovering else old.unclean_epoch,
         unknown=old.unknown,
     )
 

@@ -6,7 +6,7 @@ do). `Refused` may answer anything. Ids are 16 raw bytes; times are milliseconds
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar, dataclass_transform
+from typing import Any, Final, Generic, TypeVar, dataclass_transform, get_args
 
 from ..errors import LocalProtocolError
 from .packing import packed
@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 KINDS: dict[int, type[Any]] = {}
 """What each kind decodes to."""
+ANSWERS: dict[type[Any], type[Any]] = {}
+"""The answer that each request class expects."""
 _kind_of: dict[type[Any], int] = {}
 
 
@@ -39,6 +41,9 @@ def message(kind: int) -> Callable[[type[T]], type[T]]:
         assert kind not in KINDS, f"kind {kind} is taken"
         KINDS[kind] = declared
         _kind_of[declared] = kind
+        if issubclass(declared, Request):
+            (request,) = (b for b in declared.__orig_bases__)  # type: ignore[attr-defined]
+            ANSWERS[declared] = get_args(request)[0]
         return declared
 
     return declare

@@ -146,6 +146,7 @@ class PartitionRecord(MetadataRecord):
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     directories: tuple[bytes, ...] = ()
+    unclean_epoch: int = -1
 
 
 @_record(9)
@@ -153,7 +154,8 @@ class PartitionChangeRecord(MetadataRecord):
     """What changed in a partition; None: as it was.
 
     The partition epoch grows by one with each of these; the leader epoch grows by one if
-    `leader` is set, even to the leader there was.
+    `leader` is set, even to the leader there was. A change that sets `recovering` elects that
+    leader uncleanly: its leader epoch becomes the partition's `unclean_epoch`.
     """
 
     topic_id: bytes
