@@ -1,0 +1,100 @@
+"""Metadata records in RecordBatches, and their replay into an image.
+
+One batch holds the records of one decision: it is applied whole or not at all. A snapshot is a
+run of such batches too, written by `snapshot_batches`, with offsets of its own from 0.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from .. import record_batch
+from ..errors import RemoteProtocolError
+from ..records import records as records_of
+from ..types import Buffer
+from .image import Delta, MetadataImage
+from .messages import SnapshotId
+from .records import MetadataRecord, decode_record, encode_record
+
+SNAPSHOT_BATCH_RECORDS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataBatch:
+    """One decision's records, the first at `base_offset`, written in `epoch`."""
+
+    base_offset: int
+    epoch: int
+    records: list[MetadataRecord]
+
+    @property
+    def next_offset(self) -> int:
+        """Offset of the record after the last."""
+        return self.base_offset + len(self.records)
+
+
+def encode_batch(
+    records: Sequence[MetadataRecord], *, base_offset: int, epoch: int, timestamp_ms: int
+) -> bytearray:
+    """Write one batch, in its place in the log and checksummed."""
+    return record_batch.build(
+        ((timestamp_ms, None, encode_record(record)) for record in records),
+        base_offset=base_offset,
+        leader_epoch=epoch,
+    )
+
+
+def decode_batches(data: Buffer) -> Iterator[MetadataBatch]:
+    """Read whole batches, checksums too; RemoteProtocolError where anything is wrong."""
+    end = 0
+    for position, header in record_batch.headers(data):
+        found = records_of(data, position, check_crc=True)
+        if len(found) != header.last_offset_delta + 1:
+            raise RemoteProtocolError(f"{header!r} lacks some of its records")
+        yield MetadataBatch(
+            header.base_offset,
+            header.leader_epoch,
+            [decode_record(record.value or b"") for record in found],
+        )
+        end = position + header.size
+    if end != len(data):
+        raise RemoteProtocolError(f"{len(data) - end} bytes after the last whole metadata batch")
+
+
+def apply_batch(image: MetadataImage, batch: MetadataBatch, delta: Delta | None = None) -> Delta:
+    """Replay one batch, which must be the next one of the log."""
+    delta = delta if delta is not None else Delta()
+    if batch.base_offset != image.offset + 1:
+        why = f"metadata batch at {batch.base_offset}, the next offset is {image.offset + 1}"
+        raise RemoteProtocolError(why)
+    for offset, record in enumerate(batch.records, batch.base_offset):
+        image.apply(record, offset, delta)
+    image.epoch = batch.epoch
+    return delta
+
+
+def replay(image: MetadataImage, data: Buffer) -> Delta:
+    """Replay the batches of a `MetadataFetched` and tell what they touched."""
+    delta = Delta()
+    for batch in decode_batches(data):
+        apply_batch(image, batch, delta)
+    return delta
+
+
+def snapshot_batches(image: MetadataImage, timestamp_ms: int) -> Iterator[bytearray]:
+    """The image as batches; take a `copy` first if records may be applied between two of them."""
+    records = image.to_records()
+    offset = 0
+    while chunk := list(islice(records, SNAPSHOT_BATCH_RECORDS)):
+        yield encode_batch(chunk, base_offset=offset, epoch=image.epoch, timestamp_ms=timestamp_ms)
+        offset += len(chunk)
+
+
+def load_snapshot(data: Buffer, snapshot: SnapshotId) -> MetadataImage:
+    """The image that a snapshot holds."""
+    image = MetadataImage()
+    replay(image, data)
+    image.offset = snapshot.end_offset - 1
+    image.epoch = snapshot.epoch
+    return image
