@@ -1,0 +1,251 @@
+"""The life of a daemon process: command line, logging, signals, lifeline, readiness, exit code.
+
+Broker and controller bring a `prepare` (configuration only, opens nothing) and a `start`. Exit
+codes: 0 stopped cleanly, 1 failure, 2 configuration. What a daemon does is none of its business.
+"""
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import click
+
+from .config import apply_overrides, parse_properties
+from .errors import ConfigError, InvariantViolation, MinikafkaError
+from .runtime import Runtime, SystemRuntime
+
+log = logging.getLogger(__name__)
+STOP_WITHIN_S = 60
+
+
+class Service(Protocol):
+    """A daemon that has started."""
+
+    def ready(self) -> Mapping[str, object]:
+        """What to tell whoever waits on --ready-fd: node id and bound listeners."""
+
+    async def stop(self) -> None:
+        """End cleanly: answer what can be answered, flush, leave the marks of a clean stop."""
+
+
+class Stop:
+    """The one request to end: whoever sees the reason first makes it."""
+
+    def __init__(self) -> None:
+        self.requested = asyncio.Event()
+        self.exit_code = 0
+        self.is_clean = True
+
+    def request(self, exit_code: int, why: str) -> None:
+        """Ask for a clean stop. A second request can only make the exit code worse."""
+        self.exit_code = max(self.exit_code, exit_code)
+        if not self.requested.is_set():
+            log.log(logging.ERROR if exit_code else logging.INFO, "stopping: %s", why)
+            self.requested.set()
+
+    def crash(self, why: str) -> None:
+        """End without a clean stop: state that may be wrong must not be marked as clean."""
+        self.is_clean = False
+        self.request(1, why)
+
+
+Start = Callable[[Runtime, Stop], Awaitable[Service]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `prepare` makes of the configuration."""
+
+    name: str
+    """Names the process in logs: broker-1."""
+    start: Start
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pipes:
+    """Descriptors inherited from the launcher."""
+
+    lifeline: int | None = None
+    """Ends the daemon, cleanly, when its other end is closed."""
+    ready: int | None = None
+    """Gets one line of JSON once the daemon accepts connections."""
+
+
+def daemon_command(
+    program: str, prepare: Callable[[dict[str, str]], Plan], *, help: str
+) -> click.Command:
+    """Make the entry point: PROGRAM [FILE] [--override k=v] [--lifeline-fd N] [--ready-fd N]."""
+
+    def run(
+        properties: str | None,
+        override: tuple[str, ...],
+        lifeline_fd: int | None,
+        ready_fd: int | None,
+    ) -> None:
+        set_up_logging()
+        try:
+            plan = prepare(load_properties(properties, override))
+        except ConfigError as error:
+            click.echo(f"{program}: {error}", err=True)
+            sys.exit(2)
+        for warning in plan.warnings:
+            log.warning("%s", warning)
+        code = run_daemon(plan, Pipes(lifeline_fd, ready_fd))
+        logging.shutdown()
+        sys.exit(code)
+
+    return click.Command(
+        program,
+        callback=run,
+        help=help,
+        params=[
+            click.Argument(["properties"], required=False, metavar="[server.properties]"),
+            click.Option(["--override"], multiple=True, metavar="KEY=VALUE", help="Set one key."),
+            click.Option(["--lifeline-fd"], type=int, help="End when this pipe is closed."),
+            click.Option(["--ready-fd"], type=int, help="Write one line of JSON here when ready."),
+        ],
+    )
+
+
+def load_properties(path: str | None, overrides: Sequence[str]) -> dict[str, str]:
+    """Read the properties file, if any, and lay the overrides over it."""
+    text = ""
+    if path is not None:
+        try:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            raise ConfigError(path, None, why or str(error)) from None
+    return apply_overrides(parse_properties(text), overrides)
+
+
+class _OneLine(logging.Formatter):
+    """A record is one line, tracebacks too: a log is read by tools."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self.default_msec_format = "%s.%03d"
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(record).replace("\n", " | ")
+
+
+def set_up_logging(level: int = logging.INFO) -> None:
+    """Log to standard error."""
+    to_stderr = logging.StreamHandler()
+    to_stderr.setFormatter(_OneLine())
+    logging.basicConfig(level=level, handlers=[to_stderr], force=True)
+
+
+def run_daemon(
+    plan: Plan,
+    pipes: Pipes = Pipes(),
+    *,
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> int:
+    """Run until stopped and return the exit code. The loop is uvloop's unless another is given."""
+    if loop_factory is None:
+        import uvloop
+
+        loop_factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        try:
+            return runner.run(_live(plan, pipes))
+        except ConfigError as error:
+            log.error("%s", error)
+            return 2
+        except MinikafkaError as error:
+            log.error("cannot start: %s", error)
+            return 1
+
+
+async def _live(plan: Plan, pipes: Pipes) -> int:
+    stop = Stop()
+    runtime = SystemRuntime(
+        plan.name, on_crash=lambda task, error: stop.crash(f"task {task} failed: {error!r}")
+    )
+    _watch(stop, pipes.lifeline)
+    starting = asyncio.ensure_future(plan.start(runtime, stop))
+    stopping = asyncio.ensure_future(stop.requested.wait())
+    try:
+        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            service = starting.result()
+            _tell_ready(service, pipes.ready)
+            # What lives now lives long: the collector need not walk it again.
+            gc.collect()
+            gc.freeze()
+            await stopping
+            await _end(service, stop)
+        elif stop.is_clean:
+            starting.cancel()
+            await asyncio.wait((starting,), timeout=STOP_WITHIN_S)
+    finally:
+        stopping.cancel()
+        if not stop.is_clean:
+            _exit_at_once()
+        runtime.close()
+    return stop.exit_code
+
+
+async def _end(service: Service, stop: Stop) -> None:
+    if not stop.is_clean:
+        return
+    try:
+        async with asyncio.timeout(STOP_WITHIN_S):
+            await service.stop()
+    except TimeoutError:
+        stop.crash("the clean stop took too long")
+    except MinikafkaError as error:
+        stop.request(1, str(error))
+        log.error("the stop was not clean: %s", error)
+        stop.exit_code = 1
+
+
+def _exit_at_once() -> None:
+    logging.shutdown()
+    os._exit(1)
+
+
+def _watch(stop: Stop, lifeline: int | None) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.request, 0, number.name)
+
+    def on_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        log.error("%s", context.get("message"), exc_info=error)
+        if isinstance(error, InvariantViolation):
+            stop.crash(f"invariant violated: {error}")
+
+    loop.set_exception_handler(on_exception)
+    if lifeline is not None:
+
+        def on_readable() -> None:
+            if not os.read(lifeline, 4096):
+                loop.remove_reader(lifeline)
+                stop.request(0, "the launcher is gone")
+
+        os.set_blocking(lifeline, False)
+        loop.add_reader(lifeline, on_readable)
+
+
+def _tell_ready(service: Service, ready: int | None) -> None:
+    line = json.dumps(service.ready())
+    log.info("ready %s", line)
+    if ready is None:
+        return
+    try:
+        os.write(ready, f"{line}\n".encode())
+        os.close(ready)
+    except BrokenPipeError:
+        log.warning("nobody waits on the ready pipe")
