@@ -1,0 +1,48 @@
+"""CreatePartitions: more partitions for topics that exist; there is no way back to fewer."""
+
+from ..api import ApiKey
+from ..schema import Bool, Int16, Int32, String, field, nested, request, response
+
+
+@nested
+class CreatePartitionsAssignment:
+    """The brokers of one new partition, preferred leader first."""
+
+    broker_ids: list[Int32]
+
+
+@nested
+class CreatePartitionsTopic:
+    """A topic to grow."""
+
+    name: String
+    count: Int32
+    """How many partitions it shall have in all."""
+    assignments: list[CreatePartitionsAssignment] | None = field(default=None)
+    """One for each new partition; None: the controller chooses."""
+
+
+@request(ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+")
+class CreatePartitionsRequest:
+    """Grow topics, each on its own."""
+
+    topics: list[CreatePartitionsTopic]
+    timeout_ms: Int32
+    validate_only: Bool = field(default=False)
+
+
+@nested
+class CreatePartitionsTopicResult:
+    """What became of one topic."""
+
+    name: String
+    error_code: Int16 = field(default=0)
+    error_message: String | None = field(default=None)
+
+
+@response(ApiKey.CREATE_PARTITIONS)
+class CreatePartitionsResponse:
+    """One result for each topic."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    results: list[CreatePartitionsTopicResult]

@@ -1,0 +1,82 @@
+"""CreateTopics: new topics, by number of partitions and replicas or by explicit placement."""
+
+from ..api import ApiKey
+from ..schema import Bool, Int8, Int16, Int32, String, Uuid, field, nested, request, response
+from ..types import ZERO_UUID
+
+BROKER_DEFAULT = -1
+"""As number of partitions or replication factor: what the cluster is configured to give."""
+
+
+@nested
+class CreatableReplicaAssignment:
+    """The brokers of one partition, preferred leader first."""
+
+    partition_index: Int32
+    broker_ids: list[Int32]
+
+
+@nested
+class CreatableTopicConfig:
+    """A key of the topic's configuration."""
+
+    name: String
+    value: String | None
+
+
+@nested
+class CreatableTopic:
+    """A topic to make."""
+
+    name: String
+    num_partitions: Int32 = field(default=BROKER_DEFAULT)
+    """-1: the default, or as `assignments` says."""
+    replication_factor: Int16 = field(default=BROKER_DEFAULT)
+    assignments: list[CreatableReplicaAssignment] = field(default=[])
+    """Empty: the controller chooses."""
+    configs: list[CreatableTopicConfig] = field(default=[])
+
+
+@request(ApiKey.CREATE_TOPICS, versions="2-7", flexible="5+")
+class CreateTopicsRequest:
+    """Create topics, each on its own: one may fail without the others."""
+
+    topics: list[CreatableTopic]
+    timeout_ms: Int32 = field(default=60_000)
+    validate_only: Bool = field(default=False)
+
+
+@nested
+class CreatableTopicConfigs:
+    """A key of the configuration the topic got."""
+
+    name: String
+    value: String | None
+    read_only: Bool
+    config_source: Int8 = field(default=-1)
+    """As in DescribeConfigs."""
+    is_sensitive: Bool
+
+
+@nested
+class CreatableTopicResult:
+    """What became of one topic."""
+
+    name: String
+    topic_id: Uuid = field("7+", default=ZERO_UUID)
+    error_code: Int16 = field(default=0)
+    error_message: String | None = field(default=None)
+    topic_config_error_code: Int16 = field("5+", default=0, tag=0)
+    """Why `configs` is None."""
+    num_partitions: Int32 = field("5+", default=-1)
+    replication_factor: Int16 = field("5+", default=-1)
+    configs: list[CreatableTopicConfigs] | None = field("5+", default=[])
+    """None when the asker may not read them."""
+
+
+@response(ApiKey.CREATE_TOPICS)
+class CreateTopicsResponse:
+    """One result for each topic."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    topics: list[CreatableTopicResult]

@@ -1,0 +1,43 @@
+"""DescribeCluster: the cluster's id, its nodes and who takes admin requests (KIP-700, KIP-919)."""
+
+from ..api import ApiKey
+from ..schema import Bool, Int8, Int16, Int32, String, field, nested, request, response
+from .metadata import OPERATIONS_NOT_ASKED
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+@request(ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+")
+class DescribeClusterRequest:
+    """Ask for the nodes of one kind."""
+
+    include_cluster_authorized_operations: Bool = field(default=False)
+    endpoint_type: Int8 = field("1+", default=BROKERS)
+    """1: brokers, 2: controllers."""
+    include_fenced_brokers: Bool = field("2+", default=False)
+
+
+@nested
+class DescribeClusterBroker:
+    """A node as reached through the listener the request came by."""
+
+    broker_id: Int32
+    host: String
+    port: Int32
+    rack: String | None = field(default=None)
+    is_fenced: Bool = field("2+", default=False)
+
+
+@response(ApiKey.DESCRIBE_CLUSTER)
+class DescribeClusterResponse:
+    """The nodes, and what the asker may do to the cluster."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    error_code: Int16 = field(default=0)
+    error_message: String | None = field(default=None)
+    endpoint_type: Int8 = field("1+", default=BROKERS)
+    cluster_id: String
+    controller_id: Int32 = field(default=-1)
+    brokers: list[DescribeClusterBroker]
+    cluster_authorized_operations: Int32 = field(default=OPERATIONS_NOT_ASKED)
+    """Bits of the operations allowed; the smallest int32 when not asked for."""

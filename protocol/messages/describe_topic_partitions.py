@@ -1,0 +1,69 @@
+"""DescribeTopicPartitions: topics page by page, with eligible leader replicas (KIP-966)."""
+
+from ..api import ApiKey
+from ..schema import Bool, Int16, Int32, String, Uuid, field, nested, request, response
+from .metadata import OPERATIONS_NOT_ASKED
+
+
+@nested
+class TopicRequest:
+    """A topic by name."""
+
+    name: String
+
+
+@nested
+class Cursor:
+    """The first partition of a page."""
+
+    topic_name: String
+    partition_index: Int32
+
+
+@request(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+")
+class DescribeTopicPartitionsRequest:
+    """Ask for a page of partitions."""
+
+    topics: list[TopicRequest]
+    """Empty: every topic, by name in order."""
+    response_partition_limit: Int32 = field(default=2000)
+    cursor: Cursor | None = field(default=None)
+    """None: the first page."""
+
+
+@nested
+class DescribeTopicPartitionsResponsePartition:
+    """One partition; its replicas as broker ids."""
+
+    error_code: Int16 = field(default=0)
+    partition_index: Int32
+    leader_id: Int32
+    leader_epoch: Int32 = field(default=-1)
+    replica_nodes: list[Int32]
+    isr_nodes: list[Int32]
+    eligible_leader_replicas: list[Int32] | None = field(default=None)
+    """Out of sync and still known to hold everything committed."""
+    last_known_elr: list[Int32] | None = field(default=None)
+    offline_replicas: list[Int32] = field(default=[])
+
+
+@nested
+class DescribeTopicPartitionsResponseTopic:
+    """One topic, or the error for one asked for."""
+
+    error_code: Int16 = field(default=0)
+    name: String | None
+    topic_id: Uuid
+    is_internal: Bool = field(default=False)
+    partitions: list[DescribeTopicPartitionsResponsePartition] = field(default=[])
+    topic_authorized_operations: Int32 = field(default=OPERATIONS_NOT_ASKED)
+
+
+@response(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+class DescribeTopicPartitionsResponse:
+    """A page, and where the next one starts."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    topics: list[DescribeTopicPartitionsResponseTopic]
+    next_cursor: Cursor | None = field(default=None)
+    """None: this was the last page."""

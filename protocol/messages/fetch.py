@@ -1,0 +1,165 @@
+"""Fetch: read record batches, as a consumer or as a follower; the replication protocol.
+
+A request with a session id names only what changed since the last one (KIP-227). A follower's
+fetch at offset N says that it holds everything below N; `last_fetched_epoch` lets the leader find
+where the two logs part (KIP-595, diverging epoch).
+"""
+
+from ..api import ApiKey
+from ..schema import (
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Records,
+    String,
+    Uuid,
+    field,
+    nested,
+    request,
+    response,
+)
+from ..types import ZERO_UUID
+from .leader_hint import LeaderIdAndEpoch, NodeEndpoint
+
+FLUSHED_OFFSET_TAG = 10_000
+UNKNOWN_HIGH_WATERMARK = 2**63 - 1
+INVALID_SESSION_ID = 0
+FINAL_SESSION_EPOCH = -1
+INITIAL_SESSION_EPOCH = 0
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+
+
+@nested
+class ReplicaState:
+    """Who the follower is; from version 15 on its broker epoch fences zombies (KIP-903)."""
+
+    replica_id: Int32 = field(default=-1)
+    """-1 for a consumer."""
+    replica_epoch: Int64 = field(default=-1)
+
+
+@nested
+class FetchPartition:
+    """What is wanted of one partition."""
+
+    partition: Int32
+    current_leader_epoch: Int32 = field("9+", default=-1)
+    """The leader epoch the asker knows; -1 skips the check."""
+    fetch_offset: Int64
+    last_fetched_epoch: Int32 = field("12+", default=-1)
+    """Epoch of the asker's last batch; -1 when its log is empty or it does not care."""
+    log_start_offset: Int64 = field("5+", default=-1)
+    """Of the follower; -1 from a consumer."""
+    partition_max_bytes: Int32
+    """The first batch is given whole even if it is larger."""
+    replica_directory_id: Uuid = field("17+", default=ZERO_UUID, tag=0)
+    high_watermark: Int64 = field("18+", default=UNKNOWN_HIGH_WATERMARK, tag=1)
+    """What the asker knows; one that is behind is answered without waiting (KIP-1166)."""
+    flushed_offset: Int64 = field("12+", default=-1, tag=FLUSHED_OFFSET_TAG)
+    """Our own field: up to where the follower's log is on disk; -1 when it does not say."""
+
+
+@nested
+class FetchTopic:
+    """What is wanted of one topic: by name up to version 12, by id from 13 on."""
+
+    topic: String = field("4-12", default="")
+    topic_id: Uuid = field("13+", default=ZERO_UUID)
+    partitions: list[FetchPartition]
+
+
+@nested
+class ForgottenTopic:
+    """Partitions to drop from the session."""
+
+    topic: String = field("4-12", default="")
+    topic_id: Uuid = field("13+", default=ZERO_UUID)
+    partitions: list[Int32]
+
+
+@request(ApiKey.FETCH, versions="4-18", flexible="12+")
+class FetchRequest:
+    """Read from partitions; wait up to `max_wait_ms` until `min_bytes` are there."""
+
+    cluster_id: String | None = field("12+", default=None, tag=0)
+    replica_id: Int32 = field("4-14", default=-1)
+    replica_state: ReplicaState | None = field("15+", default=None, tag=1)
+    """None from a consumer."""
+    max_wait_ms: Int32
+    min_bytes: Int32
+    max_bytes: Int32 = field(default=0x7FFF_FFFF)
+    isolation_level: Int8 = field(default=0)
+    """0: up to the high watermark, 1: only decided transactions."""
+    session_id: Int32 = field("7+", default=INVALID_SESSION_ID)
+    session_epoch: Int32 = field("7+", default=FINAL_SESSION_EPOCH)
+    """-1: no session, 0: a new one, else the number of this request within the session."""
+    topics: list[FetchTopic]
+    forgotten_topics_data: list[ForgottenTopic] = field("7+", default=[])
+    rack_id: String = field("11+", default="")
+
+
+@nested
+class EpochEndOffset:
+    """Where an epoch ends in the leader's log: the follower truncates to it and asks again."""
+
+    epoch: Int32 = field(default=-1)
+    end_offset: Int64 = field(default=-1)
+
+
+@nested
+class SnapshotId:
+    """A snapshot to load before fetching on; only in the metadata quorum."""
+
+    end_offset: Int64 = field(default=-1)
+    epoch: Int32 = field(default=-1)
+
+
+@nested
+class AbortedTransaction:
+    """Records of this producer from `first_offset` to its next abort marker do not count."""
+
+    producer_id: Int64
+    first_offset: Int64
+
+
+@nested
+class PartitionData:
+    """What was read of one partition, and how far its log goes."""
+
+    partition_index: Int32
+    error_code: Int16 = field(default=0)
+    high_watermark: Int64
+    last_stable_offset: Int64 = field(default=-1)
+    log_start_offset: Int64 = field("5+", default=-1)
+    diverging_epoch: EpochEndOffset | None = field("12+", default=None, tag=0)
+    current_leader: LeaderIdAndEpoch | None = field("12+", default=None, tag=1)
+    snapshot_id: SnapshotId | None = field("12+", default=None, tag=2)
+    aborted_transactions: list[AbortedTransaction] | None = field(default=None)
+    """None unless `isolation_level` is 1."""
+    preferred_read_replica: Int32 = field("11+", default=-1)
+    """A nearer replica to ask instead; -1: stay (KIP-392)."""
+    records: Records | None
+    """Whole batches; the first may begin before the offset asked for."""
+
+
+@nested
+class FetchableTopicResponse:
+    """What was read of one topic."""
+
+    topic: String = field("4-12", default="")
+    topic_id: Uuid = field("13+", default=ZERO_UUID)
+    partitions: list[PartitionData]
+
+
+@response(ApiKey.FETCH)
+class FetchResponse:
+    """Batches; within a session only of partitions with something new."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    error_code: Int16 = field("7+", default=0)
+    session_id: Int32 = field("7+", default=INVALID_SESSION_ID)
+    """0 when no session was made."""
+    responses: list[FetchableTopicResponse]
+    node_endpoints: list[NodeEndpoint] = field("16+", default=[], tag=0)
+    """Of the leaders named in `current_leader`."""

@@ -1,0 +1,62 @@
+"""IncrementalAlterConfigs: set, delete, append to or subtract from single keys (KIP-339)."""
+
+from enum import IntEnum
+
+from ..api import ApiKey
+from ..schema import Bool, Int8, Int16, Int32, String, field, nested, request, response
+
+
+class ConfigOperation(IntEnum):
+    """What to do to a key; the last two are for lists."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@nested
+class AlterableConfig:
+    """One change."""
+
+    name: String
+    config_operation: Int8 = field(default=ConfigOperation.SET)
+    """A ConfigOperation."""
+    value: String | None
+    """None only with DELETE."""
+
+
+@nested
+class AlterConfigsResource:
+    """The changes to one topic or broker; all are made or none."""
+
+    resource_type: Int8
+    """A ResourceType of DescribeConfigs."""
+    resource_name: String
+    configs: list[AlterableConfig]
+
+
+@request(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+")
+class IncrementalAlterConfigsRequest:
+    """Change configurations, each resource on its own."""
+
+    resources: list[AlterConfigsResource]
+    validate_only: Bool = field(default=False)
+
+
+@nested
+class AlterConfigsResourceResponse:
+    """What became of one resource."""
+
+    error_code: Int16 = field(default=0)
+    error_message: String | None = field(default=None)
+    resource_type: Int8
+    resource_name: String
+
+
+@response(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+class IncrementalAlterConfigsResponse:
+    """One result for each resource."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    responses: list[AlterConfigsResourceResponse]

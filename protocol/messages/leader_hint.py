@@ -1,0 +1,22 @@
+"""Where a partition's leader is now, told with the refusal so that nobody must ask (KIP-951)."""
+
+from ..schema import Int32, String, field, nested
+
+
+@nested
+class LeaderIdAndEpoch:
+    """The leader this broker knows of."""
+
+    leader_id: Int32 = field(default=-1)
+    """-1 when there is none."""
+    leader_epoch: Int32 = field(default=-1)
+
+
+@nested
+class NodeEndpoint:
+    """How to reach a leader named in the same response."""
+
+    node_id: Int32
+    host: String
+    port: Int32
+    rack: String | None = field(default=None)

@@ -1,0 +1,73 @@
+"""ListOffsets: which offset a partition starts with, ends with, or had at a time."""
+
+from ..api import ApiKey
+from ..schema import Int8, Int16, Int32, Int64, String, field, nested, request, response
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+"""Offset and timestamp of the record with the largest timestamp (version 7, KIP-734)."""
+EARLIEST_LOCAL_TIMESTAMP = -4
+"""First offset on the broker's own disk (version 8, tiered storage)."""
+LATEST_TIERED_TIMESTAMP = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
+
+
+@nested
+class ListOffsetsPartition:
+    """One question."""
+
+    partition_index: Int32
+    current_leader_epoch: Int32 = field("4+", default=-1)
+    timestamp: Int64
+    """Milliseconds: the first record at or after it; or one of the negative constants above."""
+
+
+@nested
+class ListOffsetsTopic:
+    """Questions about one topic."""
+
+    name: String
+    partitions: list[ListOffsetsPartition]
+
+
+@request(ApiKey.LIST_OFFSETS, versions="1-11", flexible="6+")
+class ListOffsetsRequest:
+    """Look up offsets on the partitions' leaders."""
+
+    replica_id: Int32 = field(default=-1)
+    """-1 for a consumer."""
+    isolation_level: Int8 = field("2+", default=0)
+    """Decides what "latest" means: high watermark or last stable offset."""
+    topics: list[ListOffsetsTopic]
+    timeout_ms: Int32 = field("10+", default=0)
+    """For lookups in tiered storage."""
+
+
+@nested
+class ListOffsetsPartitionResponse:
+    """One answer."""
+
+    partition_index: Int32
+    error_code: Int16 = field(default=0)
+    timestamp: Int64 = field(default=-1)
+    """Of the record found; -1 for earliest, latest and nothing found."""
+    offset: Int64 = field(default=-1)
+    """-1 when no record is that new."""
+    leader_epoch: Int32 = field("4+", default=-1)
+
+
+@nested
+class ListOffsetsTopicResponse:
+    """Answers about one topic."""
+
+    name: String
+    partitions: list[ListOffsetsPartitionResponse]
+
+
+@response(ApiKey.LIST_OFFSETS)
+class ListOffsetsResponse:
+    """One answer for each question."""
+
+    throttle_time_ms: Int32 = field("2+", default=0)
+    topics: list[ListOffsetsTopicResponse]

@@ -1,0 +1,85 @@
+"""Produce: append record batches to the partitions that the broker leads.
+
+Versions 0-2 carry old record formats: they are advertised, because librdkafka before 2.11.1 needs
+to see them, and refused.
+"""
+
+from ..api import ApiKey
+from ..schema import Int16, Int32, Int64, Records, String, Uuid, field, nested, request, response
+from ..types import ZERO_UUID
+from .leader_hint import LeaderIdAndEpoch, NodeEndpoint
+
+
+@nested
+class PartitionProduceData:
+    """Batches for one partition."""
+
+    index: Int32
+    records: Records | None
+
+
+@nested
+class TopicProduceData:
+    """Batches for one topic: by name up to version 12, by id from 13 on (KIP-516)."""
+
+    name: String = field("3-12", default="")
+    topic_id: Uuid = field("13+", default=ZERO_UUID)
+    partition_data: list[PartitionProduceData]
+
+
+@request(ApiKey.PRODUCE, versions="3-13", advertise="0-13", flexible="9+")
+class ProduceRequest:
+    """Append record batches to partitions this broker leads."""
+
+    transactional_id: String | None = field(default=None)
+    acks: Int16
+    """-1: every in-sync replica, 1: the leader, 0: answer nothing."""
+    timeout_ms: Int32
+    """How long acks=-1 may wait for the replicas."""
+    topic_data: list[TopicProduceData]
+
+
+@nested
+class BatchIndexAndErrorMessage:
+    """One record that made its batch be refused."""
+
+    batch_index: Int32
+    """Index of the record within the partition's records."""
+    batch_index_error_message: String | None = field(default=None)
+
+
+@nested
+class PartitionProduceResponse:
+    """What became of one partition's batches."""
+
+    index: Int32
+    error_code: Int16 = field(default=0)
+    base_offset: Int64
+    """Offset of the first record; -1 when nothing was appended."""
+    log_append_time_ms: Int64 = field(default=-1)
+    """The broker's time where the topic has LogAppendTime, else -1."""
+    log_start_offset: Int64 = field("5+", default=-1)
+    """-1 when unknown. Lets a producer tell retention from data loss."""
+    record_errors: list[BatchIndexAndErrorMessage] = field("8+", default=[])
+    error_message: String | None = field("8+", default=None)
+    current_leader: LeaderIdAndEpoch | None = field("10+", default=None, tag=0)
+    """Given with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH."""
+
+
+@nested
+class TopicProduceResponse:
+    """What became of one topic's batches."""
+
+    name: String = field("3-12", default="")
+    topic_id: Uuid = field("13+", default=ZERO_UUID)
+    partition_responses: list[PartitionProduceResponse]
+
+
+@response(ApiKey.PRODUCE)
+class ProduceResponse:
+    """One answer for each partition of the request; not sent for acks=0."""
+
+    responses: list[TopicProduceResponse]
+    throttle_time_ms: Int32 = field(default=0)
+    node_endpoints: list[NodeEndpoint] = field("10+", default=[], tag=0)
+    """Of the leaders named in `current_leader`."""
