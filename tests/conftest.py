@@ -1,7 +1,13 @@
+import os
 from collections.abc import Callable
 from typing import Any
 
 import uvloop
+from hypothesis import settings
+
+# The machine is shared with real processes: how long one example took says nothing.
+settings.register_profile("minikafka", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("minikafka")
 
 
 def pytest_asyncio_loop_factories(config: Any, item: Any) -> dict[str, Callable[[], Any]]:

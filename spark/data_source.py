@@ -1,0 +1,65 @@
+"""What `spark.read.format("minikafka")` finds: the options decide, source and sink do the work."""
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from .options import OptionError, parse_sink, parse_source
+from .sink import BatchWriter, StreamWriter, check_columns
+from .source import HEADERS, SCHEMA, BatchReader, StreamReader
+
+
+class MinikafkaDataSource(DataSource):
+    """A cluster's topics as a table: read and write, batch and streaming.
+
+    Options are those of Spark's Kafka connector; `docs/spark.md` lists them.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Name the format."""
+        return "minikafka"
+
+    def schema(self) -> str:
+        """Give the connector's schema; `headers` only where `includeHeaders` asks for it."""
+        headers = self.options.get("includeHeaders", "false").strip().lower() == "true"
+        return f"{SCHEMA}, {HEADERS}" if headers else SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Plan a batch read."""
+        options = parse_source(self.options, streaming=False)
+        return BatchReader(options, self._checked(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Plan a streaming read."""
+        options = parse_source(self.options, streaming=True)
+        return StreamReader(options, self._checked(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Plan a batch write; only append makes sense on a log."""
+        if overwrite:
+            raise OptionError("mode", "overwrite", 'a log is only appended to: .mode("append")')
+        options = parse_sink(self.options)
+        check_columns(schema, options)
+        return BatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Plan the write of a streaming query."""
+        if overwrite:
+            raise OptionError("outputMode", "complete", "a log is only appended to")
+        options = parse_sink(self.options)
+        check_columns(schema, options)
+        return StreamWriter(options)
+
+    def _checked(self, schema: StructType) -> StructType:
+        expected = StructType.fromDDL(self.schema())
+        if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in expected]:
+            raise OptionError(
+                "schema", schema.simpleString(), f"the source has its own: {self.schema()}"
+            )
+        return expected

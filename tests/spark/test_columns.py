@@ -1,0 +1,82 @@
+"""Columns hold what the records hold, for any records, codec and cut; damage is refused."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minikafka.protocol.compression import Codec
+from minikafka.protocol.errors import RemoteProtocolError
+from minikafka.protocol.record_batch import headers
+from minikafka.protocol.records import NewRecord, build, records
+from minikafka.spark.columns import decode
+
+MAYBE_BYTES = st.none() | st.binary(max_size=300)
+RECORDS = st.lists(
+    st.builds(
+        NewRecord,
+        timestamp=st.integers(0, 2**45),
+        key=MAYBE_BYTES,
+        value=MAYBE_BYTES,
+        headers=st.lists(st.tuples(st.text(max_size=5), MAYBE_BYTES), max_size=2),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+def batch(new: list[NewRecord], codec: Codec, base_offset: int) -> bytearray:
+    return build(new, compression=codec, base_offset=base_offset, leader_epoch=3)
+
+
+@settings(max_examples=150)
+@given(RECORDS, RECORDS, st.sampled_from(Codec), st.integers(0, 70), st.integers(0, 70))
+def test_columns_equal_the_records(
+    first: list[NewRecord], second: list[NewRecord], codec: Codec, start: int, length: int
+) -> None:
+    data = batch(first, codec, 10) + batch(second, codec, 10 + len(first))
+    end = start + length
+    expected = [
+        record
+        for pos, _ in headers(data)
+        for record in records(data, pos)
+        if start <= record.offset < end
+    ]
+    found = [
+        (offset, timestamp, key, value, [(h["key"], h["value"]) for h in row or ()])
+        for columns in decode(data, start, end, with_headers=True)
+        for offset, timestamp, key, value, row in zip(
+            columns.offsets.tolist(),
+            columns.timestamps_ms.tolist(),
+            columns.keys.to_pylist(),
+            columns.values.to_pylist(),
+            columns.headers.to_pylist() if columns.headers is not None else [],
+            strict=True,
+        )
+    ]
+    assert found == [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in expected]
+
+
+@given(RECORDS, st.data())
+def test_any_damage_is_refused_or_decodes(new: list[NewRecord], data: st.DataObject) -> None:
+    made = batch(new, Codec.NONE, 0)
+    for _ in range(3):
+        at = data.draw(st.integers(61, len(made) - 1))
+        made[at] = data.draw(st.integers(0, 255))
+    try:
+        list(decode(made, 0, 1000, with_headers=True))
+    except RemoteProtocolError:
+        return
+
+
+def test_headers_are_left_out_unless_asked_for() -> None:
+    made = batch([NewRecord(5, b"k", b"v", [("h", b"x")])], Codec.NONE, 7)
+    (columns,) = decode(made, 0, 100, with_headers=False)
+    assert columns.headers is None
+    assert columns.offsets.tolist() == [7]
+
+
+def test_a_batch_cut_off_is_refused() -> None:
+    made = batch([NewRecord(5, b"k", b"v" * 200)], Codec.NONE, 0)
+    made[57:61] = (2).to_bytes(4, "big")
+    with pytest.raises(RemoteProtocolError, match="inside a record"):
+        list(decode(made, 0, 100, with_headers=False))

@@ -1,0 +1,65 @@
+"""What a micro-batch reads is arithmetic: nothing twice, nothing forgotten, nobody starved."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minikafka.spark import offsets
+from minikafka.spark.offsets import DataLoss, OffsetRange
+from minikafka.spark.options import OptionError
+
+
+def test_words_and_numbers_are_resolved() -> None:
+    earliest, latest = {"a": {0: 5, 1: 0}}, {"a": {0: 9, 1: 3}}
+    assert offsets.resolve("o", "earliest", earliest, latest) == earliest
+    assert offsets.resolve("o", "latest", earliest, latest) == latest
+    wanted = {"a": {0: -2, 1: -1}}
+    assert offsets.resolve("o", wanted, earliest, latest) == {"a": {0: 5, 1: 3}}
+
+
+@pytest.mark.parametrize("wanted", [{"a": {0: 1}}, {"a": {0: 1, 1: 1, 2: 1}}])
+def test_a_json_names_exactly_the_partitions(wanted: dict[str, dict[int, int]]) -> None:
+    with pytest.raises(OptionError, match="name every partition"):
+        offsets.resolve("startingOffsets", wanted, {"a": {0: 0, 1: 0}}, {"a": {0: 1, 1: 1}})
+
+
+OFFSETS = st.dictionaries(st.integers(0, 5), st.integers(0, 1000), min_size=1)
+
+
+@given(OFFSETS, st.data(), st.integers(1, 500))
+def test_a_limit_is_kept_and_always_makes_progress(
+    start: dict[int, int], data: st.DataObject, limit: int
+) -> None:
+    latest = {p: o + data.draw(st.integers(0, 1000)) for p, o in start.items()}
+    end = offsets.limited({"t": start}, {"t": latest}, limit)["t"]
+    moved = sum(end[p] - start[p] for p in start)
+    assert all(start[p] <= end[p] <= latest[p] for p in start)
+    assert moved <= limit
+    assert moved > 0 or latest == start
+
+
+def test_no_partition_is_starved_by_a_large_one() -> None:
+    end = offsets.limited({"t": {0: 0, 1: 0}}, {"t": {0: 1_000_000, 1: 3}}, 100)
+    assert end["t"][1] >= 1
+
+
+def test_ranges_leave_out_what_is_empty() -> None:
+    found = offsets.ranges({"a": {0: 3, 1: 4}}, {"a": {0: 5, 1: 4}})
+    assert found == [OffsetRange("a", 0, 3, 5)]
+
+
+def test_new_partitions_are_read_from_their_beginning() -> None:
+    start = offsets.with_new_partitions({"a": {0: 7}}, {"a": {0: 9, 1: 9}}, {"a": {0: 0, 1: 2}})
+    assert start == {"a": {0: 7, 1: 2}}
+
+
+@pytest.mark.parametrize("now", [{}, {"a": {}}, {"a": {0: 4}}])
+def test_vanished_and_shrunken_partitions_are_data_loss(now: dict[str, dict[int, int]]) -> None:
+    with pytest.raises(DataLoss, match="a-0 was read up to 5"):
+        offsets.check_progress({"a": {0: 5}}, now)
+    assert offsets.never_behind({"a": {0: 5}}, now) == {"a": {0: 5}}
+
+
+def test_the_checkpoint_form_goes_both_ways() -> None:
+    assert offsets.to_json({"a": {10: 1, 2: 3}}) == {"a": {"2": 3, "10": 1}}
+    assert offsets.from_json({"a": {"2": 3}}) == {"a": {2: 3}}
