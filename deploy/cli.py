@@ -79,7 +79,7 @@ def main() -> None:
         sys.exit(exit_.exit_code)
     except click.UsageError as error:
         name = error.ctx.command_path if error.ctx is not None else "minikafka"
-        sys.exit(_complain(f"{name}: {error.format_message()} (see {name} --help)", 2))
+        sys.exit(_complain(f"{name}: {error.format_message().rstrip('.')} (see {name} --help)", 2))
     except click.ClickException as error:
         sys.exit(_complain(error.format_message(), error.exit_code))
     except (click.Abort, KeyboardInterrupt):

@@ -172,14 +172,14 @@ def test_an_existing_directory_keeps_its_ports_and_files(cluster: LocalCluster) 
 def test_an_existing_directory_with_other_numbers_is_refused(cluster: LocalCluster) -> None:
     cluster.start()
     cluster.stop()
-    port = cluster.layout.brokers[0].port
-    for change, words in (
-        ({"brokers": 5}, r"brokers=5: .* holds a cluster of 2"),
-        ({"controllers": 3}, r"controllers=3: .* holds a cluster of 1"),
-        ({"port": port + 1}, rf"port={port + 1}: .* holds a cluster on port {port}"),
+    port, directory = cluster.layout.brokers[0].port, cluster.directory
+    for other, words in (
+        (LocalCluster(directory, brokers=5), r"brokers=5: .* holds a cluster of 2"),
+        (LocalCluster(directory, controllers=3), r"controllers=3: .* holds a cluster of 1"),
+        (LocalCluster(directory, port=port + 1), rf"port={port + 1}: .* a cluster on port {port}"),
     ):
         with pytest.raises(ConfigError, match=words):
-            LocalCluster(cluster.directory, programs=FAKES, probe=everyone, **change).start()
+            other.start()
 
 
 def test_one_launcher_at_a_time(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,151 @@
+"""`minikafka dump-log`: print log segments and the files beside them, without a cluster.
+
+Owns flags and which file is what; `dump_segment` and `dump_index` print.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from .dump_index import (
+    check_index,
+    dump_aborted_transactions,
+    dump_checkpoint,
+    dump_index,
+    dump_producer_snapshot,
+    dump_time_index,
+)
+from .dump_segment import (
+    Decoder,
+    Problems,
+    SegmentOptions,
+    decode_metadata,
+    decode_text,
+    dump_segment,
+)
+
+MAX_INT32 = 0x7FFF_FFFF
+
+
+def _integer(data: bytes) -> str:
+    return str(int.from_bytes(data, signed=True))
+
+
+DECODERS: dict[str, Decoder] = {
+    "DefaultDecoder": decode_text,
+    "IntegerDecoder": _integer,
+    "LongDecoder": _integer,
+    "StringDecoder": decode_text,
+}
+
+
+def _decoder(ctx: click.Context, param: click.Parameter, value: str | None) -> Decoder | None:
+    if value is None:
+        return None
+    name = value.rpartition(".")[2]
+    if name not in DECODERS:
+        raise click.BadParameter(f"{value}: known are {', '.join(DECODERS)}")
+    return DECODERS[name]
+
+
+@click.command("dump-log")
+@click.option(
+    "--files", required=True, metavar="A.log,B.index,...", help="Files to print, comma-separated."
+)
+@click.option("--print-data-log", is_flag=True, help="Print keys and values too.")
+@click.option("--deep-iteration", is_flag=True, help="Print every record, not just every batch.")
+@click.option("--skip-record-metadata", is_flag=True, help="Of each record only key and value.")
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(0, MAX_INT32),
+    default=MAX_INT32,
+    help="Read no further than this into a segment.",
+)
+@click.option(
+    "--max-message-size",
+    type=int,
+    default=5 * 1024 * 1024,
+    expose_value=False,
+    help="Taken for Kafka's sake; a batch of any size is read.",
+)
+@click.option("--verify-index-only", is_flag=True, help="Check indexes without printing entries.")
+@click.option("--index-sanity-check", is_flag=True, help="Check only the indexes themselves.")
+@click.option("--key-decoder-class", callback=_decoder, help=", ".join(DECODERS))
+@click.option("--value-decoder-class", callback=_decoder, help=", ".join(DECODERS))
+@click.option("--cluster-metadata-decoder", is_flag=True, help="Read values as metadata records.")
+def dump_log(
+    files: str,
+    print_data_log: bool,
+    deep_iteration: bool,
+    skip_record_metadata: bool,
+    max_bytes: int,
+    verify_index_only: bool,
+    index_sanity_check: bool,
+    key_decoder_class: Decoder | None,
+    value_decoder_class: Decoder | None,
+    cluster_metadata_decoder: bool,
+) -> None:
+    """Print segments, indexes, producer snapshots and checkpoints from disk.
+
+    Takes .log .index .timeindex .snapshot .txnindex .checkpoint and *-checkpoint files. What does
+    not fit together is said at the end on standard error; exit code 1 then.
+
+    \b
+    minikafka dump-log --files data/flights-0/00000000000000000000.log --print-data-log
+    minikafka dump-log --files data/flights-0/00000000000000000000.index --verify-index-only
+    """
+    print_data = print_data_log or cluster_metadata_decoder
+    options = SegmentOptions(
+        deep=deep_iteration or print_data,
+        print_data=print_data,
+        skip_metadata=skip_record_metadata,
+        max_bytes=max_bytes,
+        decode_key=key_decoder_class or decode_text,
+        decode_value=decode_metadata
+        if cluster_metadata_decoder
+        else value_decoder_class or decode_text,
+    )
+    problems = Problems()
+    for name in files.split(","):
+        path = Path(name)
+        if not path.is_file():
+            raise click.ClickException(f"{name}: no such file")
+        print(f"Dumping {name}")
+        try:
+            if index_sanity_check and path.suffix in (".index", ".timeindex"):
+                lines = check_index(path, problems)
+            else:
+                lines = _dump(path, options, problems, print_entries=not verify_index_only)
+            for line in lines:
+                print(line)
+        except ValueError:
+            raise click.ClickException(f"{name}: a segment is named by its offset") from None
+        except OSError as error:
+            raise click.ClickException(f"{error.filename or name}: {error.strerror}") from error
+    sys.stdout.flush()
+    for line in problems.lines():
+        print(line, file=sys.stderr)
+    if problems:
+        raise click.exceptions.Exit(1)
+
+
+def _dump(
+    path: Path, options: SegmentOptions, problems: Problems, *, print_entries: bool
+) -> Iterator[str]:
+    if path.name.endswith("-checkpoint"):
+        return dump_checkpoint(path, problems)
+    match path.suffix:
+        case ".log" | ".checkpoint":
+            return dump_segment(path, options, problems)
+        case ".index":
+            return dump_index(path, problems, print_entries=print_entries)
+        case ".timeindex":
+            return dump_time_index(path, problems, print_entries=print_entries)
+        case ".snapshot":
+            return dump_producer_snapshot(path, problems)
+        case ".txnindex":
+            return dump_aborted_transactions(path)
+    print(f"Ignoring unknown file {path}", file=sys.stderr)
+    return iter(())

@@ -1,0 +1,253 @@
+"""Prints segments as Kafka's DumpLogSegments does: a line a batch, and on request a line a record.
+
+Reads one batch at a time and changes nothing. Used for metadata snapshots too: they are logs.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from ...protocol.errors import RemoteProtocolError
+from ...protocol.record_batch import (
+    HEADER_SIZE,
+    MAGIC,
+    BatchHeader,
+    Record,
+    crc_is_valid,
+    read_header,
+    records,
+)
+
+Decoder = Callable[[bytes], str]
+
+
+def decode_text(data: bytes) -> str:
+    """Decode UTF-8 as Java does: what is not UTF-8 becomes U+FFFD."""
+    return data.decode(errors="replace")
+
+
+CONTROL_TYPES = {
+    0: "ABORT",
+    1: "COMMIT",
+    2: "LEADER_CHANGE",
+    3: "SNAPSHOT_HEADER",
+    4: "SNAPSHOT_FOOTER",
+    5: "KRAFT_VERSION",
+    6: "KRAFT_VOTERS",
+}
+_NO_SEQUENCE = -1
+_MAX_INT32 = 0x7FFF_FFFF
+
+
+@dataclass
+class Problems:
+    """What was found wrong, per file, printed after everything else."""
+
+    index_mismatches: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    timestamp_mismatches: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    timestamps_out_of_order: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    offsets_not_found: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    non_consecutive: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+    """Said already, in its place; counts for the exit code."""
+
+    def add(
+        self, kind: dict[str, list[tuple[int, int]]], path: Path, pair: tuple[int, int]
+    ) -> None:
+        """Note a pair of numbers that should agree."""
+        kind.setdefault(str(path.absolute()), []).append(pair)
+
+    def lines(self) -> Iterator[str]:
+        """Everything found, in Kafka's words."""
+        for title, line, found in (
+            ("Mismatches in :{}", "  Index offset: {}, log offset: {}", self.index_mismatches),
+            (
+                "Found timestamp mismatch in :{}",
+                "  Index timestamp: {}, log timestamp: {}",
+                self.timestamp_mismatches,
+            ),
+            (
+                "Found out of order timestamp in :{}",
+                "  Index timestamp: {}, Previously indexed timestamp: {}",
+                self.timestamps_out_of_order,
+            ),
+            (
+                "The following indexed offsets are not found in the log.",
+                "Indexed offset: {}, found log offset: {}",
+                self.offsets_not_found,
+            ),
+            ("Non-consecutive offsets in {}", "  {} is followed by {}", self.non_consecutive),
+        ):
+            for path, pairs in found.items():
+                yield title.format(path)
+                yield from (line.format(*pair) for pair in pairs)
+
+    def __bool__(self) -> bool:
+        return bool(self.damaged) or any(self.lines())
+
+
+@dataclass(frozen=True)
+class SegmentOptions:
+    """How much of a segment to print."""
+
+    deep: bool = False
+    print_data: bool = False
+    skip_metadata: bool = False
+    max_bytes: int = _MAX_INT32
+    decode_key: Decoder = decode_text
+    decode_value: Decoder = decode_text
+
+
+def batches(
+    file: BinaryIO, position: int = 0, max_bytes: int = _MAX_INT32
+) -> Iterator[tuple[int, BatchHeader, bytes]]:
+    """Read whole batches from a position on: position, header, bytes."""
+    file.seek(position)
+    end = position + max_bytes
+    while len(head := file.read(HEADER_SIZE)) == HEADER_SIZE:
+        header = read_header(head)
+        if header.size < HEADER_SIZE or header.magic != MAGIC or position + header.size > end:
+            return
+        body = file.read(header.size - HEADER_SIZE)
+        if HEADER_SIZE + len(body) < header.size:
+            return
+        yield position, header, head + body
+        position += header.size
+
+
+def dump_segment(path: Path, options: SegmentOptions, problems: Problems) -> Iterator[str]:
+    """Print a segment or a metadata snapshot, line by line."""
+    if path.suffix == ".log":
+        yield f"Log starting offset: {int(path.name.split('.')[0])}"
+    else:
+        offset, _, epoch = path.stem.partition("-")
+        yield f"Snapshot end offset: {int(offset)}, epoch: {int(epoch)}"
+    last_offset = -1
+    valid_bytes = 0
+    with path.open("rb") as file:
+        for position, header, batch in batches(file, 0, options.max_bytes):
+            is_valid = crc_is_valid(batch, 0, header)
+            yield _batch_line(header, position, is_valid)
+            valid_bytes += header.size
+            if not is_valid:
+                problems.damaged.append(str(path))
+            if not options.deep:
+                continue
+            try:
+                found = records(batch)
+            except RemoteProtocolError as error:
+                problems.damaged.append(str(path))
+                yield f"| cannot be read: {error}"
+                continue
+            for record in found:
+                if last_offset not in (-1, record.offset - 1):
+                    problems.add(problems.non_consecutive, path, (last_offset, record.offset))
+                last_offset = record.offset
+                yield _record_line(header, record, options)
+    trailing = min(path.stat().st_size, options.max_bytes) - valid_bytes
+    if trailing > 0:
+        if options.max_bytes >= path.stat().st_size:
+            problems.damaged.append(str(path))
+        yield f"Found {trailing} invalid bytes at the end of {path.name}"
+
+
+def java_bool(value: bool) -> str:
+    """`true` or `false`."""
+    return "true" if value else "false"
+
+
+def java_optional(value: int | None) -> str:
+    """Print a number as Java prints an OptionalLong."""
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
+
+
+def timestamp_type(header: BatchHeader) -> str:
+    """`CreateTime` or `LogAppendTime`."""
+    return "LogAppendTime" if header.timestamp_type else "CreateTime"
+
+
+def _batch_line(header: BatchHeader, position: int, is_valid: bool) -> str:
+    horizon = header.base_timestamp if header.has_delete_horizon else None
+    return (
+        f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} "
+        f"count: {header.record_count} baseSequence: {header.base_sequence} "
+        f"lastSequence: {header.last_sequence} producerId: {header.producer_id} "
+        f"producerEpoch: {header.producer_epoch} partitionLeaderEpoch: {header.leader_epoch} "
+        f"isTransactional: {java_bool(header.is_transactional)} "
+        f"isControl: {java_bool(header.is_control)} deleteHorizonMs: {java_optional(horizon)} "
+        f"position: {position} {timestamp_type(header)}: {header.max_timestamp} "
+        f"size: {header.size} magic: {header.magic} compresscodec: {_codec(header)} "
+        f"crc: {header.crc} isvalid: {java_bool(is_valid)}"
+    )
+
+
+def _codec(header: BatchHeader) -> str:
+    try:
+        return header.compression.name.lower()
+    except ValueError:
+        return f"unknown({header.attributes & 7})"
+
+
+def _record_line(header: BatchHeader, record: Record, options: SegmentOptions) -> str:
+    parts = ["|"]
+    if not options.skip_metadata:
+        sequence = _NO_SEQUENCE
+        if header.base_sequence != _NO_SEQUENCE:
+            delta = record.offset - header.base_offset
+            sequence = (header.base_sequence + delta) & _MAX_INT32
+        keys = ",".join(key for key, _ in record.headers)
+        parts.append(
+            f"offset: {record.offset} {timestamp_type(header)}: {record.timestamp} "
+            f"keySize: {_size(record.key)} valueSize: {_size(record.value)} "
+            f"sequence: {sequence} headerKeys: [{keys}]"
+        )
+        if header.is_control:
+            parts.append(_control(record))
+    if options.print_data and not header.is_control:
+        if record.key is not None:
+            parts.append(f"key: {options.decode_key(record.key)}")
+        if record.value is not None:
+            parts.append(f"payload: {options.decode_value(record.value)}")
+    return " ".join(parts)
+
+
+def _size(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
+
+
+def _control(record: Record) -> str:
+    """Control records: key is version int16, type int16; a marker's value version, epoch int32."""
+    key, value = record.key or b"", record.value or b""
+    number = int.from_bytes(key[2:4], signed=True)
+    name = CONTROL_TYPES.get(number, "UNKNOWN")
+    if name in ("ABORT", "COMMIT"):
+        epoch = int.from_bytes(value[2:6], signed=True)
+        return f"endTxnMarker: {name} coordinatorEpoch: {epoch}"
+    return f"controlType: {name}({number})"
+
+
+def decode_metadata(value: bytes) -> str:
+    """Print a record of the metadata log as one line of JSON."""
+    import dataclasses
+
+    from ...protocol.control.records import decode_record
+    from ...protocol.types import uuid_to_text
+
+    def plain(item: object) -> object:
+        if dataclasses.is_dataclass(item):
+            return {f.name: plain(getattr(item, f.name)) for f in dataclasses.fields(item)}
+        if isinstance(item, bytes):
+            return uuid_to_text(item) if len(item) == 16 else item.hex()
+        if isinstance(item, list | tuple):
+            return [plain(one) for one in item]
+        if isinstance(item, dict):
+            return {str(key): plain(one) for key, one in item.items()}
+        return item
+
+    try:
+        record = decode_record(value)
+    except RemoteProtocolError as error:
+        return f"cannot be read: {error}"
+    return json.dumps({"type": type(record).__name__, "data": plain(record)})
