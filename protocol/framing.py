@@ -1,0 +1,131 @@
+"""Cuts a connection's bytes into frames: size int32, then that many bytes.
+
+For `asyncio.BufferedProtocol`: the kernel writes into the reader's own buffer and frames are views
+of it, never copies. Memory follows what has arrived, not what a size claims: the buffer at most
+doubles when it is full, and goes back to nothing when its connection is idle.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from .errors import LocalProtocolError, RemoteProtocolError
+
+SMALLEST_BUFFER: Final = 16 * 1024
+BATCHING_BUFFER: Final = 256 * 1024
+"""How far the buffer grows for many small frames; beyond that only for a large one."""
+EXACT_READ: Final = 64 * 1024
+"""A frame missing this much is read to its end and no further: the next starts at the front."""
+READS_BEFORE_SHRINKING: Final = 256
+
+_SIZE: Final = struct.Struct(">i")
+_NOTHING: Final = memoryview(bytearray())
+
+
+class FrameReader:
+    """The receiving half of one connection.
+
+    `get_buffer` gives room to receive into, `feed` says how much came and gives the frames. A frame
+    is valid until the next `get_buffer`.
+    """
+
+    __slots__ = ("_buffer", "_end", "_max_frame", "_quiet_reads", "_start")
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        """Frames above `max_frame_bytes`, without their size, are refused."""
+        self._max_frame = max_frame_bytes
+        self._buffer = _NOTHING
+        self._start = 0  # first byte not given out
+        self._end = 0  # first byte not received
+        self._quiet_reads = 0
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of memory held."""
+        return len(self._buffer)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes received and not yet given out as frames."""
+        return self._end - self._start
+
+    def get_buffer(self, sizehint: int = -1) -> memoryview:
+        """Give room for at least one byte; earlier frames may be overwritten from here on."""
+        waiting = self._end - self._start
+        if waiting == 0:
+            if self._end == 0 and self._buffer:
+                return self._buffer
+            return self._start_over()
+        missing = self._frame_size() - waiting
+        room = len(self._buffer) - self._end
+        if room == 0 or missing > room:
+            room = self._make_room(waiting, missing)
+        if EXACT_READ <= missing < room:
+            room = missing
+        return self._buffer[self._end : self._end + room]
+
+    def feed(self, count: int) -> Iterator[memoryview]:
+        """Take in `count` bytes just written into the buffer and give the whole frames."""
+        self._end += count
+        return self.frames()
+
+    def frames(self) -> Iterator[memoryview]:
+        """Give the whole frames not given yet, without their sizes.
+
+        RemoteProtocolError for a size that is negative or above the limit, as soon as it is seen.
+        """
+        while True:
+            start = self._start
+            if self._end - start < 4:
+                return
+            (size,) = _SIZE.unpack_from(self._buffer, start)
+            if size < 0 or size > self._max_frame:
+                raise RemoteProtocolError(f"frame of {size} bytes, the limit is {self._max_frame}")
+            stop = start + 4 + size
+            if stop > self._end:
+                return
+            self._start = stop
+            yield self._buffer[start + 4 : stop]
+
+    def release(self) -> None:
+        """Give the memory back if no frame is half received; for idle connections."""
+        if self._end == self._start:
+            self._buffer = _NOTHING
+            self._start = self._end = self._quiet_reads = 0
+
+    def _start_over(self) -> memoryview:
+        """Use the buffer from its front; larger after a full read, smaller after many poor ones."""
+        capacity, used = len(self._buffer), self._end
+        self._start = self._end = 0
+        if used == capacity < BATCHING_BUFFER:
+            self._buffer = memoryview(bytearray(max(SMALLEST_BUFFER, 2 * capacity)))
+        elif used * 4 > capacity or capacity <= SMALLEST_BUFFER:
+            self._quiet_reads = 0
+        else:
+            self._quiet_reads += 1
+            if self._quiet_reads == READS_BEFORE_SHRINKING:
+                self._quiet_reads = 0
+                self._buffer = memoryview(bytearray(capacity // 2))
+        return self._buffer
+
+    def _make_room(self, waiting: int, missing: int) -> int:
+        """Move the frame in progress to the front, into a larger buffer if this one was filled."""
+        if missing <= 0 and self._start == 0:
+            raise LocalProtocolError("whole frames were not taken before reading on")
+        capacity = len(self._buffer)
+        full = self._end == capacity
+        if self._start == 0 and not full:
+            return capacity - self._end  # too small for the frame, but not yet filled
+        target = self._buffer
+        if full and (self._start == 0 or capacity < BATCHING_BUFFER):
+            limit = max(self._max_frame + 4, BATCHING_BUFFER)
+            target = memoryview(bytearray(min(2 * capacity, limit)))
+        target[:waiting] = self._buffer[self._start : self._end]
+        self._buffer, self._start, self._end = target, 0, waiting
+        return len(target) - waiting
+
+    def _frame_size(self) -> int:
+        """Size of the frame in progress with its prefix; 4 while even that is not known."""
+        if self._end - self._start < 4:
+            return 4
+        return int(_SIZE.unpack_from(self._buffer, self._start)[0]) + 4
