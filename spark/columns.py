@@ -70,7 +70,9 @@ def _decode_batch(data: Buffer, pos: int, header: BatchHeader, *, with_headers: 
     # Padded, so that a varint read at the very end stays inside the array.
     raw = np.zeros(size + LONGEST_VARINT, dtype=np.uint8)
     raw[:size] = np.frombuffer(payload, dtype=np.uint8)
-    starts, stops = _walk(payload, header.record_count)
+    positions = np.array(_walk(payload, header.record_count), dtype=np.int64)
+    lengths, starts = _varints(raw, positions, np.full_like(positions, size))
+    stops = starts + lengths
     at = starts + 1
     timestamp_delta, at = _varints(raw, at, stops)
     offset_delta, at = _varints(raw, at, stops)
@@ -92,30 +94,31 @@ def _decode_batch(data: Buffer, pos: int, header: BatchHeader, *, with_headers: 
     )
 
 
-def _walk(payload: Buffer, count: int) -> tuple[Ints, Ints]:
-    """Follow the record lengths: where each record's attributes stand, and where it stops."""
-    starts: list[int] = []
-    stops: list[int] = []
+def _walk(payload: bytes, count: int) -> list[int]:
+    """Follow the record lengths: where each record's length stands."""
+    positions: list[int] = []
+    append = positions.append
     pos = 0
     try:
         for _ in range(count):
-            byte = payload[pos]
-            pos += 1
-            length = byte & 0x7F
-            shift = 7
-            while byte > 0x7F:
-                byte = payload[pos]
-                pos += 1
-                length |= (byte & 0x7F) << shift
-                shift += 7
-            starts.append(pos)
-            pos += length >> 1
-            stops.append(pos)
-    except IndexError as error:
+            append(pos)
+            low = payload[pos]
+            if low < 0x80:
+                pos += 1 + (low >> 1)
+                continue
+            high = payload[pos + 1]
+            if high < 0x80:
+                pos += 2 + ((low & 0x7F) >> 1) + (high << 6)
+                continue
+            length, pos = read_varint(payload, pos)
+            pos += length
+            if length < 0:
+                raise RemoteProtocolError(f"a record claims {length} bytes")
+    except (IndexError, ValueError) as error:
         raise RemoteProtocolError("a batch ends inside a record") from error
     if pos != len(payload):
         raise RemoteProtocolError(f"{count} records take {pos} of a batch's {len(payload)} bytes")
-    return np.array(starts, dtype=np.int64), np.array(stops, dtype=np.int64)
+    return positions
 
 
 def _varints(raw: Bytes, at: Ints, stops: Ints) -> tuple[Ints, Ints]:
