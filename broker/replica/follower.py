@@ -17,36 +17,18 @@ where the leader's history leaves ours (KIP-595), and we truncate until they agr
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ...protocol.errors import ErrorCode
 from ...protocol.types import NO_EPOCH, NO_OFFSET, OffsetAndEpoch
 from ...runtime.errors import InvariantViolation
+from .history import LogView
 from .state import PartitionMetadata
 
 DELAY_MIN_MS = 20
 DELAY_MAX_MS = 1000
 
 Batch = TypeVar("Batch")
-
-
-class LogView(Protocol):
-    """What the follower may know of its log."""
-
-    @property
-    def log_start_offset(self) -> int:
-        """First readable offset."""
-
-    @property
-    def log_end_offset(self) -> int:
-        """Offset the next record gets."""
-
-    @property
-    def latest_epoch(self) -> int:
-        """Newest epoch in the leader-epoch file, or -1."""
-
-    def end_offset_for(self, epoch: int) -> OffsetAndEpoch | None:
-        """Newest epoch of ours that is at most `epoch`, and where it ends; None if unknown."""
 
 
 class FetchPosition(NamedTuple):
