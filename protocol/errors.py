@@ -30,7 +30,7 @@ class ErrorCode(IntEnum):
     stale_metadata: bool
     doc: str
 
-    def __new__(cls, code: int, doc: str, cure: Cure = Cure.NOTHING) -> Self:
+    def __new__(cls, code: int, doc: str = "", cure: Cure = Cure.NOTHING) -> Self:
         """One row of the table: the code on the wire, its sentence, what helps."""
         member = int.__new__(cls, code)
         member._value_ = code
