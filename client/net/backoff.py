@@ -16,15 +16,20 @@ class Dice(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Waits of `first_ms`, then twice as long each time up to `most_ms`, each up to 20 % off."""
+    """Waits of `first_ms`, after `steady_count` of them doubling up to `most_ms`.
+
+    The steady ones come first because most outages are elections, over within a second: they
+    should end when the election does. Each wait is up to `jitter` shorter or longer.
+    """
 
     first_ms: int
     most_ms: int
+    steady_count: int = 20
     jitter: float = 0.2
 
-    def after(self, failure_count: int, rng: Dice) -> int:
+    def after(self, failure_count: int, dice: Dice) -> int:
         """Milliseconds to wait after `failure_count` failures in a row (at least 1)."""
         # A shift beyond 30 could only overflow what the cap cuts off anyway.
-        doubled = self.first_ms << min(max(failure_count - 1, 0), 30)
-        base = min(doubled, self.most_ms)
-        return max(1, round(base * (1 + self.jitter * (2 * rng.random() - 1))))
+        doublings = min(max(failure_count - self.steady_count, 0), 30)
+        base = min(self.first_ms << doublings, self.most_ms)
+        return max(1, round(base * (1 + self.jitter * (2 * dice.random() - 1))))

@@ -1,0 +1,368 @@
+"""The settings of producers, consumers and admins: three tables over one common part.
+
+Keys are Kafka's dotted ones; the same names with underscores are keyword arguments. This module
+turns either form into a checked table and opens nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypedDict, TypeVar
+
+from ..runtime.config import check_keys, config_table, from_mapping, setting, settings_of
+from ..runtime.errors import ConfigError
+from .net.address import Address
+
+C = TypeVar("C", bound="CommonConfig")
+
+Servers = str | Sequence[str]
+"""host:port, several of them separated by commas, or a list of host:port."""
+
+_SECURITY = "only plaintext connections exist so far"
+_JAVA = "it names Java classes; pass bytes"
+_GROUPS = "consumers here belong to no group"
+_FIXED = "this client sizes it by itself"
+
+KNOWN_UNUSED: Final[dict[str, str]] = {
+    key: reason
+    for reason, keys in {
+        _SECURITY: (
+            "sasl.jaas.config",
+            "sasl.mechanism",
+            "sasl.password",
+            "sasl.username",
+            "ssl.ca.location",
+            "ssl.keystore.location",
+            "ssl.truststore.location",
+        ),
+        _JAVA: (
+            "interceptor.classes",
+            "key.deserializer",
+            "key.serializer",
+            "metric.reporters",
+            "partitioner.class",
+            "value.deserializer",
+            "value.serializer",
+        ),
+        _GROUPS: (
+            "auto.commit.interval.ms",
+            "enable.auto.commit",
+            "group.id",
+            "group.instance.id",
+            "group.protocol",
+            "heartbeat.interval.ms",
+            "max.poll.interval.ms",
+            "partition.assignment.strategy",
+            "session.timeout.ms",
+        ),
+        _FIXED: (
+            "client.dns.lookup",
+            "connections.max.idle.ms",
+            "metrics.num.samples",
+            "metrics.recording.level",
+            "metrics.sample.window.ms",
+            "partitioner.adaptive.partitioning.enable",
+            "partitioner.availability.timeout.ms",
+            "receive.buffer.bytes",
+            "send.buffer.bytes",
+        ),
+    }.items()
+    for key in keys
+}
+"""Kafka's client keys that mean nothing here, with the reason: accepted with a warning."""
+
+
+@config_table
+class CommonConfig:
+    """What every client of a cluster takes."""
+
+    bootstrap_servers: tuple[str, ...] = setting(
+        "bootstrap.servers",
+        ("localhost:9092",),
+        doc="host:port of some brokers; the rest of the cluster is learned from any of them.",
+    )
+    client_id: str = setting("client.id", "minikafka", doc="Names the client in broker logs.")
+    security_protocol: str = setting(
+        "security.protocol",
+        "PLAINTEXT",
+        choices=("PLAINTEXT",),
+        doc="How connections are secured.",
+    )
+    request_timeout_ms: int = setting(
+        "request.timeout.ms",
+        30_000,
+        at_least=1,
+        doc="An unanswered request ends its connection after this; it may be retried.",
+    )
+    bootstrap_timeout_ms: int = setting(
+        "bootstrap.timeout.ms",
+        10_000,
+        at_least=1,
+        doc="How long the first contact is retried before BootstrapError.",
+    )
+    socket_connection_setup_timeout_ms: int = setting(
+        "socket.connection.setup.timeout.ms",
+        10_000,
+        at_least=1,
+        doc="For resolving, connecting and negotiating one connection.",
+    )
+    retry_backoff_ms: int = setting(
+        "retry.backoff.ms",
+        50,
+        at_least=1,
+        doc="Wait before the first retry; doubles with each, 20 % jitter.",
+    )
+    retry_backoff_max_ms: int = setting(
+        "retry.backoff.max.ms", 1_000, at_least=1, doc="The longest wait between retries."
+    )
+    reconnect_backoff_ms: int = setting(
+        "reconnect.backoff.ms", 50, at_least=1, doc="As retry.backoff.ms, for connecting."
+    )
+    reconnect_backoff_max_ms: int = setting(
+        "reconnect.backoff.max.ms", 1_000, at_least=1, doc="The longest wait between connects."
+    )
+    metadata_max_age_ms: int = setting(
+        "metadata.max.age.ms",
+        300_000,
+        at_least=1,
+        doc="Metadata is asked for again at this age, to find new brokers and partitions.",
+    )
+    unanswered_request_ms: int = setting(
+        "unanswered.request.ms",
+        500,
+        at_least=1,
+        doc="A request unanswered for this long makes the client ask another broker who leads.",
+    )
+
+
+@config_table
+class ProducerConfig(CommonConfig):
+    """What a producer takes."""
+
+    acks: str = setting(
+        "acks",
+        "all",
+        choices=("all", "-1", "0", "1"),
+        doc="all: every in-sync replica has it; 1: the leader has it; 0: it was sent.",
+    )
+    enable_idempotence: bool | None = setting(
+        "enable.idempotence",
+        None,
+        doc="Retries neither duplicate nor reorder. Default: on when acks is all (it needs that).",
+    )
+    linger_ms: int = setting(
+        "linger.ms", 5, at_least=0, doc="How long a batch waits for more records."
+    )
+    batch_size: int = setting(
+        "batch.size", 65_536, at_least=0, doc="Bytes at which a batch is sent without lingering."
+    )
+    compression_type: str = setting(
+        "compression.type",
+        "none",
+        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+        doc="Applied to whole batches: larger batches compress better.",
+    )
+    max_request_size: int = setting(
+        "max.request.size",
+        1_048_576,
+        at_least=1,
+        doc="Largest record and largest request; the broker's max.message.bytes bounds it too.",
+    )
+    buffer_memory: int = setting(
+        "buffer.memory",
+        33_554_432,
+        at_least=1,
+        doc="Bytes of unacknowledged records; beyond it sending waits.",
+    )
+    max_block_ms: int = setting(
+        "max.block.ms",
+        60_000,
+        at_least=0,
+        doc="How long sending waits for room or for a topic to appear.",
+    )
+    delivery_timeout_ms: int = setting(
+        "delivery.timeout.ms",
+        120_000,
+        at_least=1,
+        doc="From send() to acknowledgement, retries included; then the record fails.",
+    )
+    max_in_flight_requests_per_connection: int = setting(
+        "max.in.flight.requests.per.connection",
+        5,
+        at_least=1,
+        doc="Unanswered requests per broker; idempotence needs at most 5.",
+    )
+    allow_auto_create_topics: bool = setting(
+        "allow.auto.create.topics",
+        True,
+        doc="Ask the cluster to create topics that are sent to, where its settings permit.",
+    )
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Are batches numbered, so that a retry is recognised?"""
+        if self.enable_idempotence is None:
+            return self.acks_number == -1
+        return self.enable_idempotence
+
+    @property
+    def acks_number(self) -> int:
+        """-1 for all, else 0 or 1."""
+        return -1 if self.acks == "all" else int(self.acks)
+
+    def check(self) -> None:
+        """Rules across settings."""
+        if self.enable_idempotence and self.acks_number != -1:
+            raise ConfigError("acks", self.acks, "must be all when enable.idempotence is true")
+        most = self.max_in_flight_requests_per_connection
+        if self.is_idempotent and most > 5:
+            why = "must be at most 5 with idempotence: brokers recognise the last 5 batches"
+            raise ConfigError("max.in.flight.requests.per.connection", most, why)
+
+
+@config_table
+class ConsumerConfig(CommonConfig):
+    """What a consumer takes."""
+
+    auto_offset_reset: str = setting(
+        "auto.offset.reset",
+        "latest",
+        choices=("earliest", "latest", "none"),
+        doc="Where to read without a position, or with one outside the log; none raises.",
+    )
+    isolation_level: str = setting(
+        "isolation.level",
+        "read_uncommitted",
+        choices=("read_uncommitted", "read_committed"),
+        doc="read_committed hides records of open and aborted transactions.",
+    )
+    check_crcs: bool = setting(
+        "check.crcs", True, doc="Verify the checksum of every batch that is decoded."
+    )
+    fetch_min_bytes: int = setting(
+        "fetch.min.bytes", 1, at_least=0, doc="A broker answers once it has this much."
+    )
+    fetch_max_bytes: int = setting(
+        "fetch.max.bytes", 52_428_800, at_least=1, doc="Most bytes of one fetch from one broker."
+    )
+    fetch_max_wait_ms: int = setting(
+        "fetch.max.wait.ms", 500, at_least=0, doc="A broker answers after this at the latest."
+    )
+    max_partition_fetch_bytes: int = setting(
+        "max.partition.fetch.bytes",
+        1_048_576,
+        at_least=1,
+        doc="Most bytes per partition of one fetch; one batch is returned whatever its size.",
+    )
+    max_poll_records: int = setting(
+        "max.poll.records", 500, at_least=1, doc="Most records that one poll returns."
+    )
+    allow_auto_create_topics: bool = setting(
+        "allow.auto.create.topics",
+        False,
+        doc="Ask the cluster to create topics that are subscribed to, where it permits.",
+    )
+    client_rack: str = setting(
+        "client.rack", "", doc="The rack to read in, where a broker can choose a near replica."
+    )
+
+
+@config_table
+class AdminConfig(CommonConfig):
+    """What an admin takes."""
+
+    default_api_timeout_ms: int = setting(
+        "default.api.timeout.ms",
+        60_000,
+        at_least=1,
+        doc="For one call, retries included; also what the cluster is given to finish.",
+    )
+
+
+class CommonSettings(TypedDict, total=False):
+    """Keyword arguments of every client."""
+
+    bootstrap_servers: Servers
+    client_id: str
+    security_protocol: str
+    request_timeout_ms: int
+    bootstrap_timeout_ms: int
+    socket_connection_setup_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    reconnect_backoff_ms: int
+    reconnect_backoff_max_ms: int
+    metadata_max_age_ms: int
+    unanswered_request_ms: int
+
+
+class ProducerSettings(CommonSettings, total=False):
+    """Keyword arguments of a producer."""
+
+    acks: str | int
+    enable_idempotence: bool | None
+    linger_ms: int
+    batch_size: int
+    compression_type: str
+    max_request_size: int
+    buffer_memory: int
+    max_block_ms: int
+    delivery_timeout_ms: int
+    max_in_flight_requests_per_connection: int
+    allow_auto_create_topics: bool
+
+
+class ConsumerSettings(CommonSettings, total=False):
+    """Keyword arguments of a consumer."""
+
+    auto_offset_reset: str
+    isolation_level: str
+    check_crcs: bool
+    fetch_min_bytes: int
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    max_partition_fetch_bytes: int
+    max_poll_records: int
+    allow_auto_create_topics: bool
+    client_rack: str
+
+
+class AdminSettings(CommonSettings, total=False):
+    """Keyword arguments of an admin."""
+
+    default_api_timeout_ms: int
+
+
+def configured(table: type[C], settings: Mapping[str, Any]) -> tuple[C, list[str]]:
+    """Check settings given as dotted keys, as keyword names, or mixed.
+
+    Values may be text or of their own type. ConfigError for an unknown key (it suggests the
+    nearest), a value out of bounds, and the same setting given twice. The list holds one warning
+    for each key that Kafka's clients know but that means nothing here.
+    """
+    rows = settings_of(table)
+    dotted_of = {row.field: row.key for row in rows}
+    known = {row.key: row for row in rows}
+    mapping: dict[str, str] = {}
+    for name, value in settings.items():
+        key = dotted_of.get(name, name)
+        if key not in known and key.replace("_", ".") in {**known, **KNOWN_UNUSED}:
+            key = key.replace("_", ".")
+        if key in mapping:
+            raise ConfigError(key, value, "is given twice")
+        mapping[key] = _as_text(value)
+    warnings = check_keys(mapping, table, known_unused=KNOWN_UNUSED)
+    config = from_mapping(table, mapping)
+    if not config.bootstrap_servers:
+        raise ConfigError("bootstrap.servers", "", "needs at least one host:port")
+    for server in config.bootstrap_servers:
+        Address.parse(server)
+    return config, warnings
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return str(value)

@@ -1,0 +1,289 @@
+"""Keeps a client's view of the cluster fresh: bootstrap, refresh, and who to ask.
+
+Drives `ClusterView` and `Staleness`. Never decides what a change means: it tells its listeners.
+A broker that does not answer is not waited for: after `unanswered_request_ms` the next is asked
+as well, and the first answer counts.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+from ..protocol.api import ApiKey
+from ..protocol.errors import ErrorCode, ProtocolError
+from ..protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ..runtime.runtime import Runtime
+from .cluster import Changes, ClusterView, Staleness
+from .config import CommonConfig
+from .errors import (
+    Attempt,
+    BootstrapError,
+    ClientClosed,
+    ClientError,
+    ConnectError,
+    UnknownTopic,
+)
+from .net.address import Address
+from .net.backoff import Backoff
+from .net.connection import ConnectionOptions, KafkaConnection
+from .net.pool import CONTROL, Pool
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Listener = Callable[[Changes], None]
+NOT_YET: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
+"""What a cluster says of a topic that is being created."""
+
+
+def pool_for(runtime: Runtime, config: CommonConfig) -> Pool:
+    """Make the pool that a client with these settings uses."""
+    options = ConnectionOptions(
+        client_id=config.client_id,
+        connect_timeout_ms=config.socket_connection_setup_timeout_ms,
+        request_timeout_ms=config.request_timeout_ms,
+    )
+    backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
+    return Pool(runtime, options, backoff)
+
+
+class Metadata:
+    """The view of one client, refreshed in the background between `start` and `close`."""
+
+    def __init__(
+        self, runtime: Runtime, config: CommonConfig, pool: Pool, *, auto_create: bool = False
+    ) -> None:
+        self.view = ClusterView()
+        self.pool = pool
+        self._runtime = runtime
+        self._config = config
+        self._auto_create = auto_create
+        self._bootstrap = [Address.parse(server) for server in config.bootstrap_servers]
+        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._staleness = Staleness(config.metadata_max_age_ms, backoff)
+        self._topics: dict[str, None] = {}
+        self._listeners: list[Listener] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        self._wake = asyncio.Event()
+        self._avoid: int | None = None
+        self._errors: dict[str, ErrorCode] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Reach the cluster; BootstrapError once bootstrap_timeout_ms is over."""
+        if self._task is not None:
+            return
+        deadline_ms = self._runtime.monotonic_ms() + self._config.bootstrap_timeout_ms
+        attempts: list[Attempt] = []
+        try:
+            async with asyncio.timeout(self._config.bootstrap_timeout_ms / 1000):
+                while self._runtime.monotonic_ms() < deadline_ms:
+                    try:
+                        self._staleness.on_asked(self._runtime.monotonic_ms(), self._runtime.rng)
+                        await self._refresh_once(attempts)
+                        break
+                    except BootstrapError:
+                        await asyncio.sleep(self._config.reconnect_backoff_ms / 1000)
+        except TimeoutError:
+            pass
+        if not self.view.brokers:
+            raise BootstrapError(_last_of_each(attempts, self._bootstrap))
+        self._task = self._runtime.spawn(self._run(), "metadata")
+
+    async def close(self) -> None:
+        """Stop refreshing; whoever waits gets ClientClosed."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(ClientClosed("the client was closed"))
+
+    # -- what is watched, who listens
+
+    def listen(self, listener: Listener) -> None:
+        """Have every change told, in order, on the loop."""
+        self._listeners.append(listener)
+
+    def watch(self, topic: str) -> None:
+        """Include a topic in every refresh from now on; a new one is asked for at once."""
+        if topic not in self._topics:
+            self._topics[topic] = None
+            self.refresh_soon()
+
+    def forget(self, topic: str) -> None:
+        """Leave a topic out of refreshes from now on."""
+        self._topics.pop(topic, None)
+
+    def error_of(self, topic: str) -> ErrorCode:
+        """Say why a watched topic is not in the view, as of the newest answer."""
+        return self._errors.get(topic, ErrorCode.NONE)
+
+    def refresh_soon(self, *, avoid: int | None = None) -> None:
+        """Ask for metadata as soon as the backoff allows, preferably not the broker `avoid`."""
+        if avoid is not None:
+            self._avoid = avoid
+        self._staleness.on_found_stale()
+        self._wake.set()
+
+    async def wait_until_refreshed(self) -> None:
+        """Return after the next try to refresh, whether or not it succeeded."""
+        if self._task is None or self._task.done():
+            raise ClientClosed("the client is closed")
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    async def wait_for_topics(self, topics: Sequence[str], timeout_ms: int) -> None:
+        """Return once all topics are in the view; UnknownTopic after `timeout_ms`."""
+        for topic in topics:
+            self.watch(topic)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while missing := [topic for topic in topics if topic not in self.view.topics]:
+                    for topic in missing:
+                        code = self.error_of(topic)
+                        if code is not ErrorCode.NONE and not code.retriable:
+                            raise UnknownTopic(topic, code.doc)
+                    self.refresh_soon()
+                    await self.wait_until_refreshed()
+        except TimeoutError:
+            for topic in missing:
+                self.forget(topic)
+            raise UnknownTopic(missing[0]) from None
+
+    # -- connections
+
+    async def connection_to(self, node_id: int, lane: str = CONTROL) -> KafkaConnection:
+        """Give a connection to a broker of the view; ConnectError if it cannot be reached."""
+        broker = self.view.brokers.get(node_id)
+        if broker is None:
+            raise ConnectError(Attempt(f"broker {node_id}", "resolve", "not in the metadata"))
+        return await self.pool.get(broker.address, lane)
+
+    async def any_connection(self) -> KafkaConnection:
+        """Give a connection to whichever broker can be reached; BootstrapError if none can."""
+        return await self._first(self._candidates(), self._connect, [])
+
+    async def _connect(self, address: Address) -> KafkaConnection:
+        return await self.pool.get(address, CONTROL)
+
+    # -- refreshing
+
+    async def _run(self) -> None:
+        while True:
+            wait_ms = self._staleness.next_ask_ms() - self._runtime.monotonic_ms()
+            if wait_ms > 0:
+                self._wake.clear()
+                try:
+                    async with asyncio.timeout(wait_ms / 1000):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass
+                else:
+                    # Found stale meanwhile: the wait is shorter now, but not nothing.
+                    await self._rest()
+            self._staleness.on_asked(self._runtime.monotonic_ms(), self._runtime.rng)
+            try:
+                await self._refresh_once([])
+            except BootstrapError as error:
+                log.warning("metadata could not be refreshed: %s", error)
+                self._staleness.on_found_stale()
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def _rest(self) -> None:
+        wait_ms = self._staleness.next_ask_ms() - self._runtime.monotonic_ms()
+        if wait_ms > 0:
+            await asyncio.sleep(wait_ms / 1000)
+
+    async def _refresh_once(self, attempts: list[Attempt]) -> None:
+        response = await self._first(self._candidates(), self._ask, attempts)
+        self._avoid = None
+        self._staleness.on_refreshed(self._runtime.monotonic_ms())
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self.view.brokers = {}
+            self._staleness.on_found_stale()
+            return
+        changes = self.view.on_metadata(response)
+        self._errors = changes.errors
+        if any(code in NOT_YET for code in changes.errors.values()):
+            self._staleness.on_found_stale()
+        self.pool.retain([*self._bootstrap, *(b.address for b in self.view.brokers.values())])
+        for listener in self._listeners:
+            listener(changes)
+
+    def _candidates(self) -> list[Address]:
+        """Order the addresses to ask: likely to answer first, bootstrap servers last."""
+        brokers = list(self.view.brokers.values())
+        self._runtime.rng.shuffle(brokers)
+
+        def unlikely(node_id: int, address: Address) -> tuple[bool, bool, bool]:
+            is_connected = self.pool.ready(address, CONTROL) is not None
+            return node_id == self._avoid, self.pool.is_failing(address), not is_connected
+
+        brokers.sort(key=lambda broker: unlikely(broker.node_id, broker.address))
+        return list(dict.fromkeys([*(b.address for b in brokers), *self._bootstrap]))
+
+    async def _ask(self, address: Address) -> MetadataResponse:
+        connection = await self.pool.get(address, CONTROL)
+        version = connection.version_of(ApiKey.METADATA)
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=topic) for topic in self._topics],
+            allow_auto_topic_creation=self._auto_create,
+        )
+        response: MetadataResponse = await connection.request(request, version=version)
+        if not response.brokers:
+            raise ConnectError(Attempt(str(address), "metadata", "it knows no live broker yet"))
+        return response
+
+    async def _first(
+        self,
+        addresses: Sequence[Address],
+        attempt: Callable[[Address], Awaitable[T]],
+        attempts: list[Attempt],
+    ) -> T:
+        """Try one address after the other, each as soon as the one before failed or is slow."""
+        waiting = deque(addresses)
+        running: dict[asyncio.Future[T], Address] = {}
+        slow_s = self._config.unanswered_request_ms / 1000
+        try:
+            while waiting or running:
+                if waiting:
+                    address = waiting.popleft()
+                    running[asyncio.ensure_future(attempt(address))] = address
+                timeout_s = slow_s if waiting else None
+                await asyncio.wait(running, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+                for task in [task for task in running if task.done()]:
+                    address = running.pop(task)
+                    error = task.exception()
+                    if error is None:
+                        return task.result()
+                    attempts.append(_as_attempt(address, error))
+        finally:
+            for task in running:
+                task.cancel()
+            if running:
+                await asyncio.wait(running)
+        raise BootstrapError(attempts)
+
+
+def _as_attempt(address: Address, error: BaseException) -> Attempt:
+    if isinstance(error, ConnectError):
+        return error.attempt
+    if isinstance(error, (ClientError, ProtocolError)):
+        return Attempt(str(address), "metadata", str(error))
+    raise error
+
+
+def _last_of_each(attempts: Sequence[Attempt], configured: Sequence[Address]) -> list[Attempt]:
+    last = {attempt.address: attempt for attempt in attempts}
+    for address in configured:
+        pending = Attempt(str(address), "connect", "no answer in the time allowed")
+        last.setdefault(str(address), pending)
+    return list(last.values())

@@ -1,0 +1,27 @@
+"""A host and a port, as configured or as a cluster advertises them.
+
+Pure. Never resolves a name.
+"""
+
+from typing import NamedTuple
+
+from ...runtime.errors import ConfigError
+
+
+class Address(NamedTuple):
+    """Where a process listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, server: str) -> "Address":
+        """Part host:port or [v6]:port; ConfigError for anything else."""
+        host, colon, port = server.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+            raise ConfigError("bootstrap.servers", server, "must be host:port")
+        return cls(host, int(port))

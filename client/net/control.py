@@ -1,0 +1,207 @@
+"""One TCP connection that speaks the control protocol: frames, handshake, calls with deadlines.
+
+`ControlStream` is either end of it; `ControlConnection` is the asking end. Reconnecting, finding
+the active controller and repeating a request belong to the owner of the connection.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, cast
+
+from ...protocol.control.frames import FRAME_BYTES_MAX, Frame, decode_frame, encode_frame
+from ...protocol.control.messages import ANSWERS, Hello, HelloAnswer, Refused, Request
+from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from ...protocol.framing import FrameReader
+
+A = TypeVar("A")
+
+CALLS_IN_FLIGHT_MAX: Final = 256
+UNSENT_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
+"""A peer that leaves this much unread is gone in all but name: the connection is cut."""
+
+log = logging.getLogger(__name__)
+
+
+class ControlStream(asyncio.BufferedProtocol):
+    """Bytes to frames and back. Everything it learns goes to the two callbacks, never raised."""
+
+    def __init__(self, on_frame: Callable[[Frame], None], on_closed: Callable[[str], None]) -> None:
+        """`on_closed` is called once, with the reason in words."""
+        self._on_frame = on_frame
+        self._on_closed: Callable[[str], None] | None = on_closed
+        self._reader = FrameReader(FRAME_BYTES_MAX)
+        self._transport: asyncio.Transport | None = None
+        self._reason = "closed by the peer"
+        self.peer = "?"
+        """Address of the other end, for logs."""
+
+    @property
+    def is_open(self) -> bool:
+        """Can anything be sent?"""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def send(self, correlation_id: int, message: object) -> None:
+        """Queue one frame; dropped when the connection is closing."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        transport.write(encode_frame(correlation_id, message))
+        if transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            self.abort(f"the peer left {UNSENT_BYTES_MAX} bytes unread")
+
+    def close(self, reason: str = "closed here") -> None:
+        """Send what is queued, then close."""
+        if self.is_open:
+            self._reason = reason
+            cast(asyncio.Transport, self._transport).close()
+
+    def abort(self, reason: str) -> None:
+        """Close at once; what is queued is lost."""
+        if self._transport is not None:
+            self._reason = reason
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the loop."""
+        self._transport = cast(asyncio.Transport, transport)
+        address = transport.get_extra_info("peername")
+        self.peer = f"{address[0]}:{address[1]}" if address else "?"
+
+    def get_buffer(self, sizehint: int) -> Any:
+        """Called by the loop."""
+        return self._reader.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Called by the loop: carry every whole frame to `on_frame`."""
+        try:
+            for body in self._reader.feed(nbytes):
+                frame = decode_frame(body)
+                if self.is_open:
+                    self._on_frame(frame)
+        except RemoteProtocolError as error:
+            log.warning("control connection with %s closed: %s", self.peer, error)
+            self.abort(str(error))
+
+    def eof_received(self) -> bool:
+        """Called by the loop: half-open connections are not used."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the loop, once."""
+        if self._on_closed is not None:
+            on_closed, self._on_closed = self._on_closed, None
+            on_closed(str(exc) if exc is not None else self._reason)
+
+
+class ControlConnection:
+    """The asking end, after its handshake. Every failure is an ApiError:
+
+    NETWORK_EXCEPTION when the connection is or gets lost, REQUEST_TIMED_OUT at a deadline (the
+    outcome is then unknown), or the code with which the controller refused.
+    """
+
+    def __init__(self) -> None:
+        """Use `open`."""
+        self._stream = ControlStream(self._on_frame, self._on_closed)
+        self._calls: dict[int, tuple[type[Any], asyncio.Future[Any]]] = {}
+        self._next_id = 0
+        self._closed_because: str | None = None
+        self._closed = asyncio.Event()
+        self.address = ""
+        self.peer = HelloAnswer(error=ErrorCode.NONE)
+        """What the controller said of itself in the handshake."""
+
+    @classmethod
+    async def open(
+        cls, host: str, port: int, hello: Hello, *, timeout_ms: int
+    ) -> "ControlConnection":
+        """Connect and shake hands within the time given for both."""
+        connection = cls()
+        connection.address = f"{host}:{port}"
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await loop.create_connection(lambda: connection._stream, host, port)
+                connection.peer = await connection.call(hello, timeout_ms=timeout_ms)
+        except TimeoutError as error:
+            connection.abort("the handshake took too long")
+            detail = f"{host}:{port} did not answer within {timeout_ms} ms"
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, detail) from error
+        except OSError as error:
+            detail = f"no connection to {host}:{port}: {error}"
+            raise ApiError(ErrorCode.NETWORK_EXCEPTION, detail) from error
+        except BaseException:
+            connection.abort("the handshake failed")
+            raise
+        if connection.peer.error:
+            connection.close()
+            raise ApiError(ErrorCode(connection.peer.error), connection.peer.message)
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        """False from the moment the loss is known; silence is known only by deadlines."""
+        return self._closed_because is None and self._stream.is_open
+
+    async def call(self, request: Request[A], *, timeout_ms: int) -> A:
+        """Ask, and wait for the answer; the answer's own `error` is the caller's to look at."""
+        if not self.is_open:
+            raise self._lost()
+        if len(self._calls) >= CALLS_IN_FLIGHT_MAX:
+            detail = f"{CALLS_IN_FLIGHT_MAX} calls to {self.address} are unanswered"
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, detail)
+        correlation_id, self._next_id = self._next_id, self._next_id + 1
+        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self._calls[correlation_id] = (type(request), future)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                self._stream.send(correlation_id, request)
+                return await future
+        except TimeoutError as error:
+            detail = f"{self.address}: no {type(request).__name__} answer in {timeout_ms} ms"
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, detail) from error
+        finally:
+            self._calls.pop(correlation_id, None)
+
+    def close(self) -> None:
+        """Close after what was sent; unanswered calls fail."""
+        self._stream.close()
+
+    def abort(self, reason: str) -> None:
+        """Close at once: for a peer that has gone silent."""
+        self._stream.abort(reason)
+
+    async def wait_until_closed(self) -> str:
+        """Return the reason once the connection is lost."""
+        await self._closed.wait()
+        return self._closed_because or "closed"
+
+    def _lost(self) -> ApiError:
+        why = self._closed_because or "not connected"
+        return ApiError(ErrorCode.NETWORK_EXCEPTION, f"connection to {self.address} lost: {why}")
+
+    def _on_frame(self, frame: Frame) -> None:
+        waiting = self._calls.get(frame.correlation_id)
+        if waiting is None:
+            if frame.correlation_id >= self._next_id:
+                raise RemoteProtocolError(f"an answer to nothing: {type(frame.message).__name__}")
+            return
+        cls, future = waiting
+        if future.done():
+            return
+        message = frame.message
+        if isinstance(message, Refused):
+            future.set_exception(ApiError(ErrorCode(message.error), message.message))
+        elif isinstance(message, ANSWERS[cls]):
+            future.set_result(message)
+        else:
+            answer = type(message).__name__
+            raise RemoteProtocolError(f"{cls.__name__} was answered by {answer}")
+
+    def _on_closed(self, reason: str) -> None:
+        self._closed_because = reason
+        self._closed.set()
+        for _, future in self._calls.values():
+            if not future.done():
+                future.set_exception(self._lost())

@@ -1,0 +1,124 @@
+"""The open connections of one client, one per address and lane.
+
+A lane keeps long polls from delaying short requests: brokers answer a connection in order. After
+a failed connect an address rests for a backoff. Never decides what to send.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from ...runtime.runtime import Runtime
+from ..errors import ClientClosed
+from .address import Address
+from .backoff import Backoff
+from .connection import ConnectionOptions, KafkaConnection
+
+CONTROL: Final = "control"
+PRODUCE: Final = "produce"
+FETCH: Final = "fetch"
+
+
+@dataclass(slots=True)
+class _Slot:
+    connection: KafkaConnection | None = None
+    opening: "asyncio.Task[KafkaConnection] | None" = None
+    failure_count: int = 0
+    rest_until_ms: int = 0
+
+
+class Pool:
+    """Connections by address and lane, opened on demand."""
+
+    def __init__(self, runtime: Runtime, options: ConnectionOptions, backoff: Backoff) -> None:
+        self._runtime = runtime
+        self._options = options
+        self._backoff = backoff
+        self._slots: dict[tuple[Address, str], _Slot] = {}
+        self._is_closed = False
+
+    def ready(self, address: Address, lane: str) -> KafkaConnection | None:
+        """Give the open connection, None if there is none at this moment."""
+        slot = self._slots.get((address, lane))
+        if slot is None or slot.connection is None or not slot.connection.is_open:
+            return None
+        return slot.connection
+
+    def is_failing(self, address: Address) -> bool:
+        """Did the last connect to this address fail, in any lane?"""
+        return any(slot.failure_count for (at, _), slot in self._slots.items() if at == address)
+
+    async def get(self, address: Address, lane: str) -> KafkaConnection:
+        """Give the open connection, or open one, after the address has rested.
+
+        Raises ConnectError; callers at the same time share one attempt.
+        """
+        connection = self.ready(address, lane)
+        if connection is not None:
+            return connection
+        return await asyncio.shield(self.start(address, lane))
+
+    def start(self, address: Address, lane: str) -> "asyncio.Task[KafkaConnection]":
+        """Open a connection in the background, or join the attempt under way."""
+        if self._is_closed:
+            raise ClientClosed("the client is closed")
+        slot = self._slots.setdefault((address, lane), _Slot())
+        if slot.opening is None:
+            coro = self._open(address, slot)
+            name = f"connect {lane} to {address}"
+            slot.opening = asyncio.get_running_loop().create_task(coro, name=name)
+            slot.opening.add_done_callback(_retrieve)
+        return slot.opening
+
+    def is_opening(self, address: Address, lane: str) -> bool:
+        """Is an attempt under way?"""
+        slot = self._slots.get((address, lane))
+        return slot is not None and slot.opening is not None
+
+    async def _open(self, address: Address, slot: _Slot) -> KafkaConnection:
+        try:
+            rest_ms = slot.rest_until_ms - self._runtime.monotonic_ms()
+            if rest_ms > 0:
+                await asyncio.sleep(rest_ms / 1000)
+            # Until it succeeds, it counts as failed: a cancelled attempt proves nothing.
+            slot.failure_count += 1
+            wait_ms = self._backoff.after(slot.failure_count, self._runtime.rng)
+            try:
+                connection = await KafkaConnection.open(
+                    self._runtime, address.host, address.port, self._options
+                )
+            finally:
+                slot.rest_until_ms = self._runtime.monotonic_ms() + wait_ms
+            slot.failure_count = 0
+            slot.connection = connection
+            return connection
+        finally:
+            slot.opening = None
+
+    def retain(self, addresses: "list[Address]") -> None:
+        """Close connections to addresses that the cluster no longer names."""
+        kept = dict.fromkeys(addresses)
+        for key in [key for key in self._slots if key[0] not in kept]:
+            slot = self._slots[key]
+            if slot.opening is not None or (slot.connection and slot.connection.in_flight_count):
+                continue
+            if slot.connection is not None:
+                slot.connection.abort("the cluster no longer names this address")
+            del self._slots[key]
+
+    async def close(self) -> None:
+        """Close all; attempts under way are given up."""
+        self._is_closed = True
+        for slot in self._slots.values():
+            if slot.opening is not None:
+                slot.opening.cancel()
+                await asyncio.wait([slot.opening])
+        connections = [s.connection for s in self._slots.values() if s.connection is not None]
+        await asyncio.gather(*(connection.close() for connection in connections))
+        self._slots.clear()
+
+
+def _retrieve(task: "asyncio.Task[KafkaConnection]") -> None:
+    """Whoever waits sees the error; where nobody does, it is not an error."""
+    if not task.cancelled():
+        task.exception()

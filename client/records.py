@@ -1,0 +1,110 @@
+"""What users hand in and get back: records and where they are.
+
+Plain values; nothing here reads or writes.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..protocol.record_batch import Headers, TimestampType
+from ..protocol.types import TopicPartition
+from .errors import ClientError
+
+
+class RecordMetadata(NamedTuple):
+    """Where an acknowledged record is."""
+
+    topic: str
+    partition: int
+    offset: int
+    """-1 when unknown: with acks=0, or when a retry found the record already there, long ago."""
+    timestamp_ms: int
+    """The record's own, or the broker's where the topic has LogAppendTime."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition as one key."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class BatchMetadata(NamedTuple):
+    """Where a run of records, sent together, is: offsets base_offset to base_offset + count - 1."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    count: int
+
+
+class ProducerRecord(NamedTuple):
+    """One record for `send_batch`."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+    """Milliseconds since the epoch; None is now."""
+
+
+class ConsumerRecord(NamedTuple):
+    """One record read."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    """-1 when the record has none."""
+    timestamp_type: TimestampType
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition as one key."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class AbortedTransaction(NamedTuple):
+    """Records of this producer from `first_offset` to its next abort marker do not count."""
+
+    producer_id: int
+    first_offset: int
+
+
+class RawRecords(NamedTuple):
+    """Whole record batches of one partition, as they lie in the log.
+
+    Only records with offsets in [position, next_position) are meant: the first batch may begin
+    before `position`. Control batches are included; under read_committed, `aborted_transactions`
+    says which records do not count.
+    """
+
+    topic: str
+    partition: int
+    position: int
+    next_position: int
+    high_watermark: int
+    last_stable_offset: int
+    """-1 when the broker did not say."""
+    log_start_offset: int
+    """-1 when the broker did not say."""
+    data: memoryview
+    aborted_transactions: tuple[AbortedTransaction, ...] = ()
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition as one key."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """The first record at or after the time asked for."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int = -1
+
+
+OnDelivery = Callable[[ClientError | None, RecordMetadata | None], None]
+"""Called once per record, on the client's loop, with exactly one of the two."""
