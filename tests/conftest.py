@@ -13,3 +13,8 @@ settings.load_profile("minikafka")
 def pytest_asyncio_loop_factories(config: Any, item: Any) -> dict[str, Callable[[], Any]]:
     """Async tests run on the loop that the daemons run on."""
     return {"uvloop": uvloop.new_event_loop}
+
+
+def pytest_addoption(parser: Any) -> None:
+    """`pytest tests/golden --rewrite` writes transcripts anew; review the diff as prose."""
+    parser.addoption("--rewrite", action="store_true", help="write golden transcripts anew")
