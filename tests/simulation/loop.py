@@ -1,0 +1,272 @@
+"""An asyncio event loop whose time is virtual and whose every step is decided by the program.
+
+Owns the order in which handles run, and to which simulated process each belongs: a handle of a
+dead process never runs (not even its `finally`), a handle of a paused one waits. Never touches a
+real clock, socket, signal or thread; whatever would is refused.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import heapq
+import itertools
+import socket
+from collections import deque
+from collections.abc import Callable, Coroutine
+from enum import Enum
+from typing import Any, NoReturn, TypeVarTuple, cast
+
+Arguments = TypeVarTuple("Arguments")
+
+CLOCK_RESOLUTION = 1e-6
+"""Below a microsecond, a float of a few thousand seconds no longer moves."""
+START_TIME = 1000.0
+STEPS_WITHOUT_TIME = 200_000
+
+
+class SimulationError(Exception):
+    """The simulated program asked for something that the simulation cannot allow."""
+
+
+class ProcessState(Enum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    DEAD = "dead"
+
+
+class Process:
+    """One simulated operating system process: what dies together."""
+
+    def __init__(self, name: str, host: Any) -> None:
+        self.name = name
+        self.host = host
+        self.state = ProcessState.RUNNING
+        self.deferred: deque[asyncio.Handle] = deque()
+        self.resources: dict[int, Callable[[], None]] = {}
+        """What the kernel releases when the process ends, in the order of acquisition."""
+        self.die_at_disk_operation: int | None = None
+        self.context = contextvars.Context()
+        self.context.run(PROCESS.set, self)
+        self._resource_ids = itertools.count()
+
+    @property
+    def alive(self) -> bool:
+        return self.state is not ProcessState.DEAD
+
+    def acquire(self, release: Callable[[], None]) -> int:
+        key = next(self._resource_ids)
+        self.resources[key] = release
+        return key
+
+    def release(self, key: int) -> None:
+        self.resources.pop(key, None)
+
+
+PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
+
+
+def current_process() -> Process:
+    process = PROCESS.get()
+    if process is None:
+        raise SimulationError("this must run inside a simulated process")
+    return process
+
+
+def _refused(why: str) -> Callable[..., NoReturn]:
+    def refuse(*args: Any, **options: Any) -> NoReturn:
+        raise SimulationError(why)
+
+    return refuse
+
+
+class SimTask(asyncio.Task[Any]):
+    """A task whose hash is its serial number: a set of tasks iterates the same in every run."""
+
+    __slots__ = ("process", "serial")
+    serial: int
+    process: Process | None
+
+    def __hash__(self) -> int:
+        return self.serial
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """Virtual time; equal deadlines fire in the order in which they were set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clock_resolution = CLOCK_RESOLUTION
+        self._now = START_TIME
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timer_ids = itertools.count()
+        self._cancelled_timers = 0
+        self._task_serials = itertools.count(1)
+        self._idle_steps = 0
+        self._graveyard: list[Any] = []
+        self.kernel = contextvars.Context()
+        """Belongs to no process: what happens in networks and disks."""
+        self.network: Any = None
+        self.after_step: Callable[[Process], None] | None = None
+        self.steps = 0
+        self.running: Process | None = None
+        self.set_task_factory(cast(Any, self._make_task))
+
+    # -- time and order ---------------------------------------------------------------------
+
+    def time(self) -> float:
+        return self._now
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Arguments], object],
+        *args: *Arguments,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        self._check_closed()  # type: ignore[attr-defined]
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, next(self._timer_ids), timer))
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        self._cancelled_timers += 1
+        if self._cancelled_timers > 200 and self._cancelled_timers * 2 > len(self._timers):
+            self._timers = [entry for entry in self._timers if not entry[2].cancelled()]
+            heapq.heapify(self._timers)
+            self._cancelled_timers = 0
+
+    def _run_once(self) -> None:
+        ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
+        if not ready:
+            self._advance()
+        self._collect_due_timers(ready)
+        self._idle_steps += len(ready)
+        if self._idle_steps > STEPS_WITHOUT_TIME:
+            raise SimulationError(f"livelock: {self._idle_steps} steps at {self._now}")
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
+            self.running = process
+            if process is None:
+                handle._run()
+            elif process.state is ProcessState.RUNNING:
+                self.steps += 1
+                handle._run()
+                if self.after_step is not None:
+                    self.after_step(process)
+            elif process.state is ProcessState.PAUSED:
+                process.deferred.append(handle)
+        handle = None  # type: ignore[assignment]
+
+    def _advance(self) -> None:
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+            self._cancelled_timers -= 1
+        if not timers:
+            if self._stopping:  # type: ignore[attr-defined]
+                return
+            raise SimulationError("nothing is left to happen, and the run has not ended")
+        if timers[0][0] > self._now:
+            self._now = timers[0][0]
+            self._idle_steps = 0
+
+    def _collect_due_timers(self, ready: deque[asyncio.Handle]) -> None:
+        timers = self._timers
+        due = self._now + CLOCK_RESOLUTION
+        while timers and timers[0][0] <= due:
+            timer = heapq.heappop(timers)[2]
+            timer._scheduled = False  # type: ignore[attr-defined]
+            if timer.cancelled():
+                self._cancelled_timers -= 1
+            else:
+                ready.append(timer)
+
+    def _make_task(
+        self, loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **options: Any
+    ) -> SimTask:
+        task = SimTask.__new__(SimTask)
+        task.serial = next(self._task_serials)
+        context = options.get("context")
+        task.process = PROCESS.get() if context is None else context.get(PROCESS)
+        SimTask.__init__(task, coro, loop=loop, **options)
+        return task
+
+    # -- processes --------------------------------------------------------------------------
+
+    def spawn_in(
+        self, process: Process, coro: Coroutine[Any, Any, Any], name: str
+    ) -> asyncio.Task[Any]:
+        context = process.context.run(contextvars.copy_context)
+        return self.create_task(coro, name=name, context=context)
+
+    def kill(self, process: Process) -> None:
+        """Stop a process between two of its instructions: nothing of it ever runs again."""
+        if not process.alive:
+            return
+        process.state = ProcessState.DEAD
+        self._graveyard.extend(asyncio.all_tasks(self))
+        self._graveyard.extend(process.deferred)
+        process.deferred.clear()
+
+    def pause(self, process: Process) -> None:
+        if process.state is ProcessState.RUNNING:
+            process.state = ProcessState.PAUSED
+
+    def resume(self, process: Process) -> None:
+        if process.state is ProcessState.PAUSED:
+            process.state = ProcessState.RUNNING
+            self._ready.extend(process.deferred)  # type: ignore[attr-defined]
+            process.deferred.clear()
+
+    def bury(self) -> None:
+        """After the run: let what is left of every process be collected, in silence."""
+        self._graveyard.extend(asyncio.all_tasks(self))
+        self.set_exception_handler(lambda loop, context: None)
+        for task in self._graveyard:
+            if isinstance(task, asyncio.Task) and not task.done():
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                with contextlib.suppress(BaseException):
+                    cast(Any, task.get_coro()).close()
+        self._graveyard.clear()
+        self._timers.clear()
+        self._ready.clear()  # type: ignore[attr-defined]
+
+    # -- the network ------------------------------------------------------------------------
+
+    async def create_connection(self, protocol_factory: Any, *args: Any, **options: Any) -> Any:
+        return await self.network.create_connection(protocol_factory, *args, **options)
+
+    async def create_server(self, protocol_factory: Any, *args: Any, **options: Any) -> Any:
+        return await self.network.create_server(protocol_factory, *args, **options)
+
+    async def create_datagram_endpoint(
+        self, protocol_factory: Any, *args: Any, **options: Any
+    ) -> Any:
+        return await self.network.create_datagram_endpoint(protocol_factory, *args, **options)
+
+    async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
+        address = self.network.resolve(current_process().host, host)
+        kind = options.get("type") or socket.SOCK_STREAM
+        return [(socket.AF_INET, kind, 0, "", (address, port))]
+
+    # -- what a simulation cannot allow -----------------------------------------------------
+
+    run_in_executor: Any = _refused("no executor: use Runtime.offload")
+    add_signal_handler: Any = _refused("no signals")
+    add_reader: Any = _refused("no real sockets")
+    add_writer: Any = _refused("no real sockets")
+    subprocess_exec: Any = _refused("no real processes")
+    subprocess_shell: Any = _refused("no real processes")
+
+    # Asynchronous generators end through here; there is no other thread.
+    call_soon_threadsafe: Any = asyncio.BaseEventLoop.call_soon
+
+    def _write_to_self(self) -> None:
+        pass
+
+    def _process_events(self, event_list: Any) -> None:
+        pass
