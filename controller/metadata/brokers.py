@@ -1,0 +1,212 @@
+"""The life of a broker as the controller decides it: registration, fencing, controlled shutdown.
+
+    state                broker wants        condition                        next
+    fenced               to shut down                                         shut down now
+    fenced               to serve            applied its own registration     unfenced
+    unfenced             to be fenced                                         fenced
+    unfenced             to shut down        leads nothing                    shut down now
+    unfenced             to shut down        leads something                  controlled shutdown
+    controlled shutdown                      leads nothing, and every active  shut down now
+                                             broker knows who leads instead
+    any                                      its lease expired                fenced
+
+What is persistent is in the image; what is not (how far brokers have applied the log) comes in
+with the heartbeat.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...protocol.control import records
+from ...protocol.control.image import BrokerRegistration
+from ...protocol.control.messages import (
+    BrokerHeartbeat,
+    BrokerRegistered,
+    HeartbeatAnswer,
+    RegisterBroker,
+)
+from ...protocol.errors import ApiError, ErrorCode
+from .decision import Cluster, Decision
+from .partitions import led_count, with_broker, without_broker
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatContext:
+    """What the controller remembers of brokers without writing it down."""
+
+    shutdown_offset: int = -1
+    """Offset of the last record that moved leaders off the asking broker."""
+    applied_by_others: int | None = None
+    """The least metadata offset among the other active brokers, None if there are none."""
+
+
+def register(
+    cluster: Cluster, request: RegisterBroker, *, has_live_lease: bool
+) -> Decision[BrokerRegistered]:
+    """Admit a start of a broker, fenced. Its epoch is the offset of the registration record."""
+    try:
+        _check_registration(cluster, request)
+    except ApiError as error:
+        return Decision(BrokerRegistered(error.code, error.detail))
+    old = cluster.image.brokers.get(request.broker_id)
+    if old is not None and old.incarnation_id == request.incarnation_id:
+        return _amend(old, request)
+    # The new start holds the locks of its directories: if the old one held one of them too, it
+    # is dead, whatever its lease says.
+    if old is not None and has_live_lease and not _shares_directory(old, request):
+        detail = f"broker {request.broker_id} is alive with other directories: two processes have"
+        detail = f"{detail} this node.id, stop one of them or wait until the other is fenced"
+        return Decision(BrokerRegistered(ErrorCode.DUPLICATE_BROKER_REGISTRATION, detail))
+    changes: list[records.MetadataRecord] = []
+    if old is not None and not old.fenced:
+        changes.extend(without_broker(cluster, request.broker_id))
+    broker_epoch = cluster.next_offset + len(changes)
+    changes.append(_registration(request))
+    return Decision(BrokerRegistered(ErrorCode.NONE, broker_epoch=broker_epoch), changes)
+
+
+def _amend(old: BrokerRegistration, request: RegisterBroker) -> Decision[BrokerRegistered]:
+    """The same start again: a lost answer, or changed endpoints. Epoch and fencing stay."""
+    answer = BrokerRegistered(ErrorCode.NONE, broker_epoch=old.broker_epoch)
+    same = (
+        old.directory_ids == request.directory_ids
+        and old.endpoints == request.endpoints
+        and old.rack == request.rack
+        and old.features == request.features
+    )
+    return Decision(answer, () if same else (_registration(request, old),))
+
+
+def _registration(
+    request: RegisterBroker, old: BrokerRegistration | None = None
+) -> records.RegisterBrokerRecord:
+    return records.RegisterBrokerRecord(
+        request.broker_id,
+        request.incarnation_id,
+        request.directory_ids,
+        request.endpoints,
+        request.rack,
+        request.features,
+        fenced=True if old is None else old.fenced,
+        in_controlled_shutdown=False if old is None else old.in_controlled_shutdown,
+        broker_epoch=-1 if old is None else old.broker_epoch,
+    )
+
+
+def _shares_directory(old: BrokerRegistration, request: RegisterBroker) -> bool:
+    return any(directory in old.directory_ids for directory in request.directory_ids)
+
+
+def _check_registration(cluster: Cluster, request: RegisterBroker) -> None:
+    """A registration that the cluster can work with."""
+    who = f"broker {request.broker_id}"
+    ids = (request.incarnation_id, *request.directory_ids)
+    names = [endpoint.name for endpoint in request.endpoints]
+    wrong = None
+    if request.broker_id < 0:
+        wrong = "node.id must not be negative"
+    elif not request.directory_ids or any(len(each) != 16 for each in ids):
+        wrong = "incarnation and directory ids are 16 bytes, and there is a directory"
+    elif not names or len(dict.fromkeys(names)) != len(names):
+        wrong = f"listeners {names} must be at least one, each named once"
+    elif other := _user_of_directories(cluster, request):
+        wrong = f"broker {other.broker_id} registered one of its directories: was a disk copied?"
+    if wrong is not None:
+        raise ApiError(ErrorCode.INVALID_REGISTRATION, f"{who}: {wrong}")
+    for feature, level in cluster.image.features.items():
+        supported = request.features.get(feature)
+        if supported is None or not supported.lowest <= level <= supported.highest:
+            offered = "no level" if supported is None else f"{supported.lowest}-{supported.highest}"
+            detail = f"{who} supports {offered} of {feature}, the cluster has finalised {level}"
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, detail)
+
+
+def _user_of_directories(cluster: Cluster, request: RegisterBroker) -> BrokerRegistration | None:
+    return next(
+        (
+            broker
+            for broker in cluster.image.brokers.values()
+            if broker.broker_id != request.broker_id and _shares_directory(broker, request)
+        ),
+        None,
+    )
+
+
+def heartbeat(
+    cluster: Cluster, request: BrokerHeartbeat, context: HeartbeatContext
+) -> Decision[HeartbeatAnswer]:
+    """Move the broker to the state it wants, as far as the table above allows."""
+    try:
+        broker = cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
+    except ApiError as error:
+        return Decision(HeartbeatAnswer(error.code, error.detail))
+    caught_up = request.metadata_offset >= broker.broker_epoch
+    if broker.fenced:
+        if request.want_shutdown:
+            return _answer(caught_up, fenced=True, should_shut_down=True)
+        if request.want_fence or not caught_up:
+            return _answer(caught_up, fenced=True)
+        return _answer(caught_up, fenced=False, changes=unfence(cluster, broker))
+    if request.want_fence:
+        changes = fence(cluster, broker)
+        return _answer(
+            caught_up, fenced=True, should_shut_down=request.want_shutdown, changes=changes
+        )
+    if broker.in_controlled_shutdown or request.want_shutdown:
+        return _shut_down(cluster, broker, context, caught_up)
+    return _answer(caught_up, fenced=False)
+
+
+def _shut_down(
+    cluster: Cluster, broker: BrokerRegistration, context: HeartbeatContext, caught_up: bool
+) -> Decision[HeartbeatAnswer]:
+    if not broker.in_controlled_shutdown:
+        if led_count(cluster, broker.broker_id):
+            change = records.BrokerChangeRecord(
+                broker.broker_id, broker.broker_epoch, in_controlled_shutdown=True
+            )
+            moved = without_broker(cluster, broker.broker_id)
+            return _answer(caught_up, fenced=False, changes=[change, *moved])
+    elif led_count(cluster, broker.broker_id) or (
+        context.applied_by_others is not None
+        and context.applied_by_others < context.shutdown_offset
+    ):
+        return _answer(caught_up, fenced=False)
+    changes = fence(cluster, broker)
+    return _answer(caught_up, fenced=True, should_shut_down=True, changes=changes)
+
+
+def fence(cluster: Cluster, broker: BrokerRegistration) -> list[records.MetadataRecord]:
+    """The broker may not lead, follow in sync, or be given work until it is unfenced."""
+    change = records.BrokerChangeRecord(broker.broker_id, broker.broker_epoch, fenced=True)
+    return [*without_broker(cluster, broker.broker_id), change]
+
+
+def unfence(cluster: Cluster, broker: BrokerRegistration) -> list[records.MetadataRecord]:
+    """The broker may lead: at once where nobody else does."""
+    change = records.BrokerChangeRecord(broker.broker_id, broker.broker_epoch, fenced=False)
+    return [change, *with_broker(cluster, broker.broker_id)]
+
+
+def fence_expired(cluster: Cluster, broker_id: int, broker_epoch: int) -> Decision[None]:
+    """The lease of this start of the broker is over; nothing happens if there is a newer one."""
+    broker = cluster.image.brokers.get(broker_id)
+    if broker is None or broker.broker_epoch != broker_epoch or broker.fenced:
+        return Decision(None)
+    return Decision(None, fence(cluster, broker))
+
+
+def _answer(
+    caught_up: bool,
+    *,
+    fenced: bool,
+    should_shut_down: bool = False,
+    changes: Sequence[records.MetadataRecord] = (),
+) -> Decision[HeartbeatAnswer]:
+    answer = HeartbeatAnswer(
+        ErrorCode.NONE,
+        is_caught_up=caught_up,
+        is_fenced=fenced,
+        should_shut_down=should_shut_down,
+    )
+    return Decision(answer, changes)

@@ -1,0 +1,165 @@
+"""Changes of topic and broker configuration, checked before they are written.
+
+Topic keys are those of `TopicConfig`. Of a broker's keys the controller checks those that it
+obeys itself or that mean the whole cluster; the broker that forwarded the request has checked the
+rest against its own table.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from ...protocol.control.image import ConfigResource
+from ...protocol.control.records import BROKER, TOPIC, ConfigRecord, MetadataRecord
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    ConfigOperation,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ...runtime.config import Setting, check_keys, from_mapping, settings_of
+from ...runtime.errors import ConfigError
+from ...storage.topic_config import TopicConfig
+from .decision import UNCLEAN_ELECTION, Cluster, Decision
+from .partitions import elect_uncleanly
+
+CLUSTER_WIDE_KEYS = (UNCLEAN_ELECTION, "min.insync.replicas")
+"""Broker keys that the controller obeys: they hold for all brokers or for none."""
+
+THROTTLED_REPLICAS = (
+    "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas",
+)
+_IGNORED_TOPIC_KEYS = dict.fromkeys(THROTTLED_REPLICAS, "replication is not throttled")
+_TOPIC_SETTINGS = {row.key: row for row in settings_of(TopicConfig)}
+
+
+def check_topic_config(config: Mapping[str, str]) -> None:
+    """ApiError INVALID_CONFIG when a topic cannot have this configuration."""
+    try:
+        check_keys(config, TopicConfig, known_unused=_IGNORED_TOPIC_KEYS)
+        from_mapping(TopicConfig, config)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def incremental_alter(
+    cluster: Cluster, request: IncrementalAlterConfigsRequest
+) -> Decision[IncrementalAlterConfigsResponse]:
+    """Change each resource on its own; elect at once where unclean election was switched on."""
+    changes: list[MetadataRecord] = []
+    results: list[AlterConfigsResourceResponse] = []
+    seen: dict[tuple[int, str], None] = {}
+    for resource in request.resources:
+        key = (resource.resource_type, resource.resource_name)
+        error = ApiError(ErrorCode.NONE)
+        try:
+            if key in seen:
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"{key[1]!r} is named twice")
+            seen[key] = None
+            changes.extend(_alter(cluster, resource))
+        except ApiError as refused:
+            error = refused
+        results.append(
+            AlterConfigsResourceResponse(
+                error_code=error.code,
+                error_message=error.detail or None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    if request.validate_only:
+        changes = []
+    changes.extend(_elections(cluster, changes))
+    return Decision(IncrementalAlterConfigsResponse(responses=results), changes)
+
+
+def _alter(cluster: Cluster, resource: AlterConfigsResource) -> list[ConfigRecord]:
+    """The records for one resource; ApiError when it cannot be changed so."""
+    name = resource.resource_name
+    if resource.resource_type == TOPIC:
+        if name not in cluster.image.topic_ids:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+    elif resource.resource_type == BROKER:
+        if name and not (name.isascii() and name.isdigit()):
+            detail = f"broker {name!r}: the name is a broker id, or empty for all brokers"
+            raise ApiError(ErrorCode.INVALID_REQUEST, detail)
+    else:
+        detail = f"resources of type {resource.resource_type} have no configuration here"
+        raise ApiError(ErrorCode.INVALID_REQUEST, detail)
+    target: ConfigResource = (int(resource.resource_type), name)
+    old = cluster.image.configs.get(target, {})
+    new = _changed(old, resource)
+    if resource.resource_type == TOPIC:
+        check_topic_config(new)
+    else:
+        _check_broker_config(name, new)
+    keys = dict.fromkeys([*old, *new])
+    return [
+        ConfigRecord(*target, key, new.get(key)) for key in keys if old.get(key) != new.get(key)
+    ]
+
+
+def _changed(old: Mapping[str, str], resource: AlterConfigsResource) -> dict[str, str]:
+    """The resource's keys after all operations."""
+    new = dict(old)
+    seen: dict[str, None] = {}
+    for change in resource.configs:
+        if change.name in seen:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"key {change.name!r} is named twice")
+        seen[change.name] = None
+        if change.config_operation == ConfigOperation.DELETE:
+            new.pop(change.name, None)
+            continue
+        if change.value is None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{change.name}: needs a value")
+        if change.config_operation == ConfigOperation.SET:
+            new[change.name] = change.value
+        elif change.config_operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+            new[change.name] = ",".join(_changed_list(new.get(change.name), change))
+        else:
+            detail = f"{change.name}: there is no operation {change.config_operation}"
+            raise ApiError(ErrorCode.INVALID_REQUEST, detail)
+    return new
+
+
+def _changed_list(current: str | None, change: AlterableConfig) -> Sequence[str]:
+    """The items of a list key with some added or taken away; the key's default if it is unset."""
+    row: Setting | None = _TOPIC_SETTINGS.get(change.name)
+    if row is not None and row.type not in (tuple, list):
+        detail = f"{change.name} is not a list: nothing can be appended or subtracted"
+        raise ApiError(ErrorCode.INVALID_CONFIG, detail)
+    if current is None:
+        current = row.format(row.default) if row is not None else ""
+    items = dict.fromkeys(item.strip() for item in current.split(",") if item.strip())
+    for item in (change.value or "").split(","):
+        if change.config_operation == ConfigOperation.APPEND and item.strip():
+            items[item.strip()] = None
+        else:
+            items.pop(item.strip(), None)
+    return list(items)
+
+
+def _check_broker_config(name: str, config: Mapping[str, str]) -> None:
+    for key in CLUSTER_WIDE_KEYS:
+        if key not in config:
+            continue
+        if name:
+            detail = f"{key}: cannot differ between brokers; set it for broker '' (all) or a topic"
+            raise ApiError(ErrorCode.INVALID_CONFIG, detail)
+        try:
+            _TOPIC_SETTINGS[key].parse(config[key])
+        except ConfigError as error:
+            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def _elections(cluster: Cluster, changes: Sequence[MetadataRecord]) -> Sequence[MetadataRecord]:
+    """Leaders for the partitions of topics that allow unclean election only from here on."""
+    if not any(isinstance(each, ConfigRecord) and each.key == UNCLEAN_ELECTION for each in changes):
+        return ()
+    after = Cluster(cluster.image.copy(), cluster.defaults)
+    for offset, record in enumerate(changes, cluster.next_offset):
+        after.image.apply(record, offset)
+    names = [name for name in cluster.image.topic_ids if after.unclean_election(name)]
+    return elect_uncleanly(after, names)

@@ -1,0 +1,88 @@
+"""What a decision is made of, and what it is made from.
+
+Decide, then replay: a decision function reads the `Cluster` and returns records and an answer; it
+changes nothing. The driver appends the records, replays them into the image, and gives the answer
+once they are committed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from ...protocol.control import records
+from ...protocol.control.image import BrokerRegistration, MetadataImage
+from ...protocol.errors import ApiError, ErrorCode
+
+A_co = TypeVar("A_co", covariant=True)
+
+DECISION_RECORDS_MAX = 10_000
+"""A decision is one batch, and one batch is applied in one go by every broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[A_co]):
+    """The answer to give once the records are committed, all of them or none."""
+
+    answer: A_co
+    records: Sequence[records.MetadataRecord] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What the controller's own configuration says where the metadata says nothing."""
+
+    partition_count: int = 1
+    replication_factor: int = 3
+    topic_deletion: bool = True
+    topic_settings: dict[str, str] = field(default_factory=dict)
+    """Values of topic keys, unclean election among them, by topic key."""
+
+
+@dataclass(slots=True)
+class Cluster:
+    """All that decisions may look at."""
+
+    image: MetadataImage
+    defaults: Defaults = field(default_factory=Defaults)
+
+    @property
+    def next_offset(self) -> int:
+        """Offset that the first record of the next decision gets."""
+        return self.image.offset + 1
+
+    def is_active(self, broker_id: int) -> bool:
+        """Is the broker registered, unfenced and not on its way out?"""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.is_active
+
+    def active_brokers(self) -> list[BrokerRegistration]:
+        """The brokers that may be given work, by id."""
+        brokers = self.image.brokers
+        return [brokers[broker_id] for broker_id in sorted(brokers) if self.is_active(broker_id)]
+
+    def unclean_election(self, topic: str) -> bool:
+        """May a replica outside the ISR lead partitions of this topic?"""
+        return (self.topic_setting(topic, UNCLEAN_ELECTION) or "").strip().lower() == "true"
+
+    def topic_setting(self, topic: str, key: str) -> str | None:
+        """The topic's own value, else the cluster's dynamic one, else the controller's."""
+        configs = self.image.configs
+        for resource in ((records.TOPIC, topic), (records.BROKER, "")):
+            value = configs.get(resource, {}).get(key)
+            if value is not None:
+                return value
+        return self.defaults.topic_settings.get(key)
+
+    def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
+        """The registration of that start of the broker; ApiError when it is not the newest."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            detail = f"broker {broker_id} is not registered: register before anything else"
+            raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, detail)
+        if broker.broker_epoch != broker_epoch:
+            detail = f"broker {broker_id} has epoch {broker.broker_epoch}, not {broker_epoch}"
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"{detail}: register again")
+        return broker
+
+
+UNCLEAN_ELECTION = "unclean.leader.election.enable"

@@ -1,0 +1,288 @@
+"""Topics come, grow and go: CreateTopics, CreatePartitions, DeleteTopics.
+
+Each topic of a request is decided on its own, and sees those decided before it. Ids of new topics
+are given by the caller, so that the decision itself holds no dice.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ...protocol.control import records
+from ...protocol.control.image import Topic
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from ...protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ...protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from ...protocol.types import NO_LEADER, ZERO_UUID, uuid_to_text
+from ...runtime.config import settings_of
+from ...storage.topic_config import TopicConfig
+from .configuration import check_topic_config
+from .decision import DECISION_RECORDS_MAX, Cluster, Decision
+from .placement import Load
+from .topic_names import check_topic_name
+
+DEFAULT_CONFIG = 5
+DYNAMIC_TOPIC_CONFIG = 1
+"""Where a value comes from, numbered as in DescribeConfigs."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The records so far, and what they take up: later topics of the request see it."""
+
+    cluster: Cluster
+    load: Load
+    records: list[records.MetadataRecord] = field(default_factory=list)
+    names: dict[str, None] = field(default_factory=dict)
+
+    def check_room(self, count: int) -> None:
+        if len(self.records) + count > DECISION_RECORDS_MAX:
+            detail = f"more than {DECISION_RECORDS_MAX} partitions at once: ask for fewer"
+            raise ApiError(ErrorCode.POLICY_VIOLATION, detail)
+
+
+def _draft(cluster: Cluster) -> _Draft:
+    states = (state for _, state in cluster.image.partitions())
+    return _Draft(cluster, Load.of(cluster.active_brokers(), states))
+
+
+def create_topics(
+    cluster: Cluster, request: CreateTopicsRequest, new_id: Callable[[], bytes]
+) -> Decision[CreateTopicsResponse]:
+    """Create what can be created; `validate_only` answers the same and writes nothing."""
+    draft = _draft(cluster)
+    results: list[CreatableTopicResult] = []
+    mentions = Counter(topic.name for topic in request.topics)
+    for topic in request.topics:
+        try:
+            if mentions[topic.name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named twice")
+            results.append(_create(draft, topic, new_id))
+        except ApiError as error:
+            results.append(
+                CreatableTopicResult(
+                    name=topic.name, error_code=error.code, error_message=error.detail
+                )
+            )
+    changes = [] if request.validate_only else draft.records
+    return Decision(CreateTopicsResponse(topics=results), changes)
+
+
+def _create(
+    draft: _Draft, topic: CreatableTopic, new_id: Callable[[], bytes]
+) -> CreatableTopicResult:
+    existing = draft.cluster.image.topic_ids
+    if topic.name in existing:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} exists")
+    check_topic_name(topic.name, [*existing, *draft.names])
+    config = _config_of(topic)
+    check_topic_config(config)
+    placed = _placement(draft, topic)
+    topic_id = new_id()
+    while topic_id == ZERO_UUID or topic_id in draft.cluster.image.topics:
+        topic_id = new_id()
+    draft.names[topic.name] = None
+    draft.records.append(records.TopicRecord(topic.name, topic_id))
+    draft.records.extend(
+        records.ConfigRecord(records.TOPIC, topic.name, key, value) for key, value in config.items()
+    )
+    draft.records.extend(_partitions(draft.cluster, topic_id, placed))
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        num_partitions=len(placed),
+        replication_factor=len(placed[0]),
+        configs=list(_described(draft.cluster, topic.name, config)),
+    )
+
+
+def _config_of(topic: CreatableTopic) -> dict[str, str]:
+    config: dict[str, str] = {}
+    for entry in topic.configs:
+        if entry.value is None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{entry.name}: needs a value")
+        config[entry.name] = entry.value
+    return config
+
+
+def _placement(draft: _Draft, topic: CreatableTopic) -> list[tuple[int, ...]]:
+    """The replicas of each partition, chosen or as asked for."""
+    count, factor = topic.num_partitions, topic.replication_factor
+    if topic.assignments:
+        if count != -1 or factor != -1:
+            detail = "with replicas assigned by hand, partitions and replication factor are -1"
+            raise ApiError(ErrorCode.INVALID_REQUEST, detail)
+        by_index = {each.partition_index: each.broker_ids for each in topic.assignments}
+        if sorted(by_index) != list(range(len(topic.assignments))):
+            detail = "partitions assigned by hand are numbered from 0 without gap, each once"
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
+        return _assigned(draft, [by_index[index] for index in range(len(by_index))], None)
+    count = draft.cluster.defaults.partition_count if count == -1 else count
+    factor = draft.cluster.defaults.replication_factor if factor == -1 else factor
+    if count < 1:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"{count} partitions: at least 1 is needed")
+    return _chosen(draft, range(count), factor)
+
+
+def _chosen(draft: _Draft, indexes: range, factor: int) -> list[tuple[int, ...]]:
+    alive = [broker.broker_id for broker in draft.load.brokers]
+    if factor < 1:
+        detail = f"replication factor {factor}: at least 1 is needed"
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, detail)
+    if factor > len(alive):
+        detail = f"replication factor {factor} is larger than the {len(alive)} brokers alive"
+        detail = f"{detail} ({alive}): start more brokers or ask for fewer replicas"
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, detail)
+    draft.check_room(len(indexes))
+    return [draft.load.place(index, factor) for index in indexes]
+
+
+def _assigned(
+    draft: _Draft, wanted: Sequence[Sequence[int]], factor: int | None
+) -> list[tuple[int, ...]]:
+    """Replicas assigned by hand: registered brokers, none twice, as many each, one alive."""
+    draft.check_room(len(wanted))
+    cluster = draft.cluster
+    factor = len(wanted[0]) if factor is None and wanted else factor
+    for replicas in wanted:
+        unknown = [each for each in replicas if each not in cluster.image.brokers]
+        wrong = None
+        if not replicas or len(dict.fromkeys(replicas)) != len(replicas):
+            wrong = "a partition has replicas, on different brokers"
+        elif unknown:
+            wrong = f"brokers {unknown} are not registered"
+        elif len(replicas) != factor:
+            wrong = f"every partition of the topic has {factor} replicas"
+        elif not any(cluster.is_active(each) for each in replicas):
+            wrong = "none of these brokers is alive"
+        if wrong is not None:
+            detail = f"replicas {list(replicas)}: {wrong}"
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
+    placed = [tuple(int(each) for each in replicas) for replicas in wanted]
+    for replicas in placed:
+        draft.load.add(replicas)
+    return placed
+
+
+def _partitions(
+    cluster: Cluster, topic_id: bytes, placed: Sequence[tuple[int, ...]], first: int = 0
+) -> Iterator[records.PartitionRecord]:
+    """New partitions: everyone alive is in sync, for there is nothing to have yet."""
+    for index, replicas in enumerate(placed, first):
+        isr = tuple(each for each in replicas if cluster.is_active(each))
+        leader = isr[0] if isr else NO_LEADER
+        yield records.PartitionRecord(topic_id, index, replicas, isr, leader)
+
+
+def _described(
+    cluster: Cluster, name: str, config: dict[str, str]
+) -> Iterator[CreatableTopicConfigs]:
+    for row in settings_of(TopicConfig):
+        value, source = config.get(row.key), DYNAMIC_TOPIC_CONFIG
+        if value is None:
+            source = DEFAULT_CONFIG
+            value = cluster.topic_setting(name, row.key) or row.format(row.default)
+        yield CreatableTopicConfigs(
+            name=row.key, value=value, read_only=False, config_source=source, is_sensitive=False
+        )
+
+
+def create_partitions(
+    cluster: Cluster, request: CreatePartitionsRequest
+) -> Decision[CreatePartitionsResponse]:
+    """Grow each topic to its new count."""
+    draft = _draft(cluster)
+    results: list[CreatePartitionsTopicResult] = []
+    for topic in request.topics:
+        error = ApiError(ErrorCode.NONE)
+        try:
+            if topic.name in draft.names:
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named twice")
+            draft.names[topic.name] = None
+            _grow(draft, topic)
+        except ApiError as refused:
+            error = refused
+        results.append(
+            CreatePartitionsTopicResult(
+                name=topic.name, error_code=error.code, error_message=error.detail or None
+            )
+        )
+    changes = [] if request.validate_only else draft.records
+    return Decision(CreatePartitionsResponse(results=results), changes)
+
+
+def _grow(draft: _Draft, wanted: CreatePartitionsTopic) -> None:
+    topic = draft.cluster.image.topic(wanted.name)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name!r}")
+    now = len(topic.partitions)
+    if wanted.count <= now:
+        detail = f"topic {topic.name!r} has {now} partitions, asked for {wanted.count}: it can"
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"{detail} only grow")
+    factor = len(topic.partitions[0].replicas)
+    if wanted.assignments is None:
+        placed = _chosen(draft, range(now, wanted.count), factor)
+    elif len(wanted.assignments) != wanted.count - now:
+        detail = f"{wanted.count - now} new partitions, {len(wanted.assignments)} assignments"
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
+    else:
+        placed = _assigned(draft, [each.broker_ids for each in wanted.assignments], factor)
+    draft.records.extend(_partitions(draft.cluster, topic.topic_id, placed, now))
+
+
+def delete_topics(cluster: Cluster, request: DeleteTopicsRequest) -> Decision[DeleteTopicsResponse]:
+    """Delete each topic by name or id."""
+    asked: list[tuple[str | None, bytes]] = [(name, ZERO_UUID) for name in request.topic_names]
+    asked.extend((each.name, each.topic_id) for each in request.topics)
+    gone: dict[bytes, None] = {}
+    results: list[DeletableTopicResult] = []
+    for name, topic_id in asked:
+        try:
+            topic = _to_delete(cluster, name, topic_id)
+            if topic.topic_id in gone:
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named twice")
+            gone[topic.topic_id] = None
+            results.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
+        except ApiError as error:
+            results.append(
+                DeletableTopicResult(
+                    name=name,
+                    topic_id=topic_id,
+                    error_code=error.code,
+                    error_message=error.detail,
+                )
+            )
+    changes = [records.RemoveTopicRecord(topic_id) for topic_id in gone]
+    return Decision(DeleteTopicsResponse(responses=results), changes)
+
+
+def _to_delete(cluster: Cluster, name: str | None, topic_id: bytes) -> Topic:
+    if not cluster.defaults.topic_deletion:
+        raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
+    if (name is None) == (topic_id == ZERO_UUID):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "name a topic by its name or its id, not both")
+    if name is not None:
+        if (topic := cluster.image.topic(name)) is None:
+            detail = f"there is no topic {name!r}"
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail)
+        return topic
+    if (topic := cluster.image.topics.get(topic_id)) is None:
+        detail = f"there is no topic with id {uuid_to_text(topic_id)}"
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, detail)
+    return topic
