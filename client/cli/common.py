@@ -1,0 +1,96 @@
+"""What several commands share: options with both of Kafka's spellings, configuration, running.
+
+Kafka renamed options in 4.2 (KIP-1147) and keeps the old names until 5.0: both are taken.
+"""
+
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ...runtime.config import apply_overrides, parse_properties
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+bootstrap_server = click.option(
+    "--bootstrap-server",
+    "--broker-list",
+    "bootstrap",
+    required=True,
+    metavar="HOST:PORT,...",
+    help="Some brokers of the cluster.",
+)
+
+
+def command_config(*old: str) -> Callable[[F], F]:
+    """Declare `--command-config FILE` and its former names."""
+    return click.option(
+        "--command-config",
+        *old,
+        "command_config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Client settings, as a properties file.",
+    )
+
+
+def command_property(*old: str) -> Callable[[F], F]:
+    """Declare `--command-property K=V` and its former names; may be given again and again."""
+    return click.option(
+        "--command-property",
+        *old,
+        "command_properties",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="A client setting; beats the file's.",
+    )
+
+
+def read_properties_file(path: Path | None) -> dict[str, str]:
+    """Read a properties file, or nothing."""
+    return {} if path is None else parse_properties(path.read_text())
+
+
+def client_settings(
+    bootstrap: str, file: Path | None, properties: Iterable[str] = (), **usual: object
+) -> dict[str, Any]:
+    """Lay the command's usual settings under the file's and the command line's.
+
+    Returns keyword arguments for a client: Kafka's keys with underscores.
+    """
+    usual_texts = {key.replace("_", "."): str(value) for key, value in usual.items()}
+    merged = apply_overrides({**usual_texts, **read_properties_file(file)}, properties)
+    merged["bootstrap.servers"] = bootstrap
+    return {key.replace(".", "_"): value for key, value in merged.items()}
+
+
+def split_properties(texts: Iterable[str], option: str) -> dict[str, str]:
+    """Read `key=value` texts; the value may be empty and keeps its blanks."""
+    properties: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"{option} {text}: must be key=value")
+        properties[key] = value
+    return properties
+
+
+def run(main: Coroutine[Any, Any, int]) -> None:
+    """Run a command on its own loop; SIGTERM ends it as Ctrl-C does. Exits with its result."""
+    import uvloop
+
+    def interrupt(number: int, frame: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGTERM, interrupt)
+    code = uvloop.run(main)
+    sys.stdout.flush()
+    raise click.exceptions.Exit(code)
+
+
+def say(message: str) -> None:
+    """Print a line for people, on standard error."""
+    print(message, file=sys.stderr, flush=True)

@@ -1,0 +1,135 @@
+"""How `topics` prints topics, which partitions a filter keeps, which topics a pattern means. Pure.
+
+The lines are those of Kafka's TopicCommand, tabs included.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...runtime.errors import ConfigError
+
+COLLISION_WARNING = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') "
+    "could collide. To avoid issues it is best to use either, but not both."
+)
+DEFAULT_MIN_ISR = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """One partition as the cluster describes it."""
+
+    index: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One topic as the cluster describes it; `configs` are those that are not defaults."""
+
+    name: str
+    topic_id: str
+    partitions: tuple[PartitionRow, ...]
+    configs: Mapping[str, str]
+    min_isr: int = DEFAULT_MIN_ISR
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which lines of a description are wanted."""
+
+    under_replicated: bool = False
+    unavailable: bool = False
+    under_min_isr: bool = False
+    at_min_isr: bool = False
+    with_overrides: bool = False
+
+    @property
+    def by_partition(self) -> bool:
+        """Only partitions in a certain state, without the topics' own lines."""
+        return self.under_replicated or self.unavailable or self.under_min_isr or self.at_min_isr
+
+    def keeps(self, topic: TopicRow, partition: PartitionRow) -> bool:
+        """Tell whether the partition is in a state that was asked for."""
+        in_sync = len(partition.isr)
+        return (
+            (self.under_replicated and in_sync < len(partition.replicas))
+            or (self.unavailable and partition.leader is None)
+            or (self.under_min_isr and (partition.leader is None or in_sync < topic.min_isr))
+            or (self.at_min_isr and in_sync == topic.min_isr)
+        )
+
+
+def description(topics: Iterable[TopicRow], wanted: Filter) -> Iterator[str]:
+    """Kafka's lines for these topics."""
+    for topic in topics:
+        if wanted.by_partition:
+            for partition in topic.partitions:
+                if wanted.keeps(topic, partition):
+                    yield partition_line(topic, partition)
+        elif not wanted.with_overrides:
+            yield topic_line(topic)
+            for partition in topic.partitions:
+                yield partition_line(topic, partition)
+        elif topic.configs:
+            yield topic_line(topic)
+
+
+def topic_line(topic: TopicRow) -> str:
+    """The line of a topic."""
+    configs = ",".join(f"{key}={value}" for key, value in topic.configs.items())
+    replication_factor = len(topic.partitions[0].replicas) if topic.partitions else 0
+    return (
+        f"Topic: {topic.name}\tTopicId: {topic.topic_id}"
+        f"\tPartitionCount: {len(topic.partitions)}"
+        f"\tReplicationFactor: {replication_factor}\tConfigs: {configs}"
+    )
+
+
+def partition_line(topic: TopicRow, partition: PartitionRow) -> str:
+    """The line of a partition."""
+    leader = "none" if partition.leader is None else partition.leader
+    return (
+        f"\tTopic: {topic.name}\tPartition: {partition.index}\tLeader: {leader}"
+        f"\tReplicas: {_ids(partition.replicas)}\tIsr: {_ids(partition.isr)}"
+        f"\tElr: {_ids(partition.elr)}\tLastKnownElr: {_ids(partition.last_known_elr)}"
+    )
+
+
+def _ids(brokers: Sequence[int] | None) -> str:
+    return "N/A" if brokers is None else ",".join(map(str, brokers))
+
+
+def matching(names: Iterable[str], pattern: str | None) -> list[str]:
+    """The names that a list of regular expressions means, sorted; all for None.
+
+    As in Kafka's include lists: expressions are separated by commas and must match whole names.
+    """
+    if pattern is None:
+        return sorted(names)
+    text = pattern.strip().strip("\"'").replace(",", "|").replace(" ", "")
+    try:
+        expression = re.compile(text)
+    except re.error as error:
+        raise ConfigError("--topic", pattern, f"is no regular expression: {error}") from error
+    return sorted(name for name in names if expression.fullmatch(name))
+
+
+def parse_assignment(text: str) -> list[list[int]]:
+    """Read `0:1,1:2`: the replicas of each partition, preferred leader first."""
+    option = "--replica-assignment"
+    try:
+        partitions = [[int(broker) for broker in part.split(":")] for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(option, text, "must look like 1:2,2:3") from None
+    for replicas in partitions:
+        if len(set(replicas)) < len(replicas):
+            raise ConfigError(option, text, "a partition has the same broker twice")
+        if len(replicas) != len(partitions[0]):
+            raise ConfigError(option, text, "partitions have different numbers of replicas")
+    return partitions
