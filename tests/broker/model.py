@@ -63,6 +63,8 @@ class MemoryLog:
         self.entries.append(entry)
 
     def assign(self, epoch: int, start: int) -> None:
+        if epoch == self.latest_epoch:
+            return
         self.epochs = [e for e in self.epochs if e[0] < epoch and e[1] < start]
         self.epochs.append((epoch, start))
 
