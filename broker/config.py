@@ -293,7 +293,7 @@ class BrokerConfig:
         at_most=INT32_MAX,
         doc="Partitions remembered in all fetch sessions together, some 300 bytes each.",
     )
-    create_topics_timeout_ms: int = setting(
+    request_timeout_ms: int = setting(
         "request.timeout.ms",
         30_000,
         at_least=1,

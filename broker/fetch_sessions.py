@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..protocol.errors import ErrorCode
+from ..protocol.messages.fetch import UNKNOWN_HIGH_WATERMARK
 from ..runtime.runtime import Runtime
+from .requests import FetchAnswer
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
@@ -41,6 +43,8 @@ class FetchPartition:
     last_fetched_epoch: int = -1
     log_start_offset: int = -1
     """The follower's own, -1 from a consumer."""
+    known_high_watermark: int = UNKNOWN_HIGH_WATERMARK
+    """The asker's; one that is behind ours is answered without waiting (KIP-1166)."""
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
 
@@ -51,18 +55,7 @@ class FetchPartition:
         self.current_leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
         self.log_start_offset = asked.log_start_offset
-
-
-@dataclass(slots=True)
-class Told:
-    """What a response would say of one partition, as far as sessions care."""
-
-    error: int
-    high_watermark: int
-    log_start_offset: int
-    record_bytes: int
-    is_diverging: bool = False
-    has_preferred_replica: bool = False
+        self.known_high_watermark = asked.known_high_watermark
 
 
 @dataclass(slots=True)
@@ -123,22 +116,21 @@ class FetchContext:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         return ErrorCode.NONE
 
-    def tells(self, partition: FetchPartition, told: Told) -> bool:
+    def tells(self, partition: FetchPartition, answer: FetchAnswer) -> bool:
         """Must the response carry this partition? Remembers what it will have said."""
         if self.session is None:
             return True
         is_news = self._is_new or (
-            told.record_bytes > 0
-            or told.error != ErrorCode.NONE
-            or told.high_watermark != partition.told_high_watermark
-            or told.log_start_offset != partition.told_log_start_offset
-            or told.is_diverging
-            or told.has_preferred_replica
+            len(answer.records) > 0
+            or answer.error != ErrorCode.NONE
+            or answer.high_watermark != partition.told_high_watermark
+            or answer.log_start_offset != partition.told_log_start_offset
+            or answer.diverging is not None
         )
         # After an error the next good answer is news whatever it says.
-        partition.told_high_watermark = -1 if told.error else told.high_watermark
-        partition.told_log_start_offset = told.log_start_offset
-        if told.record_bytes > 0:
+        partition.told_high_watermark = -1 if answer.error else answer.high_watermark
+        partition.told_log_start_offset = answer.log_start_offset
+        if len(answer.records) > 0:
             # Fairness: whoever got bytes is read last next time.
             cached = self.session.partitions.pop(partition.key, None)
             if cached is not None:

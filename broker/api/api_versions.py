@@ -1,0 +1,78 @@
+"""ApiVersions: which APIs and versions are spoken, read off the dispatch table.
+
+The first request of every client. Its response header is always version 0, and a version that is
+not spoken is answered in version 0 with error 35 and the range of this API alone (KIP-511).
+"""
+
+import re
+from collections.abc import Iterable
+
+from ...protocol.api import ApiKey, advertised_versions
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from ..edge import Edge
+from ..net.answer import Call
+
+SOFTWARE_FROM = 3
+LEVEL_ZERO_FROM = 4
+"""Older clients fail on a feature whose lowest level is 0."""
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+class ApiVersions:
+    """The answer for one dispatch table."""
+
+    def __init__(self, keys: Iterable[int]) -> None:
+        self._spoken = [_spoken(key) for key in sorted(keys)]
+
+    def handle(self, call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
+        """Tell versions and features."""
+        if call.version >= SOFTWARE_FROM and not _is_software_named(request):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+        return self._response(call.edge, call.version)
+
+    def refuse(self) -> ApiVersionsResponse:
+        """Answer a version of ApiVersions that is not spoken."""
+        return ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_spoken(ApiKey.API_VERSIONS)]
+        )
+
+    def _response(self, edge: Edge, version: int) -> ApiVersionsResponse:
+        image = edge.image
+        this = image.brokers.get(edge.node_id)
+        supported = {} if this is None else this.features
+        return ApiVersionsResponse(
+            error_code=ErrorCode.NONE,
+            api_keys=self._spoken,
+            supported_features=[
+                SupportedFeatureKey(
+                    name=name, min_version=levels.lowest, max_version=levels.highest
+                )
+                for name, levels in supported.items()
+                if levels.lowest > 0 or version >= LEVEL_ZERO_FROM
+            ],
+            finalized_features_epoch=image.offset,
+            finalized_features=[
+                FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+                for name, level in image.features.items()
+            ],
+        )
+
+
+def _spoken(key: int) -> ApiVersion:
+    versions = advertised_versions(ApiKey(key))
+    return ApiVersion(api_key=key, min_version=versions.first, max_version=versions.last)
+
+
+def _is_software_named(request: ApiVersionsRequest) -> bool:
+    """Names and versions of client software go into logs: only harmless characters may."""
+    return all(
+        _SOFTWARE.fullmatch(text)
+        for text in (request.client_software_name, request.client_software_version)
+    )

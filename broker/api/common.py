@@ -1,0 +1,50 @@
+"""What several APIs answer alike: current leaders, node endpoints, operations of an authorizer.
+
+Small builders of response values; nothing here decides about a partition.
+"""
+
+from collections.abc import Iterable
+
+from ...protocol.control.image import Topic
+from ...protocol.errors import ErrorCode
+from ..edge import Edge
+
+OPERATIONS_NOT_ASKED = -0x80000000
+TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+"""All that can be done to a topic, one bit per AclOperation: nobody is authorised for less."""
+CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+
+STALE_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""Errors with which the asker is told at once who leads (KIP-951)."""
+
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+TOPIC_NAME_MAX = 249
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def is_legal_topic_name(name: str) -> bool:
+    """Kafka's rule: 1 to 249 of letters, digits, dot, underscore, hyphen; not `.` or `..`."""
+    return (
+        0 < len(name) <= TOPIC_NAME_MAX
+        and name not in (".", "..")
+        and _NAME_CHARACTERS.issuperset(name)
+    )
+
+
+def endpoints_of(
+    edge: Edge, broker_ids: Iterable[int], listener: str
+) -> list[tuple[int, str, int, str | None]]:
+    """Id, host, port and rack of the brokers that are reachable through `listener`."""
+    nodes: list[tuple[int, str, int, str | None]] = []
+    for broker_id in dict.fromkeys(broker_ids):
+        found = edge.endpoint(broker_id, listener)
+        if found is not None:
+            endpoint, rack = found
+            nodes.append((broker_id, endpoint.host, endpoint.port, rack))
+    return nodes
+
+
+def topic_by(edge: Edge, name: str, topic_id: bytes, *, by_id: bool) -> Topic | None:
+    """The topic of a request that names it by id or by name."""
+    image = edge.image
+    return image.topics.get(topic_id) if by_id else image.topic(name)

@@ -1,0 +1,46 @@
+"""DescribeCluster: the brokers of the cluster as clients of the listener reach them (KIP-700)."""
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_cluster import (
+    BROKERS,
+    CONTROLLERS,
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ..net.answer import Call
+from .common import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED
+
+
+def handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """List the brokers; controllers answer for themselves and serve no clients."""
+    edge, image = call.edge, call.edge.image
+    if request.endpoint_type != BROKERS:
+        is_known = request.endpoint_type == CONTROLLERS
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            if is_known
+            else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message="ask a controller" if is_known else None,
+            cluster_id=image.cluster_id or "",
+            brokers=[],
+        )
+    brokers = [image.brokers[broker_id] for broker_id in sorted(image.brokers)]
+    asks = request.include_cluster_authorized_operations
+    return DescribeClusterResponse(
+        cluster_id=image.cluster_id or "",
+        controller_id=edge.controller_id(),
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=broker.broker_id,
+                host=endpoint.host,
+                port=endpoint.port,
+                rack=broker.rack,
+                is_fenced=broker.fenced,
+            )
+            for broker in brokers
+            if (endpoint := broker.endpoint(call.connection.listener)) is not None
+            and (request.include_fenced_brokers or not broker.fenced)
+        ],
+        cluster_authorized_operations=CLUSTER_OPERATIONS if asks else OPERATIONS_NOT_ASKED,
+    )

@@ -1,0 +1,139 @@
+"""DescribeConfigs: settings of topics and brokers, read off the tables that declare them.
+
+Each value comes with where it was set and, when asked for, with every place that would set it if
+the ones before did not (synonyms).
+"""
+
+from collections.abc import Iterator
+
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.describe_configs import (
+    ConfigSource,
+    ConfigType,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+    ResourceType,
+)
+from ...runtime.config import Setting, settings_of
+from ..config import BrokerConfig
+from ..edge import Edge
+from ..net.answer import Call
+from ..topic_defaults import BROKER_KEYS, ROWS, Layer
+
+BROKER_ROWS = {row.key: row for row in settings_of(BrokerConfig)}
+
+
+def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Describe each resource on its own."""
+    results: list[DescribeConfigsResult] = []
+    for resource in request.resources:
+        result = DescribeConfigsResult(
+            resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        try:
+            result.configs = list(_describe(call, request, resource))
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.detail
+        results.append(result)
+    return DescribeConfigsResponse(results=results)
+
+
+def _describe(
+    call: Call, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> Iterator[DescribeConfigsResourceResult]:
+    for row, key, layers in _rows(call.edge, resource):
+        if resource.configuration_keys is None or key in resource.configuration_keys:
+            yield _described(row, key, layers, request)
+
+
+def _rows(
+    edge: Edge, resource: DescribeConfigsResource
+) -> Iterator[tuple[Setting, str, list[Layer]]]:
+    """Each setting of a resource: its row, the key it is known by there, what sets it."""
+    name, image = resource.resource_name, edge.image
+    if resource.resource_type == ResourceType.TOPIC:
+        if image.topic(name) is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        for key, row in ROWS.items():
+            yield row, key, list(edge.topic_defaults.layers(image, name, key))
+    elif resource.resource_type == ResourceType.BROKER:
+        if name and name != str(edge.node_id):
+            why = f"this is broker {edge.node_id}: ask broker {name!r} itself"
+            raise ApiError(ErrorCode.INVALID_REQUEST, why)
+        yield from _broker_rows(edge, is_default=not name)
+    else:
+        why = f"resources of type {resource.resource_type} have no configuration here"
+        raise ApiError(ErrorCode.INVALID_REQUEST, why)
+
+
+def _broker_rows(edge: Edge, *, is_default: bool) -> Iterator[tuple[Setting, str, list[Layer]]]:
+    image = edge.image
+    for key, row in BROKER_ROWS.items():
+        layers = list(_broker_layers(edge, row))
+        yield from _kept(row, key, layers, is_default=is_default)
+    for key, topic_key in BROKER_KEYS.items():
+        if key not in BROKER_ROWS:
+            layers = list(edge.topic_defaults.layers(image, None, topic_key))
+            yield from _kept(ROWS[topic_key], key, layers, is_default=is_default)
+
+
+def _kept(
+    row: Setting, key: str, layers: list[Layer], *, is_default: bool
+) -> Iterator[tuple[Setting, str, list[Layer]]]:
+    """The default of all brokers is only what was set for all of them."""
+    if is_default:
+        source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        layers = [layer for layer in layers if layer.source == source]
+    if layers:
+        yield row, key, layers
+
+
+def _broker_layers(edge: Edge, row: Setting) -> Iterator[Layer]:
+    configs = edge.image.configs
+    for source, name in (
+        (ConfigSource.DYNAMIC_BROKER_CONFIG, str(edge.node_id)),
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, ""),
+    ):
+        dynamic = configs.get((ResourceType.BROKER, name), {})
+        if row.key in dynamic:
+            yield Layer(source, row.key, dynamic[row.key])
+    for key in (row.key, *row.aliases):
+        if key in edge.file_settings:
+            value = row.format(row.parse(edge.file_settings[key], key))
+            yield Layer(ConfigSource.STATIC_BROKER_CONFIG, key, value)
+    if not row.required:
+        yield Layer(ConfigSource.DEFAULT_CONFIG, row.key, row.format(row.default))
+
+
+def _described(
+    row: Setting, key: str, layers: list[Layer], request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
+    winner = layers[0]
+    result = DescribeConfigsResourceResult(
+        name=key,
+        value=_shown(row, winner.value),
+        read_only=not row.dynamic,
+        config_source=winner.source,
+        is_sensitive=row.secret,
+        config_type=ConfigType[row.kafka_type],
+    )
+    if request.include_synonyms:
+        result.synonyms = [
+            DescribeConfigsSynonym(
+                name=layer.name, value=_shown(row, layer.value), source=layer.source
+            )
+            for layer in layers
+        ]
+    if request.include_documentation:
+        result.documentation = row.doc
+    return result
+
+
+def _shown(row: Setting, value: str) -> str | None:
+    if row.secret or (not value and row.optional):
+        return None
+    return value

@@ -1,0 +1,202 @@
+"""Fetch: the reads of consumers and followers, within sessions, parked until there is enough.
+
+A fetch reads everything it asked for at once. With less than min_bytes it is parked on its
+partitions and reads again only those that called; pages that are not in memory are read off the
+loop while it is parked. A follower's fetch is also its acknowledgement: `Partition.fetch` records
+it in the same step that validates it.
+"""
+
+import asyncio
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import FetchRequest, FetchResponse
+from ...protocol.types import Buffer
+from ..config import inter_broker_listener
+from ..deadlines import Deadline
+from ..edge import Edge
+from ..fetch_sessions import FetchContext, FetchPartition, Key, SessionRequest
+from ..net.answer import Answer, Call
+from ..partition import Partition
+from ..requests import CONSUMER
+from .fetch_reading import Asker, Reading
+from .fetch_response import refused, respond
+
+TOPIC_IDS_FROM = 13
+REPLICA_STATE_FROM = 15
+FOLLOWER_READS_FROM = 11
+"""Consumers that know of preferred replicas may read from a follower (KIP-392)."""
+
+
+def handle(call: Call, request: FetchRequest) -> FetchResponse | Answer:
+    """Answer at once, or park."""
+    edge = call.edge
+    asker = _asker(call, request)
+    if asker is None:
+        return refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    session = _session_request(call, request, is_follower=asker.is_follower)
+    context = edge.sessions.resolve(session, edge.runtime.monotonic_ms())
+    if context.error:
+        return refused(context.error)
+    reading = Reading(edge, asker, context.partitions)
+    reading.read_all()
+    if (reading.is_enough or request.max_wait_ms <= 0) and not reading.is_cold:
+        return respond(call, context, reading, asker.isolation)
+    return ParkedFetch(call, context, reading, asker).park(request.max_wait_ms)
+
+
+class ParkedFetch(Answer):
+    """A fetch that waits for data, for its time, or for the disk."""
+
+    __slots__ = (
+        "_asker",
+        "_called",
+        "_cold",
+        "_context",
+        "_deadline",
+        "_is_expired",
+        "_places",
+        "_reading",
+        "is_follower",
+    )
+
+    def __init__(self, call: Call, context: FetchContext, reading: Reading, asker: Asker) -> None:
+        super().__init__(call)
+        self.is_follower = asker.is_follower
+        self._context = context
+        self._reading = reading
+        self._asker = asker
+        self._called: dict[int, None] = {}
+        self._places: dict[Partition, int] = {}
+        self._deadline: Deadline | None = None
+        self._is_expired = False
+        self._cold: asyncio.Task[None] | None = None
+
+    def park(self, max_wait_ms: int) -> Answer:
+        """Wait on the partitions, or for the disk if that is all that is missing."""
+        reading, edge = self._reading, self.call.edge
+        if reading.is_cold:
+            self._start_cold()
+            return self
+        for place, source in enumerate(reading.sources):
+            if not isinstance(source, ErrorCode):
+                self._places[source] = place
+                source.on_data(self)
+        deadline_ms = edge.runtime.monotonic_ms() + max_wait_ms
+        self._deadline = edge.deadlines.at(deadline_ms, self._on_expired)
+        return self
+
+    def on_data(self, partition: Partition) -> None:
+        """Something may be there to read; it is read when the connection polls."""
+        place = self._places.get(partition)
+        if place is not None:
+            self._called[place] = None
+            self.call.connection.wake()
+
+    def poll(self) -> list[Buffer] | None:
+        """Answer once there is enough or the time is up."""
+        if self._cold is not None and not self._cold.done():
+            return None
+        reading = self._reading
+        if self._called:
+            places = list(self._called)
+            self._called.clear()
+            reading.read_again(places)
+        if not (reading.is_enough or self._is_expired):
+            return None
+        self._leave()
+        if reading.is_cold:
+            self._start_cold()
+            return None
+        response = respond(self.call, self._context, reading, self._asker.isolation)
+        return self.call.frame(response)
+
+    def cancel(self) -> None:
+        """The client is gone."""
+        self._leave()
+        if self._cold is not None:
+            self._cold.cancel()
+
+    def _on_expired(self) -> None:
+        self._deadline = None
+        self._is_expired = True
+        self.call.connection.wake()
+
+    def _leave(self) -> None:
+        """Wait for nothing any more."""
+        self._called.clear()
+        places, self._places = self._places, {}
+        for partition in places:
+            partition.remove(self)
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _start_cold(self) -> None:
+        self._cold = self.call.edge.runtime.spawn(self._read_cold(), "cold-fetch")
+
+    async def _read_cold(self) -> None:
+        await self._reading.read_cold()
+        # The task is done only after this turn; the wake comes in the next.
+        self.call.connection.wake()
+
+
+def _asker(call: Call, request: FetchRequest) -> Asker | None:
+    """Who asks; None for somebody who may not pose as a broker."""
+    edge = call.edge
+    replica_id, epoch = request.replica_id, -1
+    if call.version >= REPLICA_STATE_FROM:
+        state = request.replica_state
+        replica_id, epoch = (-1, -1) if state is None else (state.replica_id, state.replica_epoch)
+    if replica_id > CONSUMER:
+        # A follower's fetch moves the high watermark: only over the brokers' own listener, and
+        # only with the epoch that fences an older start of the same broker.
+        if epoch < 0 or call.connection.listener != inter_broker_listener(edge.config):
+            return None
+        call.connection.is_replica = replica_id in edge.image.brokers
+    return Asker(
+        replica_id=max(replica_id, CONSUMER),
+        broker_epoch=epoch,
+        isolation=request.isolation_level,
+        min_bytes=request.min_bytes,
+        max_bytes=_max_bytes(edge, request.max_bytes, is_follower=replica_id > CONSUMER),
+        leader_only=replica_id > CONSUMER or call.version < FOLLOWER_READS_FROM,
+    )
+
+
+def _max_bytes(edge: Edge, asked: int, *, is_follower: bool) -> int:
+    return asked if is_follower else min(asked, edge.config.fetch_max_bytes)
+
+
+def _session_request(call: Call, request: FetchRequest, *, is_follower: bool) -> SessionRequest:
+    by_id = call.version >= TOPIC_IDS_FROM
+    partitions: list[FetchPartition] = []
+    for topic in request.topics:
+        name_or_id = topic.topic_id if by_id else topic.topic
+        for asked in topic.partitions:
+            partitions.append(
+                FetchPartition(
+                    key=(name_or_id, asked.partition),
+                    max_bytes=asked.partition_max_bytes,
+                    fetch_offset=asked.fetch_offset,
+                    current_leader_epoch=asked.current_leader_epoch,
+                    last_fetched_epoch=asked.last_fetched_epoch,
+                    log_start_offset=asked.log_start_offset,
+                    known_high_watermark=asked.high_watermark,
+                )
+            )
+    return SessionRequest(
+        session_id=request.session_id,
+        epoch=request.session_epoch,
+        is_privileged=is_follower,
+        uses_topic_ids=by_id,
+        partitions=tuple(partitions),
+        forgotten=tuple(_forgotten(request, by_id=by_id)),
+    )
+
+
+def _forgotten(request: FetchRequest, *, by_id: bool) -> list[Key]:
+    return [
+        (topic.topic_id if by_id else topic.topic, index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]

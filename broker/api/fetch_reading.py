@@ -1,0 +1,123 @@
+"""What one Fetch reads: its partitions within its byte budget, again where something happened.
+
+Owns the answers collected so far, and decides whether they are enough. Parking and the response
+are elsewhere.
+"""
+
+from dataclasses import dataclass
+
+from ...protocol.errors import ApiError, ErrorCode
+from ...runtime.errors import StorageError
+from ..edge import Edge
+from ..fetch_sessions import FetchPartition
+from ..partition import Partition
+from ..requests import CONSUMER, FetchAnswer, FetchSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who fetches, and how much of everything they want."""
+
+    replica_id: int
+    broker_epoch: int
+    isolation: int
+    min_bytes: int
+    max_bytes: int
+    leader_only: bool
+
+    @property
+    def is_follower(self) -> bool:
+        """A broker that replicates, not a consumer."""
+        return self.replica_id > CONSUMER
+
+
+class Reading:
+    """The partitions of one fetch and what each of them answered."""
+
+    __slots__ = ("_asker", "_bytes", "_edge", "answers", "is_final", "partitions", "sources")
+
+    def __init__(self, edge: Edge, asker: Asker, partitions: list[FetchPartition]) -> None:
+        self._edge = edge
+        self._asker = asker
+        self._bytes = 0
+        self.partitions = partitions
+        self.sources = [_source(edge, partition) for partition in partitions]
+        self.answers: list[FetchAnswer] = []
+        self.is_final = not partitions
+        """Something was found that the asker should not wait to hear."""
+
+    def read_all(self) -> None:
+        """Read every partition, in order, while the budget lasts."""
+        now_ms = self._edge.runtime.monotonic_ms()
+        for place in range(len(self.partitions)):
+            self.answers.append(self._read(place, now_ms))
+
+    def read_again(self, places: list[int]) -> None:
+        """Read those partitions once more that something happened to."""
+        now_ms = self._edge.runtime.monotonic_ms()
+        for place in places:
+            self._bytes -= len(self.answers[place].records)
+            self.answers[place] = self._read(place, now_ms)
+
+    async def read_cold(self) -> None:
+        """Fetch from disk what was not in memory; a failure is that partition's alone."""
+        for answer in self.answers:
+            cold, answer.cold = answer.cold, None
+            if cold is None:
+                continue
+            try:
+                answer.records = await cold()
+            except StorageError:
+                answer.error = ErrorCode.KAFKA_STORAGE_ERROR
+            except ApiError as error:
+                answer.error = error.code
+
+    @property
+    def is_enough(self) -> bool:
+        """May the fetch be answered before its time is up?"""
+        return self.is_final or self._bytes >= self._asker.min_bytes
+
+    @property
+    def is_cold(self) -> bool:
+        """Must anything be read from disk first?"""
+        return any(answer.cold is not None for answer in self.answers)
+
+    def _read(self, place: int, now_ms: int) -> FetchAnswer:
+        asked, source = self.partitions[place], self.sources[place]
+        if isinstance(source, ErrorCode):
+            self.is_final = True
+            return FetchAnswer(error=source)
+        asker = self._asker
+        spec = FetchSpec(
+            fetch_offset=asked.fetch_offset,
+            max_bytes=max(0, min(asked.max_bytes, asker.max_bytes - self._bytes)),
+            replica_id=asker.replica_id,
+            broker_epoch=asker.broker_epoch,
+            current_leader_epoch=asked.current_leader_epoch,
+            last_fetched_epoch=asked.last_fetched_epoch,
+            log_start_offset=asked.log_start_offset,
+            isolation=asker.isolation,
+            leader_only=asker.leader_only,
+        )
+        if self._bytes == 0 and spec.max_bytes == 0:
+            # However small the limits, a reader must be able to get past its next batch (J-07).
+            spec.max_bytes = 1
+        answer = source.fetch(spec, now_ms)
+        self._bytes += len(answer.records)
+        if (
+            answer.error
+            or answer.diverging is not None
+            or answer.cold is not None
+            or answer.high_watermark > asked.known_high_watermark
+        ):
+            self.is_final = True
+            if answer.cold is not None:
+                self._bytes += spec.max_bytes
+        return answer
+
+
+def _source(edge: Edge, partition: FetchPartition) -> Partition | ErrorCode:
+    name_or_id, index = partition.key
+    if isinstance(name_or_id, bytes):
+        return edge.partitions.get(name_or_id, index)
+    return edge.partitions.find(name_or_id, index)

@@ -1,0 +1,94 @@
+"""The response to one Fetch: partitions grouped by topic, hints about leaders, session rules.
+
+Record bytes go in as they were read, as views. Reads nothing.
+"""
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+from ...protocol.messages.leader_hint import LeaderIdAndEpoch, NodeEndpoint
+from ...protocol.types import NO_LEADER, ZERO_UUID
+from ..fetch_sessions import FetchContext, FetchPartition, Key
+from ..net.answer import Call
+from ..requests import READ_COMMITTED, FetchAnswer
+from .common import STALE_LEADER, endpoints_of
+from .fetch_reading import Reading
+
+CURRENT_LEADER_FROM = 12
+NODE_ENDPOINTS_FROM = 16
+
+
+def respond(
+    call: Call, context: FetchContext, reading: Reading, isolation: int = 0
+) -> FetchResponse:
+    """Say what was read, as far as the session wants to hear it."""
+    if error := context.verify():
+        return FetchResponse(error_code=error, responses=[])
+    topics: dict[bytes | str, FetchableTopicResponse] = {}
+    leaders: list[int] = []
+    for asked, answer in zip(reading.partitions, reading.answers, strict=True):
+        if not context.tells(asked, answer):
+            continue
+        data = _data(asked.key[1], answer, isolation)
+        if answer.error in STALE_LEADER and call.version >= CURRENT_LEADER_FROM:
+            data.current_leader = _leader(call, asked, answer)
+            if data.current_leader is not None:
+                leaders.append(data.current_leader.leader_id)
+        topic = topics.get(asked.key[0])
+        if topic is None:
+            topic = topics[asked.key[0]] = _topic(asked.key)
+        topic.partitions.append(data)
+    response = FetchResponse(session_id=context.session_id, responses=list(topics.values()))
+    if leaders and call.version >= NODE_ENDPOINTS_FROM:
+        listener = call.connection.listener
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
+            for node_id, host, port, rack in endpoints_of(call.edge, leaders, listener)
+        ]
+    return response
+
+
+def _topic(key: Key) -> FetchableTopicResponse:
+    name_or_id = key[0]
+    if isinstance(name_or_id, bytes):
+        return FetchableTopicResponse(topic_id=name_or_id, partitions=[])
+    return FetchableTopicResponse(topic=name_or_id, topic_id=ZERO_UUID, partitions=[])
+
+
+def _data(index: int, answer: FetchAnswer, isolation: int) -> PartitionData:
+    data = PartitionData(
+        partition_index=index,
+        error_code=answer.error,
+        high_watermark=answer.high_watermark,
+        last_stable_offset=answer.last_stable_offset,
+        log_start_offset=answer.log_start_offset,
+        aborted_transactions=[] if isolation == READ_COMMITTED else None,
+        records=b"" if answer.error else answer.records,
+    )
+    if answer.diverging is not None:
+        data.diverging_epoch = EpochEndOffset(
+            epoch=answer.diverging.epoch, end_offset=answer.diverging.offset
+        )
+    return data
+
+
+def _leader(call: Call, asked: FetchPartition, answer: FetchAnswer) -> LeaderIdAndEpoch | None:
+    leader_id, epoch = answer.leader_id, answer.leader_epoch
+    name_or_id, index = asked.key
+    if leader_id == NO_LEADER:
+        image = call.edge.image
+        if isinstance(name_or_id, str):
+            name_or_id = image.topic_ids.get(name_or_id, b"")
+        leader_id, epoch = call.edge.leader_of(name_or_id, index)
+    if leader_id == NO_LEADER:
+        return None
+    return LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
+
+
+def refused(error: ErrorCode) -> FetchResponse:
+    """A fetch that reads nothing."""
+    return FetchResponse(error_code=error, responses=[])

@@ -1,0 +1,141 @@
+"""Admin requests that the active controller decides: passed on as they came, and its answer too.
+
+One supervised task per request; the connection waits for it. Where no controller answers in time,
+every resource of the request gets the same error.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from ...protocol.api import ApiKey
+from ...protocol.codec import encode_bytes, response_class
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from ...protocol.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ...protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from ...protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ...protocol.types import Buffer
+from ..net.answer import Answer, Call
+
+Refusal = Callable[[Any, ErrorCode, str], object]
+"""The response that gives everything in a request the same error."""
+
+
+class Forwarded(Answer):
+    """A request on its way to the controller and back."""
+
+    __slots__ = ("_api_key", "_frame", "_refusal", "_request", "_task")
+
+    def __init__(self, call: Call, api_key: ApiKey, request: object, refusal: Refusal) -> None:
+        super().__init__(call)
+        self._api_key = api_key
+        self._request = request
+        self._refusal = refusal
+        self._frame: list[Buffer] | None = None
+        self._task: asyncio.Task[None] = call.edge.runtime.spawn(
+            self._forward(), f"forwarded-{api_key.name.lower()}"
+        )
+
+    def poll(self) -> list[Buffer] | None:
+        """Answer once the controller has."""
+        return self._frame
+
+    def cancel(self) -> None:
+        """The client is gone; the controller may still do what it was asked."""
+        self._task.cancel()
+
+    async def _forward(self) -> None:
+        call = self.call
+        body = encode_bytes(self._request, call.version)
+        try:
+            answer = await call.edge.controller.forward(self._api_key, call.version, body)
+        except ApiError as error:
+            self._frame = call.frame(self._refusal(self._request, error.code, error.detail))
+        else:
+            self._frame = call.frame_encoded(response_class(self._api_key), answer)
+        call.connection.wake()
+
+
+def create_topics(call: Call, request: CreateTopicsRequest) -> Answer:
+    """Make topics."""
+    return Forwarded(call, ApiKey.CREATE_TOPICS, request, _no_topics_created)
+
+
+def delete_topics(call: Call, request: DeleteTopicsRequest) -> object:
+    """Remove topics, unless delete.topic.enable is off."""
+    if not call.edge.config.delete_topic_enable:
+        return _no_topics_deleted(request, ErrorCode.TOPIC_DELETION_DISABLED, "")
+    return Forwarded(call, ApiKey.DELETE_TOPICS, request, _no_topics_deleted)
+
+
+def create_partitions(call: Call, request: CreatePartitionsRequest) -> Answer:
+    """Make topics wider."""
+    return Forwarded(call, ApiKey.CREATE_PARTITIONS, request, _no_partitions_created)
+
+
+def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> Answer:
+    """Change the configuration of topics and brokers."""
+    return Forwarded(call, ApiKey.INCREMENTAL_ALTER_CONFIGS, request, _no_configs_altered)
+
+
+def _no_topics_created(request: CreateTopicsRequest, error: ErrorCode, why: str) -> object:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(name=topic.name, error_code=error, error_message=why or error.doc)
+            for topic in request.topics
+        ]
+    )
+
+
+def _no_topics_deleted(request: DeleteTopicsRequest, error: ErrorCode, why: str) -> object:
+    by_name = [DeletableTopicResult(name=name) for name in request.topic_names]
+    results = by_name or [
+        DeletableTopicResult(name=topic.name, topic_id=topic.topic_id) for topic in request.topics
+    ]
+    for result in results:
+        result.error_code, result.error_message = error, why or error.doc
+    return DeleteTopicsResponse(responses=results)
+
+
+def _no_partitions_created(request: CreatePartitionsRequest, error: ErrorCode, why: str) -> object:
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(
+                name=topic.name, error_code=error, error_message=why or error.doc
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _no_configs_altered(
+    request: IncrementalAlterConfigsRequest, error: ErrorCode, why: str
+) -> object:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=error,
+                error_message=why or error.doc,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )

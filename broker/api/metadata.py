@@ -1,0 +1,160 @@
+"""Metadata: brokers, topics and leaders, as seen from the listener the client came in on.
+
+Encoded answers are kept while the image stands still: a thousand clients that reconnect after a
+failover ask the same question. Creating a missing topic is left to the controller; the client is
+told that it does not exist yet, and asks again.
+"""
+
+from ...protocol.codec import encode_bytes
+from ...protocol.control.image import MetadataImage, PartitionState, Topic
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ...protocol.types import NO_LEADER, ZERO_UUID, Buffer
+from ..edge import Edge, replicas_offline
+from ..net.answer import Call
+from .common import (
+    CLUSTER_OPERATIONS,
+    INTERNAL_TOPICS,
+    OPERATIONS_NOT_ASKED,
+    TOPIC_OPERATIONS,
+    is_legal_topic_name,
+)
+
+KEPT_ANSWERS = 64
+IDS_FROM = 10
+LISTENER_NOT_FOUND_FROM = 6
+
+
+class Metadata:
+    """The answers of one broker."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[object, ...], bytes] = {}
+        self._image: MetadataImage | None = None
+        self._offset = -1
+
+    def handle(self, call: Call, request: MetadataRequest) -> MetadataResponse | list[Buffer]:
+        """Answer from the image, and have missing topics created where that is allowed."""
+        edge, image = call.edge, call.edge.image
+        if self._image is not image or self._offset != image.offset:
+            self._kept.clear()
+            self._image, self._offset = image, image.offset
+        key = _key(call, request)
+        body = self._kept.get(key)
+        if body is None:
+            response = _response(call, request)
+            if missing := _missing(request, response):
+                is_wanted = request.allow_auto_topic_creation
+                if is_wanted and edge.config.auto_create_topics_enable:
+                    edge.auto_creation.create(missing)
+                return response
+            body = encode_bytes(response, call.version)
+            if len(self._kept) >= KEPT_ANSWERS:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[key] = body
+        return call.frame_encoded(MetadataResponse, body)
+
+
+def _key(call: Call, request: MetadataRequest) -> tuple[object, ...]:
+    topics = request.topics
+    return (
+        call.version,
+        call.connection.listener,
+        None if topics is None else tuple((topic.topic_id, topic.name) for topic in topics),
+        request.include_cluster_authorized_operations,
+        request.include_topic_authorized_operations,
+    )
+
+
+def _missing(request: MetadataRequest, response: MetadataResponse) -> list[str]:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return [t.name for t in response.topics if t.error_code == unknown and t.name]
+
+
+def _response(call: Call, request: MetadataRequest) -> MetadataResponse:
+    edge, image = call.edge, call.edge.image
+    if request.topics is None or (call.version == 0 and not request.topics):
+        topics = [_topic(call, request, topic) for topic in image.topics.values()]
+    else:
+        topics = [_asked(call, request, asked) for asked in request.topics]
+    ask_cluster = request.include_cluster_authorized_operations
+    return MetadataResponse(
+        brokers=_brokers(edge, call.connection.listener),
+        cluster_id=image.cluster_id,
+        controller_id=edge.controller_id(),
+        topics=topics,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if ask_cluster else OPERATIONS_NOT_ASKED,
+    )
+
+
+def _brokers(edge: Edge, listener: str) -> list[MetadataResponseBroker]:
+    return [
+        MetadataResponseBroker(
+            node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+        )
+        for broker in edge.live_brokers()
+        if (endpoint := broker.endpoint(listener)) is not None
+    ]
+
+
+def _asked(
+    call: Call, request: MetadataRequest, asked: MetadataRequestTopic
+) -> MetadataResponseTopic:
+    image = call.edge.image
+    if asked.topic_id != ZERO_UUID:
+        topic = image.topics.get(asked.topic_id)
+        if topic is None:
+            # Before version 12 a name cannot be null.
+            name = None if call.version >= 12 else ""
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+            return MetadataResponseTopic(error_code=error, name=name, topic_id=asked.topic_id)
+        return _topic(call, request, topic)
+    name = asked.name or ""
+    topic = image.topic(name)
+    if topic is not None:
+        return _topic(call, request, topic)
+    is_legal = is_legal_topic_name(name)
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _topic(call: Call, request: MetadataRequest, topic: Topic) -> MetadataResponseTopic:
+    asks = request.include_topic_authorized_operations
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            _partition(call, index, topic.partitions[index]) for index in sorted(topic.partitions)
+        ],
+        topic_authorized_operations=TOPIC_OPERATIONS if asks else OPERATIONS_NOT_ASKED,
+    )
+
+
+def _partition(call: Call, index: int, state: PartitionState) -> MetadataResponsePartition:
+    edge = call.edge
+    error, leader_id = ErrorCode.NONE, state.leader
+    leader = edge.image.brokers.get(state.leader)
+    if leader is None or leader.fenced:
+        error, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+    elif leader.endpoint(call.connection.listener) is None:
+        leader_id = NO_LEADER
+        error = ErrorCode.LISTENER_NOT_FOUND
+        if call.version < LISTENER_NOT_FOUND_FROM:
+            error = ErrorCode.LEADER_NOT_AVAILABLE
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=index,
+        leader_id=leader_id,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        offline_replicas=replicas_offline(edge.image, state.replicas),
+    )

@@ -1,0 +1,45 @@
+"""OffsetForLeaderEpoch: where an epoch ends in the leader's log.
+
+A reader whose log or position comes from a lost leader finds out where the histories part
+(KIP-101, KIP-320).
+"""
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from ..net.answer import Call
+
+
+def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    """Look up every partition asked for."""
+    topics = [
+        OffsetForLeaderTopicResult(
+            topic=topic.topic,
+            partitions=[
+                _look_up(call, topic.topic, asked, request.replica_id) for asked in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _look_up(
+    call: Call, topic: str, asked: OffsetForLeaderPartition, replica_id: int
+) -> EpochEndOffset:
+    partition = call.edge.partitions.find(topic, asked.partition)
+    if isinstance(partition, ErrorCode):
+        return EpochEndOffset(error_code=partition, partition=asked.partition)
+    answer = partition.end_offset_for_epoch(
+        asked.leader_epoch, current_leader_epoch=asked.current_leader_epoch, replica_id=replica_id
+    )
+    if answer.error:
+        return EpochEndOffset(error_code=answer.error, partition=asked.partition)
+    return EpochEndOffset(
+        partition=asked.partition, leader_epoch=answer.leader_epoch, end_offset=answer.offset
+    )

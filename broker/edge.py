@@ -1,0 +1,130 @@
+"""What the APIs of a broker may touch: the one argument that every handler gets through its call.
+
+Owns the list of open connections and the small questions that many APIs ask (where is a broker
+reached, who leads a partition, what does the image say). Opens no socket, decides no role.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..protocol.control.image import BrokerRegistration, MetadataImage
+from ..protocol.control.messages import Endpoint
+from ..runtime.runtime import Runtime
+from .auto_creation import AutoCreation
+from .config import BrokerConfig
+from .deadlines import Deadlines
+from .fetch_sessions import FetchSessions
+from .forwarding import Controller
+from .net.load import Load
+from .partitions import Partitions
+from .producer_ids import ProducerIds
+from .topic_defaults import TopicDefaults
+
+if TYPE_CHECKING:
+    from .net.connection import Connection
+
+NO_BOUND = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The parts that a broker is put together from, as far as its edge needs them."""
+
+    runtime: Runtime
+    config: BrokerConfig
+    partitions: Partitions
+    deadlines: Deadlines
+    controller: Controller
+    image: Callable[[], MetadataImage]
+    """The newest metadata; ask again after every await."""
+    file_settings: dict[str, str]
+    """What the properties file and the overrides said, for DescribeConfigs."""
+
+
+class Edge:
+    """A broker as its APIs see it."""
+
+    def __init__(self, parts: Surroundings) -> None:
+        config = parts.config
+        self.runtime = parts.runtime
+        self.config = config
+        self.partitions = parts.partitions
+        self.deadlines = parts.deadlines
+        self.controller = parts.controller
+        self.file_settings = parts.file_settings
+        self.node_id = config.node_id
+        self.sessions = FetchSessions(
+            parts.runtime,
+            slots=config.max_incremental_fetch_session_cache_slots,
+            partitions_max=config.max_fetch_session_partitions,
+        )
+        self.auto_creation = AutoCreation(parts.runtime, parts.controller, parts.file_settings)
+        self.producer_ids = ProducerIds(parts.runtime, parts.controller)
+        self.topic_defaults = TopicDefaults(config.node_id, parts.file_settings)
+        bound = config.queued_max_request_bytes
+        self.load = Load(
+            max_request_bytes=bound if bound >= 0 else NO_BOUND,
+            max_response_bytes=config.queued_max_response_bytes,
+        )
+        self.connections: dict[Connection, None] = {}
+        self._image = parts.image
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest metadata."""
+        return self._image()
+
+    # Connections.
+
+    def admit(self, connection: "Connection") -> bool:
+        """Take a new connection in, unless there are too many."""
+        if len(self.connections) >= self.config.max_connections:
+            return False
+        self.connections[connection] = None
+        return True
+
+    def release(self, connection: "Connection") -> None:
+        """The connection is closed."""
+        self.connections.pop(connection, None)
+
+    def close_connections(self) -> None:
+        """The broker stops."""
+        for connection in list(self.connections):
+            connection.close()
+
+    # Who is where.
+
+    def live_brokers(self) -> list[BrokerRegistration]:
+        """Brokers that clients may be sent to, by id."""
+        brokers = self.image.brokers
+        return [brokers[each] for each in sorted(brokers) if not brokers[each].fenced]
+
+    def endpoint(self, broker_id: int, listener: str) -> tuple[Endpoint, str | None] | None:
+        """Where a live broker is reached by clients of `listener`, and its rack."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return None
+        endpoint = broker.endpoint(listener)
+        return None if endpoint is None else (endpoint, broker.rack)
+
+    def leader_of(self, topic_id: bytes, index: int) -> tuple[int, int]:
+        """Leader id and epoch of a partition as the metadata has it; -1, -1 if unknown."""
+        state = self.image.partition(topic_id, index)
+        return (-1, -1) if state is None else (state.leader, state.leader_epoch)
+
+    def controller_id(self) -> int:
+        """The broker that clients send admin requests to: any live one will do, so this one."""
+        brokers = self.live_brokers()
+        if any(broker.broker_id == self.node_id for broker in brokers):
+            return self.node_id
+        return brokers[0].broker_id if brokers else -1
+
+
+def replicas_offline(image: MetadataImage, replicas: Sequence[int]) -> list[int]:
+    """Those of `replicas` whose broker is fenced or unknown."""
+    return [
+        broker_id
+        for broker_id in replicas
+        if (broker := image.brokers.get(broker_id)) is None or broker.fenced
+    ]

@@ -1,0 +1,87 @@
+"""A request as its handler sees it, and an answer that is not ready when the handler returns.
+
+Values and one small contract between `Connection` and the modules of `api/`; no I/O here.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...protocol.codec import frame_response, is_flexible
+from ...protocol.types import Buffer
+
+if TYPE_CHECKING:
+    from ..edge import Edge
+    from .connection import Connection
+
+
+_FIXED = struct.Struct(">ii")
+_FLEXIBLE = struct.Struct(">iib")
+
+
+class Call:
+    """One request: who asked, in which version, over which connection."""
+
+    __slots__ = ("client_id", "connection", "correlation_id", "edge", "version")
+
+    def __init__(
+        self,
+        edge: "Edge",
+        connection: "Connection",
+        version: int,
+        correlation_id: int,
+        client_id: str | None,
+    ) -> None:
+        self.edge = edge
+        self.connection = connection
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+
+    def frame(self, message: object) -> list[Buffer]:
+        """Encode the response to this request."""
+        return frame_response(message, self.version, self.correlation_id)
+
+    def frame_encoded(self, cls: type, body: bytes) -> list[Buffer]:
+        """Frame the response of a class whose body is already encoded."""
+        if is_flexible(cls, self.version):
+            return [_FLEXIBLE.pack(len(body) + 5, self.correlation_id, 0), body]
+        return [_FIXED.pack(len(body) + 4, self.correlation_id), body]
+
+
+class Answer:
+    """An answer given later. The connection polls it in request order and cancels it if it dies.
+
+    Whoever completes it calls `call.connection.wake()`; nothing is written from inside a callback.
+    """
+
+    __slots__ = ("call",)
+
+    overlaps = False
+    """May the next request start before this one is answered? Only among Produce requests."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+
+    def begin(self) -> None:
+        """What the request staged has been written: wait for the rest."""
+
+    def poll(self) -> list[Buffer] | None:
+        """The frame, in parts; empty for no answer at all; None while it is not ready."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """Nobody will read it: leave nothing behind."""
+        raise NotImplementedError
+
+
+class Api(NamedTuple):
+    """A row of the dispatch table: the versions spoken and who answers."""
+
+    request: type
+    first_version: int
+    last_version: int
+    handle: Callable[[Call, Any], object]
+    """Gives the response message, a frame ready to be sent, or an `Answer` where it must wait."""
+    refuse_version: Callable[[], object] | None = None
+    """The response, in version 0, to a version that is not spoken; None: the connection closes."""

@@ -1,0 +1,328 @@
+"""One client's connection: frames in, responses out in request order, bounded in between.
+
+Requests are handled synchronously as their bytes arrive; no task, no timer and no copy per
+request. Only Produce overlaps Produce: any other request waits, as a copy in the queue, until
+all earlier ones are answered. What a request means is for the modules of `api/`.
+
+    read event:  every whole frame -> start or queue it
+                 -> write_staged() once -> answers that are ready, in order -> one write
+    wake:        answers that became ready -> one write -> start what was queued behind them
+    reading:     paused over a cap of queued bytes, waiting requests or unsent response bytes
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from ...protocol.codec import decode_at, decode_request_header, frame_response
+from ...protocol.errors import ProtocolError, RemoteProtocolError
+from ...protocol.framing import FrameReader
+from ...protocol.types import Buffer
+from ...runtime.errors import InvariantViolation
+from .answer import Answer, Api, Call
+
+if TYPE_CHECKING:
+    from ..deadlines import Deadline
+    from ..edge import Edge
+
+log = logging.getLogger(__name__)
+
+QUEUED_BYTES_MAX = 1 << 20
+"""Requests of one connection that may wait as copies; one more, however large, is let in."""
+WAITING_MAX = 1024
+"""Requests of one connection that may be unanswered before reading pauses."""
+WRITE_HIGH_WATER = 1 << 20
+FLUSH_BYTES = 1 << 20
+JOIN_BYTES = 1 << 16
+LINGER_MS = 10_000
+"""How long a peer may take to read the rest once we have closed."""
+
+PRODUCE = b"\x00\x00"
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Reads requests, has them answered, and writes the answers."""
+
+    def __init__(self, edge: "Edge", listener: str, apis: Mapping[int, Api]) -> None:
+        self.listener = listener
+        self.peer = "?"
+        self.is_replica = False
+        """A follower fetches here: it must go on even when the edge holds too much, because
+        what the edge holds is waiting for followers."""
+        self.wall_ms = 0
+        self._edge = edge
+        self._apis = apis
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._reader = FrameReader(edge.config.socket_request_max_bytes)
+        self._pending: deque[Answer] = deque()
+        self._fresh: list[Answer] = []
+        self._queue: deque[bytearray] = deque()
+        self._queued_bytes = 0
+        self._out: list[Buffer] = []
+        self._out_bytes = 0
+        self._unsent_counted = 0
+        self._is_woken = False
+        self._is_closing = False
+        self._is_writing_paused = False
+        self._is_reading_paused = False
+        self._is_heard = False
+        self._idle: Deadline | None = None
+
+    # What the loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take up a new client."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        peer = transport.get_extra_info("peername")
+        self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
+        if not self._edge.admit(self):
+            self.close_after_answers("too many connections")
+            return
+        self._watch_idleness()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget everything that waited on behalf of the client."""
+        self._is_closing = True
+        self._edge.release(self)
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        pending, self._pending = self._pending, deque()
+        self._fresh = []
+        for answer in pending:
+            answer.cancel()
+        self._edge.load.forget(self)
+        self._edge.load.add(request_bytes=-self._queued_bytes, response_bytes=-self._unsent_counted)
+        self._queue.clear()
+        self._queued_bytes = self._unsent_counted = 0
+        self._out = []
+
+    def get_buffer(self, sizehint: int) -> Any:
+        """Lend the loop room for what arrives."""
+        return self._reader.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Handle every whole frame that has arrived, then answer."""
+        self._guarded(self._on_bytes, nbytes)
+
+    def eof_received(self) -> bool:
+        """The peer will ask nothing more: close."""
+        return False
+
+    def pause_writing(self) -> None:
+        """The peer reads more slowly than we answer: start nothing new."""
+        self._is_writing_paused = True
+        self._count_unsent()
+
+    def resume_writing(self) -> None:
+        """The peer has caught up."""
+        self._is_writing_paused = False
+        self._count_unsent()
+        self.wake()
+
+    # What answers and the edge call.
+
+    def wake(self) -> None:
+        """An answer may have become ready; it is written in this turn of the loop."""
+        if not self._is_woken and not self._is_closing:
+            self._is_woken = True
+            asyncio.get_running_loop().call_soon(self._on_wake)
+
+    def on_relief(self) -> None:
+        """The edge holds less again."""
+        self.wake()
+
+    def close(self) -> None:
+        """The broker stops: whoever asked is told by the closed connection."""
+        if not self._is_closing:
+            self._flush()
+            self._is_closing = True
+            self._transport.close()
+
+    def close_after_answers(self, why: str) -> None:
+        """Send what is already answered, then close; one log line says why."""
+        if self._is_closing:
+            return
+        self._flush()
+        self._is_closing = True
+        log.warning("connection from %s closed: %s", self.peer, why)
+        self._transport.close()
+        now_ms = self._edge.runtime.monotonic_ms()
+        self._edge.deadlines.at(now_ms + LINGER_MS, self._transport.abort)
+
+    # The flow.
+
+    def _guarded(self, step: Callable[..., None], *args: Any) -> None:
+        """The connection's own error boundary: a failure here ends this client only."""
+        try:
+            step(*args)
+        except ProtocolError as error:
+            self.close_after_answers(str(error))
+        except InvariantViolation:
+            # For the loop's exception handler, which ends the process: the state in memory
+            # cannot be trusted any more, what is on disk still can.
+            raise
+        except Exception:
+            log.exception("connection from %s closed: a request could not be handled", self.peer)
+            self._is_closing = True
+            self._transport.abort()
+
+    def _on_bytes(self, nbytes: int) -> None:
+        self.wall_ms = self._edge.runtime.wall_ms()
+        for frame in self._reader.feed(nbytes):
+            if self._is_closing:
+                return
+            if self._queue or not self._may_start(frame):
+                self._queued_bytes += len(frame)
+                self._edge.load.add(request_bytes=len(frame))
+                # A copy: the reader's buffer is about to be filled again.
+                self._queue.append(bytearray(frame))
+            else:
+                self._start(frame)
+        self._run()
+
+    def _on_wake(self) -> None:
+        self._is_woken = False
+        if not self._is_closing:
+            self._guarded(self._run)
+
+    def _run(self) -> None:
+        """Answer what is ready and start what that lets start, until neither moves."""
+        while True:
+            self._settle()
+            self._flush()
+            if self._is_closing or not self._start_queued():
+                break
+        if not self._is_closing:
+            self._pace()
+
+    def _may_start(self, frame: Buffer) -> bool:
+        if self._is_writing_paused:
+            return False
+        if not self._pending:
+            return True
+        if self._pending[0].overlaps and frame[:2] == PRODUCE:
+            return len(self._pending) < WAITING_MAX
+        if self._fresh:
+            # Whatever is not a Produce must see the appends before it written.
+            self._settle()
+        return not self._pending
+
+    def _start_queued(self) -> bool:
+        queue = self._queue
+        is_moved = False
+        if queue:
+            self.wall_ms = self._edge.runtime.wall_ms()
+        while queue and not self._is_closing and self._may_start(queue[0]):
+            frame = queue.popleft()
+            self._queued_bytes -= len(frame)
+            self._edge.load.add(request_bytes=-len(frame))
+            self._start(memoryview(frame))
+            is_moved = True
+        return is_moved
+
+    def _start(self, frame: memoryview) -> None:
+        self._is_heard = True
+        header, position = decode_request_header(frame)
+        api = self._apis.get(header.api_key)
+        if api is None or not api.first_version <= header.api_version <= api.last_version:
+            # Only ApiVersions has an answer to that (KIP-511).
+            if api is None or api.refuse_version is None:
+                spoken = f"version {header.api_version} of API {header.api_key}"
+                raise RemoteProtocolError(f"{spoken} is not spoken here")
+            self._send(frame_response(api.refuse_version(), 0, header.correlation_id))
+            return
+        request: Any = decode_at(api.request, header.api_version, frame, position)
+        call = Call(self._edge, self, header.api_version, header.correlation_id, header.client_id)
+        answer = api.handle(call, request)
+        if isinstance(answer, Answer):
+            self._pending.append(answer)
+            self._fresh.append(answer)
+        else:
+            self._send(answer if isinstance(answer, list) else call.frame(answer))
+
+    def _settle(self) -> None:
+        """Make staged appends final, then take every answer that is ready, in order."""
+        if self._fresh:
+            self._edge.partitions.write_staged()
+            fresh, self._fresh = self._fresh, []
+            for answer in fresh:
+                answer.begin()
+        pending = self._pending
+        while pending:
+            parts = pending[0].poll()
+            if parts is None or self._is_closing:
+                return
+            pending.popleft()
+            if parts:
+                self._send(parts)
+
+    def _send(self, parts: list[Buffer]) -> None:
+        self._out += parts
+        for part in parts:
+            self._out_bytes += len(part)
+        if self._out_bytes > FLUSH_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        out = self._out
+        if not out or self._is_closing:
+            return
+        size = self._out_bytes
+        self._out = []
+        self._out_bytes = 0
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif size <= JOIN_BYTES:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
+
+    def _pace(self) -> None:
+        """Read on, or stop reading: nobody may make us hold more than the caps."""
+        load = self._edge.load
+        is_full = (
+            self._is_writing_paused
+            or self._queued_bytes > QUEUED_BYTES_MAX
+            or len(self._queue) + len(self._pending) >= WAITING_MAX
+        )
+        if not is_full and load.is_over and not self.is_replica and not self._reader.buffered:
+            load.wait(self)
+            is_full = True
+        if is_full != self._is_reading_paused:
+            self._is_reading_paused = is_full
+            if is_full:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def _count_unsent(self) -> None:
+        """Unsent bytes count while above the high-water mark; below it they are few."""
+        size = self._transport.get_write_buffer_size() if self._is_writing_paused else 0
+        self._edge.load.add(response_bytes=size - self._unsent_counted)
+        self._unsent_counted = size
+
+    def _watch_idleness(self) -> None:
+        """Look once per idle time, not per request; half a frame does not count as a sign of life.
+
+        A client silent for one to two idle times is closed.
+        """
+        idle_ms = self._edge.config.connections_max_idle_ms
+        if idle_ms < 0:
+            return
+        self._is_heard = False
+        now_ms = self._edge.runtime.monotonic_ms()
+        self._idle = self._edge.deadlines.at(now_ms + idle_ms, self._on_idle_time)
+
+    def _on_idle_time(self) -> None:
+        self._idle = None
+        if self._is_closing:
+            return
+        if self._is_heard or self._pending or self._queue:
+            self._reader.release()
+            self._watch_idleness()
+        else:
+            self.close_after_answers("idle")

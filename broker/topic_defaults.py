@@ -1,0 +1,123 @@
+"""What topics get that do not say otherwise: Kafka's `log.*` keys of the broker, laid under them.
+
+    built-in default < properties file < (4, "") all brokers < (4, id) this broker < (2, topic)
+
+Owns that order and the table of synonyms. Decides nothing for a log already open.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..protocol.control.image import MetadataImage
+from ..protocol.control.records import BROKER, TOPIC
+from ..runtime.config import Setting, from_mapping, settings_of
+from ..storage.topic_config import TopicConfig
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+SYNONYMS: dict[str, dict[str, int]] = {
+    "cleanup.policy": {"log.cleanup.policy": 1},
+    "compression.type": {"compression.type": 1},
+    "delete.retention.ms": {"log.cleaner.delete.retention.ms": 1},
+    "file.delete.delay.ms": {"log.segment.delete.delay.ms": 1},
+    "flush.messages": {"log.flush.interval.messages": 1},
+    "flush.ms": {"log.flush.interval.ms": 1},
+    "index.interval.bytes": {"log.index.interval.bytes": 1},
+    "max.compaction.lag.ms": {"log.cleaner.max.compaction.lag.ms": 1},
+    "max.message.bytes": {"message.max.bytes": 1},
+    "message.timestamp.after.max.ms": {"log.message.timestamp.after.max.ms": 1},
+    "message.timestamp.before.max.ms": {"log.message.timestamp.before.max.ms": 1},
+    "message.timestamp.type": {"log.message.timestamp.type": 1},
+    "min.cleanable.dirty.ratio": {"log.cleaner.min.cleanable.ratio": 1},
+    "min.compaction.lag.ms": {"log.cleaner.min.compaction.lag.ms": 1},
+    "min.insync.replicas": {"min.insync.replicas": 1},
+    "preallocate": {"log.preallocate": 1},
+    "retention.bytes": {"log.retention.bytes": 1},
+    "retention.ms": {
+        "log.retention.ms": 1,
+        "log.retention.minutes": MINUTE_MS,
+        "log.retention.hours": HOUR_MS,
+    },
+    "segment.bytes": {"log.segment.bytes": 1},
+    "segment.index.bytes": {"log.index.size.max.bytes": 1},
+    "segment.jitter.ms": {"log.roll.jitter.ms": 1, "log.roll.jitter.hours": HOUR_MS},
+    "segment.ms": {"log.roll.ms": 1, "log.roll.hours": HOUR_MS},
+    "unclean.leader.election.enable": {"unclean.leader.election.enable": 1},
+}
+"""Topic key: the broker's keys for it, first come first, and what their number is times."""
+
+ROWS: dict[str, Setting] = {row.key: row for row in settings_of(TopicConfig)}
+BROKER_KEYS: dict[str, str] = {
+    synonym: key for key, synonyms in SYNONYMS.items() for synonym in synonyms
+}
+"""The broker's key: the topic key it is the default of."""
+
+
+class Layer(NamedTuple):
+    """One place that gives a topic key its value."""
+
+    source: int
+    """A ConfigSource."""
+    name: str
+    """The key under which the place has it."""
+    value: str
+    """In the topic key's unit."""
+
+
+TOPIC_CONFIG, BROKER_CONFIG, ALL_BROKERS_CONFIG, FILE_CONFIG, DEFAULT_CONFIG = 1, 2, 3, 4, 5
+
+
+class TopicDefaults:
+    """The layers under a topic's own settings, for one broker."""
+
+    def __init__(self, node_id: int, file_settings: Mapping[str, str]) -> None:
+        """ConfigError when the file says something that no topic could have."""
+        self._node = str(node_id)
+        self._file = {
+            row.key: text
+            for row in ROWS.values()
+            if (text := _synonym(row, file_settings)) is not None
+        }
+        from_mapping(TopicConfig, self._file)
+
+    def config_of(self, image: MetadataImage, topic: str) -> TopicConfig:
+        """The configuration that the topic's logs obey."""
+        merged = dict(self._file)
+        for dynamic in (
+            image.configs.get((BROKER, ""), {}),
+            image.configs.get((BROKER, self._node), {}),
+        ):
+            for row in ROWS.values():
+                text = _synonym(row, dynamic)
+                if text is not None:
+                    merged[row.key] = text
+        own = image.configs.get((TOPIC, topic), {})
+        return from_mapping(TopicConfig, {**merged, **own})
+
+    def layers(self, image: MetadataImage, topic: str | None, key: str) -> Iterator[Layer]:
+        """Every place that gives the key a value, the one that wins first."""
+        row = ROWS[key]
+        if topic is not None:
+            own = image.configs.get((TOPIC, topic), {})
+            if key in own:
+                yield Layer(TOPIC_CONFIG, key, own[key])
+        first = next(iter(SYNONYMS.get(key, {key: 1})))
+        for source, name in ((BROKER_CONFIG, self._node), (ALL_BROKERS_CONFIG, "")):
+            text = _synonym(row, image.configs.get((BROKER, name), {}))
+            if text is not None:
+                yield Layer(source, first, text)
+        if key in self._file:
+            yield Layer(FILE_CONFIG, first, self._file[key])
+        yield Layer(DEFAULT_CONFIG, first, row.format(row.default))
+
+
+def _synonym(row: Setting, settings: Mapping[str, str]) -> str | None:
+    """The topic key's value as the broker's keys give it; ConfigError names the broker's key."""
+    for key, factor in SYNONYMS.get(row.key, {}).items():
+        if key not in settings:
+            continue
+        text = settings[key].strip()
+        return row.format(replace(row, aliases={key: factor}).parse(text, key))
+    return None
