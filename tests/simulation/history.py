@@ -1,0 +1,125 @@
+"""What clients did and were told, and whether the logs agree with it.
+
+Pure. Values are unique: `producer:partition:number`, numbers growing in the order of sending.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+Partition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Sent:
+    """One record on its way, and what its producer was told."""
+
+    producer: str
+    partition: Partition
+    number: int
+    acknowledged_at: int | None = None
+    """The offset, once acknowledged, -1 where it was not told; None for failed or unknown."""
+    may_vanish: bool = False
+    """Sent with acks=1 or 0: an acknowledgement promises nothing."""
+
+    @property
+    def value(self) -> bytes:
+        return f"{self.producer}:{self.partition[1]}:{self.number}".encode()
+
+
+@dataclass(slots=True)
+class History:
+    """Everything that clients saw, in the order in which they saw it."""
+
+    sent: list[Sent] = field(default_factory=list)
+    polled: dict[str, list[tuple[Partition, int, bytes]]] = field(default_factory=dict)
+    """Per consumer: (partition, offset, value)."""
+    final: dict[Partition, list[tuple[int, bytes]]] = field(default_factory=dict)
+    """Every partition read from its beginning to its end, after the faults."""
+
+    @property
+    def acknowledged_count(self) -> int:
+        return sum(each.acknowledged_at is not None for each in self.sent)
+
+
+def check(history: History) -> list[str]:
+    """Every contradiction, in words; empty when there is none."""
+    findings = [*_check_offsets(history), *_check_acknowledged(history)]
+    findings += _check_unique_and_known(history)
+    findings += _check_order(history)
+    for consumer, polled in history.polled.items():
+        findings += _check_consumer(consumer, polled, history)
+    return findings
+
+
+def _check_offsets(history: History) -> Iterator[str]:
+    for partition, records in history.final.items():
+        for (before, _), (after, _) in itertools.pairwise(records):
+            if after != before + 1:
+                yield f"gap: {name(partition)} goes from offset {before} to {after}"
+
+
+def _check_acknowledged(history: History) -> Iterator[str]:
+    logs = {partition: dict(records) for partition, records in history.final.items()}
+    values = {value: None for records in history.final.values() for _, value in records}
+    for sent in history.sent:
+        offset = sent.acknowledged_at
+        if offset is None or sent.may_vanish:
+            continue
+        if offset < 0 and sent.value in values:
+            continue
+        found = logs.get(sent.partition, {}).get(offset)
+        if found != sent.value:
+            other = "nothing" if found is None else found.decode()
+            yield (
+                f"lost: {sent.value.decode()} was acknowledged at {name(sent.partition)} offset"
+                f" {offset}, where there is {other}"
+            )
+
+
+def _check_unique_and_known(history: History) -> Iterator[str]:
+    sent = {each.value: each for each in history.sent}
+    for partition, records in history.final.items():
+        seen: dict[bytes, int] = {}
+        for offset, value in records:
+            if value in seen:
+                yield (
+                    f"duplicate: {value.decode()} is at {name(partition)} offsets"
+                    f" {seen[value]} and {offset}"
+                )
+            seen[value] = offset
+            origin = sent.get(value)
+            if origin is None or origin.partition != partition:
+                yield f"invented: {value!r} at {name(partition)} offset {offset}"
+
+
+def _check_order(history: History) -> Iterator[str]:
+    for partition, records in history.final.items():
+        newest: dict[str, int] = {}
+        for offset, value in records:
+            producer, _, number = value.decode().split(":")
+            if int(number) < newest.get(producer, -1):
+                yield f"reordered: {value.decode()} at {name(partition)} offset {offset}"
+            newest[producer] = max(int(number), newest.get(producer, -1))
+
+
+def _check_consumer(
+    consumer: str, polled: Sequence[tuple[Partition, int, bytes]], history: History
+) -> Iterator[str]:
+    logs = {partition: dict(records) for partition, records in history.final.items()}
+    position: dict[Partition, int] = {}
+    for partition, offset, value in polled:
+        expected = position.get(partition, offset)
+        if offset != expected:
+            yield f"{consumer}: at {name(partition)} offset {offset} came where {expected} was due"
+        position[partition] = offset + 1
+        found = logs.get(partition, {}).get(offset)
+        if found != value:
+            yield (
+                f"inconsistent: {consumer} read {value.decode()} at {name(partition)} offset"
+                f" {offset}, where there is {found.decode() if found else 'nothing'}"
+            )
+
+
+def name(partition: Partition) -> str:
+    return f"{partition[0]}-{partition[1]}"

@@ -1,0 +1,76 @@
+"""The checker finds each kind of contradiction, and nothing in a clean history."""
+
+import copy
+
+import pytest
+
+from .history import History, Sent, check
+
+T0 = ("t", 0)
+
+
+def clean() -> History:
+    sent = [Sent("p", T0, number, acknowledged_at=number) for number in range(5)]
+    sent.append(Sent("p", T0, 5))
+    final = {T0: [(each.number, each.value) for each in sent]}
+    polled = {"c": [(T0, offset, value) for offset, value in final[T0][2:5]]}
+    return History(sent, polled, final)
+
+
+def test_a_clean_history_has_no_findings() -> None:
+    assert check(clean()) == []
+    assert clean().acknowledged_count == 5
+
+
+def test_an_unacknowledged_record_may_be_missing() -> None:
+    history = clean()
+    history.final[T0].pop()
+    assert check(history) == []
+
+
+def lose(history: History) -> None:
+    history.final[T0][3:] = []
+
+
+def move(history: History) -> None:
+    history.final[T0][3], history.final[T0][4] = (3, b"p:0:4"), (4, b"p:0:3")
+
+
+def double(history: History) -> None:
+    history.final[T0].append((6, b"p:0:5"))
+
+
+def invent(history: History) -> None:
+    history.final[T0].append((6, b"q:0:0"))
+
+
+def skip(history: History) -> None:
+    del history.polled["c"][1]
+
+
+def vanish(history: History) -> None:
+    history.sent[4].acknowledged_at = None
+    history.final[T0][4:] = []
+
+
+def leave_a_gap(history: History) -> None:
+    history.final[T0][5] = (6, history.final[T0][5][1])
+
+
+@pytest.mark.parametrize(
+    ("damage", "finding"),
+    [
+        (lose, "lost"),
+        (move, "reordered"),
+        (double, "duplicate"),
+        (invent, "invented"),
+        (skip, "came where"),
+        (vanish, "inconsistent"),
+        (leave_a_gap, "gap"),
+    ],
+)
+def test_each_kind_of_damage_is_found(damage: object, finding: str) -> None:
+    history = copy.deepcopy(clean())
+    assert callable(damage)
+    damage(history)
+    assert any(finding in each for each in check(history))
