@@ -1,15 +1,19 @@
 """The settings of producers, consumers and admins: three tables over one common part.
 
 Keys are Kafka's dotted ones; the same names with underscores are keyword arguments. This module
-turns either form into a checked table and opens nothing.
+turns either form into a checked table and opens nothing. A field is named as its key, dots as
+underscores: a test holds the TypedDicts to the tables.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypedDict, TypeVar
 
 from ..runtime.config import check_keys, config_table, from_mapping, setting, settings_of
 from ..runtime.errors import ConfigError
 from .net.address import Address
+
+log = logging.getLogger(__name__)
 
 C = TypeVar("C", bound="CommonConfig")
 
@@ -278,9 +282,8 @@ class AdminConfig(CommonConfig):
 
 
 class CommonSettings(TypedDict, total=False):
-    """Keyword arguments of every client."""
+    """Keyword arguments of every client, besides bootstrap_servers."""
 
-    bootstrap_servers: Servers
     client_id: str
     security_protocol: str
     request_timeout_ms: int
@@ -331,31 +334,30 @@ class AdminSettings(CommonSettings, total=False):
     default_api_timeout_ms: int
 
 
-def configured(table: type[C], settings: Mapping[str, Any]) -> tuple[C, list[str]]:
+def configured(table: type[C], servers: Servers | None, settings: Mapping[str, Any]) -> C:
     """Check settings given as dotted keys, as keyword names, or mixed.
 
     Values may be text or of their own type. ConfigError for an unknown key (it suggests the
-    nearest), a value out of bounds, and the same setting given twice. The list holds one warning
-    for each key that Kafka's clients know but that means nothing here.
+    nearest), a value out of bounds, and the same setting given twice. A key that Kafka's clients
+    know but that means nothing here is logged.
     """
-    rows = settings_of(table)
-    dotted_of = {row.field: row.key for row in rows}
-    known = {row.key: row for row in rows}
+    given = dict(settings) if servers is None else {"bootstrap_servers": servers, **settings}
+    known = {row.key: None for row in settings_of(table)}
     mapping: dict[str, str] = {}
-    for name, value in settings.items():
-        key = dotted_of.get(name, name)
-        if key not in known and key.replace("_", ".") in {**known, **KNOWN_UNUSED}:
-            key = key.replace("_", ".")
+    for name, value in given.items():
+        dotted = name.replace("_", ".")
+        key = dotted if dotted in known or dotted in KNOWN_UNUSED else name
         if key in mapping:
             raise ConfigError(key, value, "is given twice")
         mapping[key] = _as_text(value)
-    warnings = check_keys(mapping, table, known_unused=KNOWN_UNUSED)
+    for warning in check_keys(mapping, table, known_unused=KNOWN_UNUSED):
+        log.warning("%s", warning)
     config = from_mapping(table, mapping)
     if not config.bootstrap_servers:
         raise ConfigError("bootstrap.servers", "", "needs at least one host:port")
     for server in config.bootstrap_servers:
         Address.parse(server)
-    return config, warnings
+    return config
 
 
 def _as_text(value: Any) -> str:

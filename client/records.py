@@ -28,12 +28,12 @@ class RecordMetadata(NamedTuple):
 
 
 class BatchMetadata(NamedTuple):
-    """Where a run of records, sent together, is: offsets base_offset to base_offset + count - 1."""
+    """Where a run of records, sent together, is: `record_count` offsets from base_offset on."""
 
     topic: str
     partition: int
     base_offset: int
-    count: int
+    record_count: int
 
 
 class ProducerRecord(NamedTuple):

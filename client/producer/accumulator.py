@@ -1,0 +1,340 @@
+"""Records on their way: into batches by partition, out in parcels by leader.
+
+Pure. Owns the bound on memory. `Sender` carries parcels out and brings answers back to the
+`PartitionQueue` they concern; records for a topic that is not known yet are parked here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from ...protocol.record_batch import Codec, NewRecord
+from ...protocol.types import NO_LEADER, TopicPartition
+from ..cluster import ClusterView, PartitionView
+from ..errors import ClientError, UnknownTopic
+from .batch import Batch, ProducerIdentity
+from .partition_queue import PartitionQueue
+from .partitioner import Dice, StickyChoice, partition_for_key
+
+RECORD_OVERHEAD = 21
+"""Most bytes that lengths and deltas add to a record without headers."""
+
+
+class Claim(Protocol):
+    """Whoever waits to hear where a record went."""
+
+    def bind(self, batch: Batch, index: int) -> None:
+        """The record is the batch's `index`-th."""
+
+    def fail(self, error: ClientError) -> None:
+        """The record got into no batch."""
+
+
+class Parcel(NamedTuple):
+    """What goes to one broker in one request; at most one batch per partition."""
+
+    node_id: int
+    batches: list[tuple[PartitionQueue, Batch]]
+
+
+class Parked(NamedTuple):
+    """A record whose topic is not known yet."""
+
+    record: NewRecord
+    partition: int | None
+    size: int
+    deadline_ms: int
+    claim: Claim
+
+
+@dataclass(slots=True)
+class Drained:
+    """What may be sent, and what stands in the way of the rest."""
+
+    parcels: list[Parcel] = field(default_factory=list)
+    unled: list[TopicPartition] = field(default_factory=list)
+    """Partitions with batches to send and no known leader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The settings of a producer that shape batches."""
+
+    batch_size: int
+    linger_ms: int
+    buffer_memory: int
+    max_request_size: int
+    max_in_flight: int
+    delivery_timeout_ms: int
+    codec: Codec
+    is_idempotent: bool
+
+
+class TopicQueues:
+    """The queues of one known topic."""
+
+    __slots__ = ("led", "name", "partition_count", "queues", "sticky")
+
+    def __init__(self, name: str, sticky: StickyChoice) -> None:
+        self.name = name
+        self.queues: dict[int, PartitionQueue] = {}
+        self.partition_count = 0
+        self.led: list[int] = []
+        self.sticky = sticky
+
+    def on_partitions(self, partitions: Mapping[int, PartitionView]) -> None:
+        """Take over how many partitions there are and which have leaders."""
+        self.partition_count = max(self.partition_count, len(partitions))
+        led = sorted(i for i, view in partitions.items() if view.leader_id != NO_LEADER)
+        if led != self.led:
+            self.sticky.give_up()
+        self.led = led
+
+
+def record_size(record: NewRecord) -> int:
+    """Bound the bytes of a record inside a batch."""
+    _, key, value, headers = record
+    size = RECORD_OVERHEAD
+    if key is not None:
+        size += len(key)
+    if value is not None:
+        size += len(value)
+    for name, content in headers:
+        size += 4 * len(name) + 10 + (0 if content is None else len(content))
+    return size
+
+
+class Accumulator:
+    """All unacknowledged records of one producer."""
+
+    def __init__(self, limits: Limits, dice: Dice) -> None:
+        self.limits = limits
+        self.used_bytes = 0
+        self.busy: dict[TopicPartition, PartitionQueue] = {}
+        self.topics: dict[str, TopicQueues] = {}
+        self.parked: dict[str, list[Parked]] = {}
+        self.identity: ProducerIdentity | None = None
+        self.flush_count = 0
+        """While above zero nothing lingers."""
+        self.on_released: Callable[[], None] = lambda: None
+        self._dice = dice
+        self._check_deadlines_at_ms = 0
+
+    def has_room(self) -> bool:
+        """May another record come in? The last one let in may exceed the bound."""
+        return self.used_bytes < self.limits.buffer_memory
+
+    @property
+    def is_empty(self) -> bool:
+        """Is every record that came in settled?"""
+        return not self.busy and not self.parked
+
+    # -- in
+
+    def on_topic(self, name: str, partitions: Mapping[int, PartitionView], now_ms: int) -> None:
+        """A topic is known, or known better: parked records find their batches."""
+        topic = self.topics.get(name)
+        if topic is None:
+            sticky = StickyChoice(max(self.limits.batch_size, 1))
+            topic = self.topics[name] = TopicQueues(name, sticky)
+        topic.on_partitions(partitions)
+        for parked in self.parked.pop(name, ()):
+            self.used_bytes -= parked.size
+            try:
+                at = self.append(topic, parked.partition, parked.record, parked.size, now_ms)
+            except UnknownTopic as error:
+                parked.claim.fail(error)
+            else:
+                parked.claim.bind(*at)
+
+    def park(self, topic: str, parked: Parked) -> None:
+        """Keep a record until its topic is known or its deadline is over."""
+        self.used_bytes += parked.size
+        self.parked.setdefault(topic, []).append(parked)
+
+    def append(
+        self,
+        topic: TopicQueues,
+        partition: int | None,
+        record: NewRecord,
+        size: int,
+        now_ms: int,
+    ) -> tuple[Batch, int]:
+        """Put a record into its partition's open batch; give the batch and its place there."""
+        if partition is None:
+            partition = self._choose(topic, record[1], size)
+        queue = topic.queues.get(partition)
+        if queue is None:
+            queue = self._new_queue(topic, partition)
+        waiting = queue.waiting
+        batch = waiting[-1] if waiting else None
+        if batch is None or batch.is_closed or batch.size + size > self.limits.batch_size:
+            if batch is not None:
+                batch.is_closed = True
+            batch = self._new_batch(queue, now_ms)
+        assert batch.builder is not None
+        batch.builder.append(*record)
+        index = batch.record_count
+        batch.record_count = index + 1
+        batch.size += size
+        self.used_bytes += size
+        return batch, index
+
+    def _choose(self, topic: TopicQueues, key: bytes | None, size: int) -> int:
+        if key is not None:
+            return partition_for_key(key, topic.partition_count)
+        choice = topic.sticky.choose(size)
+        if choice >= 0:
+            return choice
+        candidates = topic.led or range(topic.partition_count)
+        queued = [
+            sum(batch.size for batch in queue.waiting) if (queue := topic.queues.get(i)) else 0
+            for i in candidates
+        ]
+        return topic.sticky.turn(candidates, queued, self._dice)
+
+    def _new_queue(self, topic: TopicQueues, partition: int) -> PartitionQueue:
+        if not 0 <= partition < topic.partition_count:
+            has = f"it has {topic.partition_count} partitions"
+            raise UnknownTopic(f"{topic.name}-{partition}", has)
+        queue = topic.queues[partition] = PartitionQueue(
+            TopicPartition(topic.name, partition),
+            is_idempotent=self.limits.is_idempotent,
+            max_in_flight=self.limits.max_in_flight,
+        )
+        return queue
+
+    def _new_batch(self, queue: PartitionQueue, now_ms: int) -> Batch:
+        limits = self.limits
+        deadline_ms = now_ms + limits.delivery_timeout_ms
+        batch = Batch(queue.partition, limits.codec, now_ms, deadline_ms)
+        batch.when_done(self._on_done)
+        queue.waiting.append(batch)
+        self.busy[queue.partition] = queue
+        return batch
+
+    def _on_done(self, batch: Batch) -> None:
+        self.used_bytes -= batch.size
+        self.on_released()
+
+    # -- out
+
+    def drain(self, now_ms: int, view: ClusterView, room: Callable[[int], int]) -> Drained:
+        """Take what may be sent now; `room` says how many requests a broker may get."""
+        drained = Drained()
+        rooms: dict[int, int] = {}
+        progress = True
+        while progress:
+            parcels: dict[int, Parcel] = {}
+            sizes: dict[int, int] = {}
+            for partition, queue in list(self.busy.items()):
+                if queue.is_idle:
+                    del self.busy[partition]
+                    continue
+                batch = queue.next_to_send(now_ms)
+                if batch is None or self._ready_at_ms(queue, batch) > now_ms:
+                    continue
+                leader = view.leader_of(partition.topic, partition.partition)
+                if leader is None:
+                    if not drained.parcels:
+                        drained.unled.append(partition)
+                    continue
+                node_id = leader.leader_id
+                if node_id not in rooms:
+                    rooms[node_id] = room(node_id)
+                size = sizes.get(node_id, 0) + batch.size
+                if rooms[node_id] <= 0 or (
+                    node_id in parcels and size > self.limits.max_request_size
+                ):
+                    continue
+                queue.on_sent(batch, node_id)
+                sizes[node_id] = size
+                parcels.setdefault(node_id, Parcel(node_id, [])).batches.append((queue, batch))
+                # Served last next time: a request's size must not starve anyone.
+                self.busy[partition] = self.busy.pop(partition)
+            for node_id in parcels:
+                rooms[node_id] -= 1
+            drained.parcels.extend(parcels.values())
+            progress = bool(parcels)
+        return drained
+
+    def _ready_at_ms(self, queue: PartitionQueue, batch: Batch) -> int:
+        if (
+            batch.is_closed
+            or batch.size >= self.limits.batch_size
+            or self.flush_count
+            or not self.has_room()
+        ):
+            return queue.not_before_ms
+        return max(queue.not_before_ms, batch.created_ms + self.limits.linger_ms)
+
+    def next_wake_ms(self, now_ms: int) -> int | None:
+        """When something becomes sendable or over by the clock alone; None if nothing will."""
+        wake: int | None = None
+        over: int | None = None
+        for queue in self.busy.values():
+            if queue.waiting:
+                ready_ms = self._ready_at_ms(queue, queue.waiting[0])
+                # What is ready already waits for an event, not for the clock.
+                if ready_ms > now_ms and (wake is None or ready_ms < wake):
+                    wake = ready_ms
+                over = _earlier(over, queue.waiting[0].deadline_ms)
+            if queue.in_flight:
+                over = _earlier(over, min(batch.deadline_ms for batch in queue.in_flight))
+        for parked in self.parked.values():
+            over = _earlier(over, parked[0].deadline_ms)
+        self._check_deadlines_at_ms = 0 if over is None else over
+        return wake if over is None else _earlier(wake, over)
+
+    def on_deadlines(self, now_ms: int) -> list[Batch]:
+        """Give up what is over its time; batches are returned, completed."""
+        if now_ms < self._check_deadlines_at_ms:
+            return []
+        over: list[Batch] = []
+        for queue in list(self.busy.values()):
+            over.extend(queue.on_deadlines(now_ms))
+        for topic, parked in list(self.parked.items()):
+            gone = [one for one in parked if one.deadline_ms <= now_ms]
+            self._unpark(topic, gone, UnknownTopic(topic))
+        return over
+
+    def on_topic_refused(self, topic: str, error: ClientError) -> None:
+        """A topic cannot be had: its parked records fail."""
+        self._unpark(topic, list(self.parked.get(topic, ())), error)
+
+    def _unpark(self, topic: str, gone: list[Parked], error: ClientError) -> None:
+        if not gone:
+            return
+        left = [one for one in self.parked[topic] if one not in gone]
+        if left:
+            self.parked[topic] = left
+        else:
+            del self.parked[topic]
+        for one in gone:
+            self.used_bytes -= one.size
+            one.claim.fail(error)
+        self.on_released()
+
+    def fail_all(self, error: ClientError) -> list[Batch]:
+        """Give up everything; batches are returned, completed."""
+        for topic in list(self.parked):
+            self.on_topic_refused(topic, error)
+        return [batch for queue in list(self.busy.values()) for batch in queue.fail_all(error)]
+
+    # -- producer ids
+
+    def wants_identity(self) -> bool:
+        """Does a partition with something to send lack a producer id? Gives out the one at hand."""
+        wanted = False
+        for queue in self.busy.values():
+            if not queue.needs_identity:
+                continue
+            if self.identity is not None and queue.refused_id != self.identity.producer_id:
+                queue.on_identity(self.identity)
+            else:
+                wanted = True
+        return wanted
+
+
+def _earlier(one: int | None, other: int) -> int:
+    return other if one is None or other < one else one

@@ -1,0 +1,136 @@
+"""What `send` gives back: await it, or look at it later; it costs next to nothing until then.
+
+A future is made only when somebody awaits. Never retries, never decides.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from ..errors import ClientError
+from ..records import BatchMetadata, RecordMetadata
+from .batch import Acknowledged, Batch
+
+
+class Delivery:
+    """The fate of one record. Awaiting it gives its RecordMetadata or raises its error.
+
+    Cancelling whoever awaits does not take the record back.
+    """
+
+    __slots__ = ("_batch", "_error", "_index", "_timestamp_ms", "_watchers")
+
+    def __init__(self, timestamp_ms: int, batch: Batch | None = None, index: int = -1) -> None:
+        self._timestamp_ms = timestamp_ms
+        self._batch = batch
+        self._index = index
+        self._error: ClientError | None = None
+        self._watchers: list[Callable[[], None]] | None = None
+
+    def done(self) -> bool:
+        """Is it decided?"""
+        if self._batch is not None:
+            return self._batch.outcome is not None
+        return self._error is not None
+
+    def error(self) -> ClientError | None:
+        """Why the record failed; None if it did not, or not yet."""
+        if self._batch is None:
+            return self._error
+        outcome = self._batch.outcome
+        return outcome if isinstance(outcome, ClientError) else None
+
+    def result(self) -> RecordMetadata:
+        """Where the record is; raises its error, or InvalidStateError while undecided."""
+        error = self.error()
+        if error is not None:
+            raise error
+        batch = self._batch
+        if batch is None or not isinstance(batch.outcome, Acknowledged):
+            raise asyncio.InvalidStateError("the record is not acknowledged yet")
+        base, append_time_ms = batch.outcome.base_offset, batch.outcome.log_append_time_ms
+        offset = base if base < 0 else base + self._index
+        timestamp_ms = self._timestamp_ms if append_time_ms < 0 else append_time_ms
+        return RecordMetadata(*batch.partition, offset, timestamp_ms)
+
+    def when_done(self, watcher: Callable[[], None]) -> None:
+        """Call `watcher` on the loop once it is decided; at once if it is."""
+        if self.done():
+            watcher()
+        elif self._batch is not None:
+            self._batch.when_done(lambda _: watcher())
+        elif self._watchers is None:
+            self._watchers = [watcher]
+        else:
+            self._watchers.append(watcher)
+
+    def bind(self, batch: Batch, index: int) -> None:
+        """Tell which batch carries the record."""
+        self._batch, self._index = batch, index
+        watchers, self._watchers = self._watchers, None
+        for watcher in watchers or ():
+            self.when_done(watcher)
+
+    def fail(self, error: ClientError) -> None:
+        """Tell that no batch will carry the record."""
+        self._error = error
+        watchers, self._watchers = self._watchers, None
+        for watcher in watchers or ():
+            watcher()
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        if not self.done():
+            yield from _until(self.when_done).__await__()
+        return self.result()
+
+
+class BatchDelivery:
+    """The fate of records sent together. Awaiting it gives where each run of them is.
+
+    If any failed, awaiting raises the first error, once all are decided.
+    """
+
+    __slots__ = ("_deliveries",)
+
+    def __init__(self, deliveries: Sequence[tuple[Delivery, int]]) -> None:
+        """Each delivery is the first of a run of so many records in one batch."""
+        self._deliveries = deliveries
+
+    def done(self) -> bool:
+        """Are all decided?"""
+        return all(delivery.done() for delivery, _ in self._deliveries)
+
+    def result(self) -> list[BatchMetadata]:
+        """Where the records are; raises the first error, InvalidStateError while undecided."""
+        runs: list[BatchMetadata] = []
+        for delivery, count in self._deliveries:
+            first = delivery.result()
+            runs.append(BatchMetadata(first.topic, first.partition, first.offset, count))
+        return runs
+
+    def when_done(self, watcher: Callable[[], None]) -> None:
+        """Call `watcher` on the loop once all are decided; at once if they are."""
+        left = len(self._deliveries)
+        if not left:
+            watcher()
+            return
+
+        def on_one() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                watcher()
+
+        for delivery, _ in self._deliveries:
+            delivery.when_done(on_one)
+
+    def __await__(self) -> Generator[Any, None, list[BatchMetadata]]:
+        if not self.done():
+            yield from _until(self.when_done).__await__()
+        return self.result()
+
+
+async def _until(when_done: Callable[[Callable[[], None]], None]) -> None:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    when_done(lambda: None if future.done() else future.set_result(None))
+    await future

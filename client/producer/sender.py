@@ -1,0 +1,380 @@
+"""Carries parcels from the accumulator to brokers and answers back.
+
+One per producer, driven by events: a record came in, an answer came, metadata changed, a time was
+reached. Decides nothing about order or retries: `PartitionQueue` does. A request unanswered for
+`unanswered_request_ms` makes it ask another broker who leads; the answer, not this module, decides
+whether the batches go elsewhere.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ApiError, ErrorCode, ProtocolError
+from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ...protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ...protocol.types import NO_LEADER, ZERO_UUID, TopicPartition
+from ...runtime.runtime import Runtime
+from ..cluster import Broker, Changes
+from ..config import ProducerConfig
+from ..errors import ClientError, UnknownTopic, UnsupportedVersion
+from ..metadata import NOT_YET, Metadata
+from ..net.backoff import Backoff
+from ..net.connection import KafkaConnection
+from ..net.pool import PRODUCE
+from .accumulator import Accumulator, Parcel
+from .batch import Batch, ProducerIdentity
+from .partition_queue import Answer, PartitionQueue, Verdict
+
+log = logging.getLogger(__name__)
+
+TOPIC_ID_VERSION: Final = 13
+"""From this version on a produce request names topics by id."""
+ANSWER_GRACE_MS: Final = 2_000
+"""How much longer than the broker may wait for replicas we wait for its answer."""
+NO_TIMEOUT_MS: Final = 0x7FFFFFFF
+
+
+@dataclass(slots=True, eq=False)
+class _Flight:
+    """One produce request whose answer has not come."""
+
+    node_id: int
+    version: int
+    sent_ms: int
+    asked_ms: int
+    """When metadata was last asked for because of it; at first, when it was sent."""
+    batches: list[tuple[PartitionQueue, Batch, int]]
+    """With the attempt that this request is."""
+
+
+class Sender:
+    """Sends what the accumulator holds until it is closed."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: ProducerConfig,
+        metadata: Metadata,
+        accumulator: Accumulator,
+    ) -> None:
+        self._runtime = runtime
+        self._config = config
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._loop = asyncio.get_running_loop()
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._flights: dict[_Flight, None] = {}
+        self._connecting: dict[int, int] = {}
+        """Brokers being connected to, and when metadata was last asked for because of that."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_scheduled = False
+        self._is_closed = False
+        self._acquiring: asyncio.Task[None] | None = None
+        self.fatal: ClientError | None = None
+        """Why nothing can be sent any more."""
+        metadata.listen(self._on_metadata)
+
+    def start(self) -> None:
+        """Begin with what every first record would wait for: a producer id."""
+        if self._config.is_idempotent:
+            self._acquire_identity()
+
+    def wake(self) -> None:
+        """Look for something to send, at the end of this turn of the loop."""
+        if not self._is_scheduled and not self._is_closed:
+            self._is_scheduled = True
+            self._loop.call_soon(self._pump)
+
+    async def close(self) -> None:
+        """Stop. What is unsettled stays so: the caller fails it."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._acquiring is not None:
+            self._acquiring.cancel()
+            await asyncio.wait([self._acquiring])
+
+    # -- sending
+
+    def _pump(self) -> None:
+        self._is_scheduled = False
+        if self._is_closed:
+            return
+        now_ms = self._runtime.monotonic_ms()
+        _log_failures(self._accumulator.on_deadlines(now_ms))
+        if self._config.is_idempotent and self._accumulator.wants_identity():
+            self._acquire_identity()
+        drained = self._accumulator.drain(now_ms, self._metadata.view, self._room)
+        for parcel in drained.parcels:
+            self._send(parcel, now_ms)
+        if drained.unled:
+            for partition in drained.unled:
+                self._metadata.watch(partition.topic)
+            self._metadata.refresh_soon()
+        self._arm(self._ask_about_slow_brokers(now_ms), now_ms)
+
+    def _arm(self, slow_check_ms: int | None, now_ms: int) -> None:
+        times = [self._accumulator.next_wake_ms(now_ms), slow_check_ms]
+        known = [time for time in times if time is not None]
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if known:
+            wait_ms = max(min(known) - now_ms, 0)
+            self._timer = self._loop.call_later(wait_ms / 1000, self._pump)
+
+    def _room(self, node_id: int) -> int:
+        """Say how many requests may be sent to a broker now; connects to it if need be."""
+        broker = self._metadata.view.brokers.get(node_id)
+        if broker is None:
+            return 0
+        connection = self._metadata.pool.ready(broker.address, PRODUCE)
+        if connection is not None:
+            most = self._config.max_in_flight_requests_per_connection
+            return most - connection.in_flight_count
+        if node_id not in self._connecting:
+            self._connecting[node_id] = self._runtime.monotonic_ms()
+            task = self._metadata.pool.start(broker.address, PRODUCE)
+            task.add_done_callback(lambda task: self._on_connected(node_id, task))
+        return 0
+
+    def _on_connected(self, node_id: int, task: "asyncio.Task[KafkaConnection]") -> None:
+        self._connecting.pop(node_id, None)
+        if self._is_closed or task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            log.debug("broker %d cannot be reached: %s", node_id, error)
+            self._note_unreachable(node_id, str(error))
+            self._metadata.refresh_soon(avoid=node_id)
+        self.wake()
+
+    def _note_unreachable(self, node_id: int, why: str) -> None:
+        view = self._metadata.view
+        for partition, queue in self._accumulator.busy.items():
+            leader = view.leader_of(*partition)
+            if leader is not None and leader.leader_id == node_id and queue.waiting:
+                queue.waiting[0].last_error = why
+
+    def _send(self, parcel: Parcel, now_ms: int) -> None:
+        broker = self._metadata.view.brokers[parcel.node_id]
+        connection = self._metadata.pool.ready(broker.address, PRODUCE)
+        batches = [(queue, batch, batch.attempt) for queue, batch in parcel.batches]
+        flight = _Flight(parcel.node_id, 0, now_ms, now_ms, batches)
+        if connection is None:
+            self._on_lost(flight, f"{broker.address}: the connection was lost")
+            return
+        try:
+            version = self._version(connection, parcel)
+            request = self._request(parcel, version)
+            if self._config.acks_number == 0:
+                connection.send_and_forget(request, version=version)
+                self._on_forgotten(flight)
+                return
+            timeout_ms = self._config.request_timeout_ms + ANSWER_GRACE_MS
+            future = connection.send(request, version=version, timeout_ms=timeout_ms)
+        except (ClientError, ProtocolError) as error:
+            self._on_lost(flight, str(error))
+            return
+        flight.version = version
+        self._flights[flight] = None
+        future.add_done_callback(lambda future: self._on_answered(flight, future))
+
+    def _version(self, connection: KafkaConnection, parcel: Parcel) -> int:
+        version = connection.version_of(ApiKey.PRODUCE)
+        if version >= TOPIC_ID_VERSION:
+            view = self._metadata.view
+            ids = [view.topic_id(queue.partition.topic) for queue, _ in parcel.batches]
+            if ZERO_UUID in ids:
+                return TOPIC_ID_VERSION - 1
+        return version
+
+    def _request(self, parcel: Parcel, version: int) -> ProduceRequest:
+        topics: dict[str, TopicProduceData] = {}
+        for queue, batch in parcel.batches:
+            name, index = queue.partition
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = TopicProduceData(name=name, partition_data=[])
+                if version >= TOPIC_ID_VERSION:
+                    topic.topic_id = self._metadata.view.topic_id(name)
+            topic.partition_data.append(PartitionProduceData(index=index, records=batch.encode()))
+        return ProduceRequest(
+            acks=self._config.acks_number,
+            timeout_ms=self._config.request_timeout_ms,
+            topic_data=list(topics.values()),
+        )
+
+    # -- answers
+
+    def _on_forgotten(self, flight: _Flight) -> None:
+        for queue, batch, attempt in flight.batches:
+            queue.on_answer(batch, attempt, Answer(ErrorCode.NONE), 0)
+        self.wake()
+
+    def _on_answered(self, flight: _Flight, future: "asyncio.Future[Any]") -> None:
+        self._flights.pop(flight, None)
+        if future.cancelled():
+            return
+        error = future.exception()
+        if self._is_closed:
+            return
+        if error is None:
+            self._on_response(flight, future.result())
+        elif isinstance(error, (ClientError, ProtocolError)):
+            self._on_lost(flight, str(error))
+        else:
+            raise error
+
+    def _on_lost(self, flight: _Flight, why: str) -> None:
+        log.debug("request to broker %d lost: %s", flight.node_id, why)
+        now_ms = self._runtime.monotonic_ms()
+        for queue, batch, attempt in flight.batches:
+            queue.on_attempt_lost(batch, attempt, why, self._retry_at_ms(queue, now_ms))
+        self._metadata.refresh_soon(avoid=flight.node_id)
+        self.wake()
+
+    def _on_response(self, flight: _Flight, response: ProduceResponse) -> None:
+        view = self._metadata.view
+        if response.node_endpoints:
+            view.on_brokers(
+                Broker(node.node_id, node.host, node.port, node.rack)
+                for node in response.node_endpoints
+            )
+        answers: dict[TopicPartition, PartitionProduceResponse] = {}
+        for topic in response.responses:
+            name = topic.name or view.names.get(topic.topic_id, "")
+            for partition in topic.partition_responses:
+                answers[TopicPartition(name, partition.index)] = partition
+        now_ms = self._runtime.monotonic_ms()
+        for queue, batch, attempt in flight.batches:
+            answer = answers.get(queue.partition)
+            not_before_ms = self._retry_at_ms(queue, now_ms)
+            if answer is None:
+                why = f"broker {flight.node_id} said nothing of the partition"
+                queue.on_attempt_lost(batch, attempt, why, not_before_ms)
+                self._metadata.refresh_soon()
+            else:
+                self._on_partition(queue, batch, attempt, answer, not_before_ms)
+        self.wake()
+
+    def _on_partition(
+        self,
+        queue: PartitionQueue,
+        batch: Batch,
+        attempt: int,
+        answer: PartitionProduceResponse,
+        not_before_ms: int,
+    ) -> None:
+        code = ErrorCode(answer.error_code)
+        said = Answer(
+            code, answer.base_offset, answer.log_append_time_ms, answer.error_message or ""
+        )
+        verdict = queue.on_answer(batch, attempt, said, not_before_ms)
+        if verdict is Verdict.FAILED:
+            _log_failures([batch])
+        if verdict is not Verdict.DONE:
+            log.debug("%s: %s: %s", queue.partition, code.name, verdict.name)
+        if code.stale_metadata:
+            hint = answer.current_leader
+            if hint is not None and self._metadata.view.on_leader(
+                queue.partition, hint.leader_id, hint.leader_epoch
+            ):
+                queue.on_leader_changed(hint.leader_id, self._runtime.monotonic_ms())
+            else:
+                self._metadata.refresh_soon()
+
+    def _retry_at_ms(self, queue: PartitionQueue, now_ms: int) -> int:
+        return now_ms + self._backoff.after(queue.failure_count + 1, self._runtime.rng)
+
+    # -- metadata
+
+    def _on_metadata(self, changes: Changes) -> None:
+        if self._is_closed:
+            return
+        now_ms = self._runtime.monotonic_ms()
+        view = self._metadata.view
+        for name in changes.topics:
+            if name in self._accumulator.topics or name in self._accumulator.parked:
+                self._accumulator.on_topic(name, view.topics[name].partitions, now_ms)
+        for name, code in changes.errors.items():
+            if code not in NOT_YET:
+                self._accumulator.on_topic_refused(name, UnknownTopic(name, str(ApiError(code))))
+            if name not in self._accumulator.topics and name not in self._accumulator.parked:
+                self._metadata.forget(name)
+        for partition in changes.leaders:
+            topic = self._accumulator.topics.get(partition.topic)
+            queue = topic.queues.get(partition.partition) if topic is not None else None
+            leader = view.leader_of(*partition)
+            if queue is not None and leader is not None and leader.leader_id != NO_LEADER:
+                queue.on_leader_changed(leader.leader_id, now_ms)
+        self.wake()
+
+    def _ask_about_slow_brokers(self, now_ms: int) -> int | None:
+        """Ask other brokers about what is unanswered for long; say when to look again."""
+        patience_ms = self._config.unanswered_request_ms
+        look_again_ms: int | None = None
+        for flight in self._flights:
+            if now_ms - flight.asked_ms >= patience_ms:
+                flight.asked_ms = now_ms
+                self._metadata.refresh_soon(avoid=flight.node_id)
+            due_ms = flight.asked_ms + patience_ms
+            look_again_ms = due_ms if look_again_ms is None else min(look_again_ms, due_ms)
+        for node_id, asked_ms in self._connecting.items():
+            if now_ms - asked_ms >= patience_ms:
+                self._connecting[node_id] = now_ms
+                self._metadata.refresh_soon(avoid=node_id)
+            due_ms = self._connecting[node_id] + patience_ms
+            look_again_ms = due_ms if look_again_ms is None else min(look_again_ms, due_ms)
+        return look_again_ms
+
+    # -- producer ids
+
+    def _acquire_identity(self) -> None:
+        if self._acquiring is None or self._acquiring.done():
+            self._acquiring = self._runtime.spawn(self._allocate(), "producer id")
+
+    async def _allocate(self) -> None:
+        """Ask brokers for a producer id until one gives it, or refuses for good."""
+        failure_count = 0
+        request = InitProducerIdRequest(transaction_timeout_ms=NO_TIMEOUT_MS)
+        while True:
+            try:
+                connection = await self._metadata.any_connection()
+                answer: InitProducerIdResponse = await connection.request(request)
+            except UnsupportedVersion as error:
+                self._end_all(error)
+                return
+            except (ClientError, ProtocolError) as error:
+                log.debug("no producer id: %s", error)
+            else:
+                code = ErrorCode(answer.error_code)
+                if code is ErrorCode.NONE:
+                    break
+                if not code.retriable:
+                    self._end_all(ClientError(f"no producer id: {ApiError(code)}"))
+                    return
+            failure_count += 1
+            await asyncio.sleep(self._backoff.after(failure_count, self._runtime.rng) / 1000)
+        identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        self._accumulator.identity = identity
+        self.wake()
+
+    def _end_all(self, error: ClientError) -> None:
+        self.fatal = error
+        _log_failures(self._accumulator.fail_all(error))
+
+
+def _log_failures(batches: list[Batch]) -> None:
+    # Said here, because whoever sent the records may not look at what became of them.
+    for batch in batches:
+        log.warning("%d records were not delivered: %s", batch.record_count, batch.outcome)
