@@ -62,7 +62,7 @@ class Nursery:
         while True:
             for fd in self._wait(None):
                 if fd == self._owner.fileno():
-                    data, fds, _, _ = socket.recv_fds(self._owner, MESSAGE_MAX_BYTES, 2)
+                    data, fds = self._next_request()
                     if not data:
                         self._see_to_the_end()
                         return None
@@ -70,6 +70,13 @@ class Nursery:
                         return born
                 else:
                     self._reap(self._children[fd])
+
+    def _next_request(self) -> tuple[bytes, list[int]]:
+        try:
+            data, fds, _, _ = socket.recv_fds(self._owner, MESSAGE_MAX_BYTES, 2)
+        except ConnectionResetError:
+            return b"", []  # The owner closed without reading our last report.
+        return data, fds
 
     def _wait(self, timeout_seconds: float | None) -> list[int]:
         poll = select.poll()

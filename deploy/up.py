@@ -83,8 +83,7 @@ def up(
         code = _say(f"minikafka up: {error}", error.exit_code)
     except MinikafkaError as error:
         code = _say(f"minikafka up: {error}", 1)
-    code = max(code, _stop(cluster))
-    raise click.exceptions.Exit(code)
+    raise click.exceptions.Exit(max(code, _stop(cluster, quiet=code > 0)))
 
 
 def _run(cluster: LocalCluster, restart: bool) -> NoReturn:
@@ -121,14 +120,16 @@ def _supervise(cluster: LocalCluster, restart: bool) -> NoReturn:
             _say(f"{name} started again (pid {pid})")
 
 
-def _stop(cluster: LocalCluster) -> int:
+def _stop(cluster: LocalCluster, *, quiet: bool) -> int:
     """Stop in order; the next signal stops at once."""
     _on_signals(_ask_to_stop)
     try:
+        if cluster.pids and not quiet:
+            _say(f"stopping {_count(len(cluster.pids), 'daemon')}")
         killed = cluster.stop(STOP_SECONDS)
     except StopAsked:
-        _on_signals(signal.SIG_IGN)
-        killed = cluster.stop(0)
+        cluster.stop(0)
+        return _say("killed what was still running", 1)
     if killed:
         return _say(f"killed what did not stop in time: {', '.join(killed)}", 1)
     return 0

@@ -69,14 +69,22 @@ def test_daemons_run_in_their_own_sessions_and_show_their_command(cluster: Local
 
 def test_a_daemon_inherits_only_its_two_pipes(cluster: LocalCluster) -> None:
     cluster.start()
-    for pid in cluster.pids.values():
-        kinds = sorted(
-            os.readlink(f"/proc/{pid}/fd/{fd}").split(":")[0]
-            for fd in os.listdir(f"/proc/{pid}/fd")
-        )
-        log = next(kind for kind in kinds if kind.endswith("/log"))
-        # The fake listens and has closed the ready pipe.
-        assert kinds == sorted(["/dev/null", log, log, "pipe", "socket"])
+    for name, pid in cluster.pids.items():
+        log = str(cluster.node(name).log_path)
+        # The fake listens; it closes its ready pipe right after it was ready.
+        expected = sorted(["/dev/null", log, log, "pipe", "socket"])
+        deadline = time.monotonic() + 10
+        while open_files(pid) != expected and time.monotonic() < deadline:
+            pass
+        assert open_files(pid) == expected
+
+
+def open_files(pid: int) -> list[str]:
+    found: list[str] = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.append(str(entry.readlink()).split(":")[0])
+    return sorted(found)
 
 
 def test_brokers_stop_before_controllers(cluster: LocalCluster) -> None:
