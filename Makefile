@@ -29,5 +29,12 @@ fmt: $(STAMP) ## rewrite formatting and imports
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
+run: $(STAMP) ## the flights pipeline on a cluster of its own, with a leader killed on the way
+	@$(BIN)/python -m minikafka.spark.java
+	@$(BIN)/python -m minikafka.spark.examples.flights
+
+bench: $(STAMP) ## the benchmarks, as ratios within one run (about 8 minutes)
+	$(BIN)/python -m bench
+
 clean: ## remove what the build made
 	rm -rf .venv build dist src/*.egg-info .*_cache .coverage* .hypothesis

@@ -18,6 +18,8 @@ import crc32c
 import uvloop
 
 BUFFER_BYTES = 4 << 20
+ROOM_BYTES = 5 << 18
+"""More than the largest request: below this much free space what is left moves to the front."""
 
 
 class Peer(asyncio.Protocol):
@@ -58,7 +60,7 @@ class Floor(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         if self.start == self.end:
             self.start = self.end = 0
-        elif self.end > BUFFER_BYTES // 2:
+        elif self.end > BUFFER_BYTES - ROOM_BYTES:
             rest = self.end - self.start
             self.buffer[:rest] = self.buffer[self.start : self.end]
             self.start, self.end = 0, rest

@@ -1,0 +1,209 @@
+"""Run the benchmarks: everything as a ratio to ceilings and floors of the same run.
+
+    python -m bench                      everything, about 8 minutes on 2 cores
+    python -m bench produce memory       some sections
+
+Figures go to the terminal and, with the machine and the commit, to bench-results/*.json.
+"""
+
+import importlib.metadata
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from minikafka.deploy.local_cluster import LocalCluster
+
+from . import ceilings, confluent, consume, failover, latency, memory, produce, startup
+from .meters import machine
+
+FLOOR_SHARE_OF_WRITE = 0.4
+FLOOR_REQUESTS_PER_SECOND = 100_000
+PACKAGES = ("uvloop", "msgpack", "crc32c", "cramjam", "confluent-kafka")
+Section = Callable[[dict[str, Any]], None]
+
+
+def say(text: str = "") -> None:
+    """Print a line of the report."""
+    click.echo(text)
+
+
+def run_ceilings(results: dict[str, Any]) -> None:
+    """Measure what the machine can do, and whether the floor comes near enough to it."""
+    found = ceilings.measure()
+    results["ceilings"] = found._asdict()
+    for name, rate in found._asdict().items():
+        say(f"{name:<20} {rate / 1e9:8.2f} GB/s")
+    large = produce.floor_round(produce.CASES[0], peers=0)
+    small = produce.floor_round(produce.CASES[-1], peers=0)
+    share = large.bytes_per_second / found.page_cache_write
+    results["floor"] = {
+        "share_of_page_cache_write": share,
+        "one_record_requests_per_second": small.requests_per_second,
+        "void": share < FLOOR_SHARE_OF_WRITE
+        or small.requests_per_second < FLOOR_REQUESTS_PER_SECOND,
+    }
+    say(f"floor at 1 MB: {share:.2f} of the page-cache write (void below {FLOOR_SHARE_OF_WRITE})")
+    say(f"floor at one record: {small.requests_per_second:,.0f} requests/s (void below 100,000)")
+    if results["floor"]["void"]:
+        say("THIS RUN IS VOID: the floor was held back, so no ratio to it means anything")
+
+
+def run_produce(results: dict[str, Any]) -> None:
+    """Measure produce at replication factor 1 and 3 against the floor and the chain."""
+    rows = results["produce"] = []
+    header = f"{'RF acks case':<30} {'req/s':>9} {'MB/s':>7} {'core':>5} {'us/req':>8} "
+    say(header + f"{'CPU ratio':>9} {'rate ratio':>10}")
+    for replication_factor in (1, 3):
+        with LocalCluster(brokers=replication_factor) as cluster:
+            for case in produce.CASES:
+                for acks in (1, -1):
+                    row = _produce_row(cluster, case, replication_factor, acks)
+                    rows.append(row)
+                    ours = row["cluster"]
+                    say(
+                        f"{replication_factor}  {acks:>3}  {case.name:<22} "
+                        f"{ours['requests_per_second']:>9,.0f} "
+                        f"{ours['bytes_per_second'] / 1e6:>7.0f} {ours['core_share']:>5.2f} "
+                        f"{ours['cpu_us_per_request']:>8.1f} {row['cpu_ratio']:>9.2f} "
+                        f"{row['rate_ratio']:>10.2f}"
+                    )
+
+
+def _produce_row(
+    cluster: LocalCluster, case: produce.Case, replication_factor: int, acks: int
+) -> dict[str, Any]:
+    floors, ours = [], []
+    for _ in range(produce.ROUNDS):
+        floors.append(produce.floor_round(case, peers=replication_factor - 1))
+        ours.append(produce.cluster_round(cluster, case, replication_factor, acks))
+    floor, mine = produce.median(floors), produce.median(ours)
+    return {
+        "replication_factor": replication_factor,
+        "acks": acks,
+        "case": case.name,
+        "cluster": {**vars_of(mine), "bytes_per_cpu_second": mine.bytes_per_cpu_second},
+        "floor": {**vars_of(floor), "bytes_per_cpu_second": floor.bytes_per_cpu_second},
+        "cpu_ratio": floor.cpu_us_per_request / mine.cpu_us_per_request,
+        "rate_ratio": mine.bytes_per_second / floor.bytes_per_second,
+    }
+
+
+def vars_of(measured: produce.Measured) -> dict[str, float]:
+    """Give the fields of a measurement."""
+    return {name: getattr(measured, name) for name in measured.__dataclass_fields__}
+
+
+def run_confluent(results: dict[str, Any]) -> None:
+    """Measure confluent-kafka against the same clusters."""
+    rows = results["confluent"] = []
+    say(f"{'RF acks case':<30} {'records/s':>10} {'MB/s':>7} {'broker cores':>12}")
+    for replication_factor in (1, 3):
+        with LocalCluster(brokers=replication_factor) as cluster:
+            for case in produce.CASES:
+                acks = 1 if replication_factor == 1 else -1
+                found = confluent.measure(cluster, case, replication_factor, acks)
+                rows.append(
+                    {"replication_factor": replication_factor, "acks": acks, "case": case.name}
+                    | found._asdict()
+                )
+                say(
+                    f"{replication_factor}  {acks:>3}  {case.name:<22} "
+                    f"{found.records_per_second:>10,.0f} {found.megabytes_per_second:>7.0f} "
+                    f"{found.broker_cores:>12.2f}"
+                )
+
+
+def run_consume(results: dict[str, Any]) -> None:
+    """Measure reading one partition."""
+    rows = results["consume"] = []
+    say(f"{'records':<8} {'how':<30} {'MB/s':>7} {'records/s':>11} {'broker CPU s/GB':>15}")
+    with LocalCluster(brokers=1) as cluster:
+        for record_bytes in (100, 1000):
+            for found in consume.measure(cluster, record_bytes):
+                rows.append({"record_bytes": record_bytes, **found._asdict()})
+                say(
+                    f"{record_bytes:<8} {found.how:<30} {found.megabytes_per_second:>7.0f} "
+                    f"{found.records_per_second:>11,.0f} "
+                    f"{found.broker_cpu_seconds_per_gigabyte:>15.2f}"
+                )
+
+
+def run_latency(results: dict[str, Any]) -> None:
+    """Measure produce-to-ack latency in an open loop."""
+    rows = results["latency"] = []
+    with LocalCluster(brokers=3) as cluster:
+        for replication_factor, acks in ((1, 1), (3, -1)):
+            found = latency.measure(cluster, replication_factor, acks)
+            rows.append({"rf": replication_factor, "acks": acks, **found._asdict()})
+            say(
+                f"RF {replication_factor} acks {acks:>2} at {found.rate}/s: p50 {found.p50} ms, "
+                f"p99 {found.p99} ms, p99.9 {found.p999} ms, max {found.most} ms"
+            )
+
+
+def run_startup(results: dict[str, Any]) -> None:
+    """Measure start-up."""
+    found = startup.measure()
+    results["startup"] = found._asdict()
+    for name, seconds in found._asdict().items():
+        say(f"{name:<20} {seconds:6.2f} s")
+
+
+def run_memory(results: dict[str, Any]) -> None:
+    """Measure memory."""
+    found = memory.measure()
+    results["memory"] = found._asdict()
+    for name, mib in found.after_ready.items():
+        added = found.kib_per_idle_partition[name]
+        say(f"{name:<14} PSS {mib:6.1f} MiB after ready, {added:5.2f} KiB per idle partition")
+
+
+def run_failover(results: dict[str, Any]) -> None:
+    """Measure the gap in acknowledged writes after SIGKILL of a leader."""
+    found = failover.measure()
+    results["failover"] = found._asdict()
+    say(
+        f"{found.trials} kills: median {found.median} ms, max {found.most} ms, "
+        f"{found.failed_sends} sends failed"
+    )
+
+
+SECTIONS: dict[str, Section] = {
+    "ceilings": run_ceilings,
+    "produce": run_produce,
+    "confluent": run_confluent,
+    "consume": run_consume,
+    "latency": run_latency,
+    "startup": run_startup,
+    "memory": run_memory,
+    "failover": run_failover,
+}
+
+
+@click.command(help=__doc__)
+@click.argument("sections", nargs=-1, type=click.Choice(list(SECTIONS)))
+@click.option("--out", type=click.Path(path_type=Path), default=Path("bench-results"))
+def main(sections: tuple[str, ...], out: Path) -> None:
+    """Run sections and write the results."""
+    here = machine()
+    results: dict[str, Any] = {
+        "machine": here._asdict(),
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+    }
+    say(f"commit {here.commit}, {here.cores} cores of {here.cpu}, Python {here.python}")
+    for name in sections or SECTIONS:
+        say(f"\n== {name}")
+        SECTIONS[name](results)
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{here.commit}.json"
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    say(f"\nresults in {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Pipelines to copy: each runs by one command and says what it checked."""

@@ -1,0 +1,121 @@
+"""The pipeline: three Spark jobs over two topics. Nothing here knows that brokers may die."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from .dataset import Delay, Delays
+
+FLIGHTS_TOPIC = "flights"
+DELAYS_TOPIC = "delays"
+FLIGHT = "row long, year int, month int, day int, carrier string, dep_delay int"
+CSV = (
+    "row long, year int, month int, day int, carrier string, flight int, origin string, "
+    "dest string, dep_delay int"
+)
+DELAY = "airline string, day string, departures long, delay_minutes long"
+ROWS_PER_TRIGGER = 45_000
+
+
+def session() -> SparkSession:
+    """Start Spark on this machine's cores, quietly."""
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("flights")
+        .config("spark.driver.memory", "2g")
+        .config("spark.sql.shuffle.partitions", 2)
+        .config("spark.ui.enabled", False)
+        .config("spark.ui.showConsoleProgress", False)
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def publish_flights(spark: SparkSession, flights_csv: Path, bootstrap: str) -> None:
+    """Batch job: write every flight to its topic, keyed by carrier."""
+    flights = spark.read.csv(str(flights_csv), header=True, schema=CSV)
+    value = F.to_json(F.struct("row", "year", "month", "day", "carrier", "dep_delay"))
+    (
+        flights.select(F.col("carrier").alias("key"), value.alias("value"))
+        .write.format("minikafka")
+        .mode("append")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("topic", FLIGHTS_TOPIC)
+        .save()
+    )
+
+
+def aggregate_delays(
+    spark: SparkSession, airlines_csv: Path, bootstrap: str, checkpoint: Path
+) -> StreamingQuery:
+    """Streaming job: keep the delays of every airline and day up to date in their own topic."""
+    airlines = spark.read.csv(str(airlines_csv), header=True, schema="carrier string, name string")
+    flights = (
+        spark.readStream.format("minikafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", FLIGHTS_TOPIC)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", ROWS_PER_TRIGGER)
+        .load()
+        .select(F.from_json(F.col("value").cast("string"), FLIGHT).alias("flight"))
+        .select("flight.*")
+        .dropDuplicates(["row"])
+    )
+    day = F.format_string("%d-%02d-%02d", "year", "month", "day")
+    delays = (
+        flights.where("dep_delay is not null")
+        .join(F.broadcast(airlines), "carrier")
+        .groupBy(F.col("name").alias("airline"), day.alias("day"))
+        .agg(F.count("*").alias("departures"), F.sum("dep_delay").alias("delay_minutes"))
+    )
+    return (
+        delays.select(
+            F.concat_ws("|", "airline", "day").alias("key"),
+            F.to_json(F.struct("airline", "day", "departures", "delay_minutes")).alias("value"),
+        )
+        .writeStream.format("minikafka")
+        .queryName("delays")
+        .outputMode("update")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("topic", DELAYS_TOPIC)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+
+
+def newest_delays(spark: SparkSession, bootstrap: str) -> Delays:
+    """Batch job: read the delays back, the newest value of each key by offset."""
+    newest = (
+        _topic(spark, bootstrap, DELAYS_TOPIC)
+        .groupBy("key")
+        .agg(F.max_by(F.col("value").cast("string"), "offset").alias("value"))
+        .select(F.from_json("value", DELAY).alias("delay"))
+        .select("delay.*")
+    )
+    return {
+        (row.airline, row.day): Delay(row.departures, row.delay_minutes) for row in newest.collect()
+    }
+
+
+def published_rows(spark: SparkSession, bootstrap: str) -> Iterator[int]:
+    """Read the row number of every record of the flights topic, duplicates too."""
+    rows = _topic(spark, bootstrap, FLIGHTS_TOPIC).select(
+        F.from_json(F.col("value").cast("string"), FLIGHT).getField("row").alias("row")
+    )
+    return (row.row for row in rows.collect())
+
+
+def _topic(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
+    return (
+        spark.read.format("minikafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .load()
+    )
