@@ -1,0 +1,321 @@
+"""Names and layout of a data directory, its open files, and the one place where `OSError` ends.
+
+    <data directory>/
+        .lock  meta.properties  .kafka_cleanshutdown  bootstrap of Kafka: not ours
+        recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint
+        <topic>-<partition>/
+            partition.metadata  leader-epoch-checkpoint
+            <base offset, 20 digits>.log .index .timeindex .snapshot
+
+Any error of the file system is the failure of the whole directory (`LogDirectoryFailed`): it is
+noted once, reported once, and nothing under the directory is written again.
+"""
+
+import errno
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Protocol
+
+from ..protocol.types import Buffer
+from ..runtime.errors import LogDirectoryFailed
+from ..runtime.fs import File, FileSystem
+
+LOG, INDEX, TIME_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".snapshot"
+SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX)
+DELETED, TEMPORARY = ".deleted", ".tmp"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+STRAY, DELETE = "-stray", "-delete"
+
+MAX_BUFFERS = 1024
+"""What one writev takes (IOV_MAX)."""
+DEFAULT_MAX_OPEN = 1000
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """Name a segment's file: 20 digits, so that names sort as offsets do."""
+    return f"{base_offset:020d}{suffix}"
+
+
+def offset_in(name: str, suffix: str) -> int | None:
+    """The offset in a file's name, or None if the name is of another kind."""
+    digits = name.removesuffix(suffix)
+    return int(digits) if digits != name and digits.isdecimal() and len(digits) == 20 else None
+
+
+class Evictable(Protocol):
+    """Something that holds an open file and can open it again."""
+
+    was_used: bool
+    """Set at each use, cleared by `Files` when it looks for what to close."""
+
+    def evict(self) -> None:
+        """Close the file."""
+
+
+class _Guard:
+    """Turns an `OSError` in its block into the directory's failure."""
+
+    __slots__ = ("_files",)
+
+    def __init__(self, files: "Files") -> None:
+        self._files = files
+
+    def __enter__(self) -> None:
+        if self._files.failure is not None:
+            raise self._files.failure
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, OSError) and not isinstance(error, BlockingIOError):
+            raise self._files.fail(error) from error
+
+
+class Files:
+    """The files of one data directory: opened when needed, closed when there are too many."""
+
+    def __init__(self, fs: FileSystem, root: str, max_open: int = DEFAULT_MAX_OPEN) -> None:
+        self.fs = fs
+        self.root = root
+        self.failure: LogDirectoryFailed | None = None
+        """Set once, for good: every further use raises it."""
+        self.on_failed: Callable[[LogDirectoryFailed], None] | None = None
+        """Told once."""
+        self.guard = _Guard(self)
+        self._max_open = max_open
+        self._open: dict[Evictable, None] = {}
+
+    def fail(self, error: OSError) -> LogDirectoryFailed:
+        """Note that the directory is lost and return what to raise."""
+        if self.failure is None:
+            where = f" ({error.filename})" if error.filename else ""
+            self.failure = LogDirectoryFailed(self.root, f"{error.strerror or error}{where}")
+            if self.on_failed is not None:
+                self.on_failed(self.failure)
+        return self.failure
+
+    # Open files: the least recently used are closed, with a second chance instead of an order
+    # kept at every use.
+
+    def open_for(self, owner: Evictable, path: str, *, create: bool = False) -> File:
+        """Open `path` for reading and writing on behalf of `owner`, who may be told to close it."""
+        while len(self._open) >= self._max_open:
+            self._evict_one()
+        with self.guard:
+            try:
+                file = self.fs.open(path, create=create, write=True)
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._open:
+                    raise
+                for _ in range(len(self._open) // 2 + 1):
+                    self._evict_one()
+                file = self.fs.open(path, create=create, write=True)
+        self._open[owner] = None
+        return file
+
+    def closed(self, owner: Evictable) -> None:
+        """The owner has closed its file."""
+        self._open.pop(owner, None)
+
+    def _evict_one(self) -> None:
+        while True:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            if not oldest.was_used:
+                oldest.evict()
+                return
+            oldest.was_used = False
+            self._open[oldest] = None
+
+    # Reading and writing.
+
+    def write(self, file: File, buffers: Sequence[Buffer], position: int) -> int:
+        """Write all buffers from `position` on and return how many bytes they were.
+
+        One system call where it takes them: short writes are resumed.
+        """
+        if self.failure is not None:
+            raise self.failure
+        size = sum(map(len, buffers))
+        try:
+            if len(buffers) <= MAX_BUFFERS:
+                written = file.pwritev(buffers, position)
+                if written < size:
+                    self._resume(file, buffers, position, written)
+            else:
+                done = 0
+                for at in range(0, len(buffers), MAX_BUFFERS):
+                    some = buffers[at : at + MAX_BUFFERS]
+                    expected = sum(map(len, some))
+                    written = file.pwritev(some, position + done)
+                    if written < expected:
+                        self._resume(file, some, position + done, written)
+                    done += expected
+        except OSError as error:
+            raise self.fail(error) from error
+        return size
+
+    @staticmethod
+    def _resume(file: File, buffers: Sequence[Buffer], position: int, written: int) -> None:
+        while True:
+            rest: list[Buffer] = []
+            skip = written
+            for buffer in buffers:
+                if skip < len(buffer):
+                    rest.append(memoryview(buffer)[skip:] if skip else buffer)
+                    skip = 0
+                else:
+                    skip -= len(buffer)
+            if not rest:
+                return
+            more = file.pwritev(rest, position + written)
+            if more <= 0:
+                raise OSError(errno.EIO, "a write made no progress")
+            written += more
+
+    def cut_back(self, file: File | None, size: int) -> None:
+        """After a failed write: take away what it left, if the disk still lets us."""
+        if file is not None:
+            with suppress(OSError):
+                file.truncate(size)
+
+    def truncate(self, file: File, size: int) -> None:
+        """Cut the file."""
+        with self.guard:
+            file.truncate(size)
+
+    def read_into(self, file: File, view: memoryview, position: int) -> int:
+        """Fill `view`, waiting for the disk; less only at the end of the file."""
+        done = 0
+        with self.guard:
+            while done < len(view):
+                count = file.preadv_wait(view[done:], position + done)
+                if count <= 0:
+                    break
+                done += count
+        return done
+
+    def read_some(self, file: File, position: int, size: int) -> memoryview:
+        """Read up to `size` bytes, waiting for the disk; fewer only at the end of the file."""
+        view = memoryview(bytearray(size))
+        return view[: self.read_into(file, view, position)]
+
+    # Small files, read and written whole.
+
+    def read_small(self, path: str) -> bytes | None:
+        """All bytes of a file, or None if there is none."""
+        with self.guard:
+            if not self.fs.exists(path):
+                return None
+            file = self.fs.open(path)
+            try:
+                return bytes(self.read_some(file, 0, file.size()))
+            finally:
+                file.close()
+
+    def read_tail(self, path: str, entry: int) -> bytes | None:
+        """The last entry of a file of entries; None if the file holds half an entry."""
+        with self.guard:
+            file = self.fs.open(path)
+            try:
+                size = file.size()
+                if size % entry:
+                    return None
+                return bytes(self.read_some(file, max(size - entry, 0), entry))
+            finally:
+                file.close()
+
+    def replace_small(self, path: str, data: bytes) -> None:
+        """Put a file in place of another in one step. Not yet on stable storage on return."""
+        with self.guard:
+            self._write_new(path + TEMPORARY, data).close()
+            self.fs.rename(path + TEMPORARY, path)
+
+    async def replace_durably(self, path: str, data: bytes) -> None:
+        """Put a file in place of another in one step, on stable storage on return."""
+        with self.guard:
+            file = self._write_new(path + TEMPORARY, data)
+            try:
+                await file.fdatasync()
+            finally:
+                file.close()
+            self.fs.rename(path + TEMPORARY, path)
+            await self.fs.fsync_dir(path.rpartition("/")[0])
+
+    def _write_new(self, path: str, data: bytes) -> File:
+        file = self.fs.open(path, create=True, write=True)
+        try:
+            file.truncate(0)
+            if data:
+                self.write(file, [data], 0)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    # Names.
+
+    def exists(self, path: str) -> bool:
+        """Is there a file or directory of this name?"""
+        with self.guard:
+            return self.fs.exists(path)
+
+    def names(self, path: str) -> list[str]:
+        """Names in a directory, sorted; none if it does not exist."""
+        with self.guard:
+            return self.fs.listdir(path) if self.fs.exists(path) else []
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory, if need be."""
+        with self.guard:
+            self.fs.mkdir(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file or directory."""
+        with self.guard:
+            self.fs.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
+        with self.guard:
+            try:
+                self.fs.remove(path)
+            except FileNotFoundError:
+                return
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory and all in it, if it is there."""
+        with self.guard:
+            if self.fs.exists(path):
+                self.fs.remove_tree(path)
+
+    async def fsync_directory(self, path: str) -> None:
+        """Names made and removed in a directory are stable on return."""
+        with self.guard:
+            await self.fs.fsync_dir(path)
+
+    async def fdatasync(self, file: File) -> None:
+        """The file's bytes are stable on return. An error is final: they may be lost."""
+        with self.guard:
+            await file.fdatasync()
+
+    async def fdatasync_named(self, path: str) -> None:
+        """The same for a file that is not open; nothing if there is none."""
+        with self.guard:
+            if self.fs.exists(path):
+                file = self.fs.open(path, write=True)
+                try:
+                    await file.fdatasync()
+                finally:
+                    file.close()

@@ -1,0 +1,122 @@
+"""Where each leader epoch of a partition began: the history that truncation is decided by.
+
+Pure. Epochs and start offsets both grow strictly from entry to entry (KIP-101, KIP-279). The
+file form is Kafka's leader-epoch-checkpoint:
+
+    0\n  count\n  (epoch SP start_offset \n)*
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+from ..protocol.types import NO_EPOCH, OffsetAndEpoch
+
+_VERSION = "0"
+
+
+class LeaderEpochs:
+    """The sorted map from epoch to start offset."""
+
+    __slots__ = ("_epochs", "_starts")
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        for epoch, start in entries:
+            self.assign(epoch, start)
+
+    def __len__(self) -> int:
+        return len(self._epochs)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(zip(self._epochs, self._starts, strict=True))
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest epoch, or -1."""
+        return self._epochs[-1] if self._epochs else NO_EPOCH
+
+    @property
+    def latest_start(self) -> int:
+        """Where the newest epoch began, or -1."""
+        return self._starts[-1] if self._starts else -1
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Record that `epoch` begins at `start_offset`; was that news?
+
+        Entries of a later or equal epoch, or that start later, contradict it and go first. An
+        epoch already known keeps its earlier start.
+        """
+        if epoch < 0:
+            return False
+        if epoch == self.latest_epoch and start_offset >= self._starts[-1]:
+            return False
+        keep = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start_offset))
+        del self._epochs[keep:], self._starts[keep:]
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> OffsetAndEpoch | None:
+        """The largest known epoch not above `epoch`, and where it ended. None: nothing is known.
+
+        An epoch older than all known ones ended where the first known one began.
+        """
+        if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
+            return None
+        if epoch == self._epochs[-1]:
+            return OffsetAndEpoch(log_end_offset, epoch)
+        higher = bisect_right(self._epochs, epoch)
+        known = self._epochs[higher - 1] if higher else epoch
+        return OffsetAndEpoch(self._starts[higher], known)
+
+    def epoch_for(self, offset: int) -> int:
+        """The epoch that the record at `offset` was written in, or -1."""
+        at = bisect_right(self._starts, offset)
+        return self._epochs[at - 1] if at else NO_EPOCH
+
+    def start_of(self, epoch: int) -> int:
+        """Where exactly this epoch began, or -1."""
+        at = bisect_left(self._epochs, epoch)
+        return self._starts[at] if self._epochs[at : at + 1] == [epoch] else -1
+
+    def truncate_from_end(self, offset: int) -> bool:
+        """Forget epochs that begin at or after `offset`; was there one?"""
+        keep = bisect_left(self._starts, offset)
+        changed = keep < len(self._starts)
+        del self._epochs[keep:], self._starts[keep:]
+        return changed
+
+    def truncate_from_start(self, offset: int) -> bool:
+        """Forget epochs that ended before `offset`; the one around it begins there now."""
+        drop = bisect_right(self._starts, offset) - 1
+        if drop < 0 or (drop == 0 and self._starts[0] == offset):
+            return False
+        del self._epochs[:drop], self._starts[:drop]
+        self._starts[0] = offset
+        return True
+
+    def clear(self) -> bool:
+        """Forget everything; was there anything?"""
+        changed = bool(self._epochs)
+        self._epochs.clear()
+        self._starts.clear()
+        return changed
+
+    def encode(self) -> bytes:
+        """Write the file form."""
+        lines = [_VERSION, str(len(self)), *(f"{epoch} {start}" for epoch, start in self)]
+        return "".join(f"{line}\n" for line in lines).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> "LeaderEpochs | None":
+        """Read the file form; None if it is torn, corrupt or out of order."""
+        try:
+            version, count, *rows = data.decode("ascii").split("\n")
+            entries = [(int(e), int(s)) for e, s in (row.split() for row in rows if row)]
+            if version != _VERSION or int(count) != len(entries) or rows[-1:] != [""]:
+                return None
+        except ValueError:
+            return None
+        epochs = cls(entries)
+        return epochs if list(epochs) == entries else None

@@ -1,0 +1,283 @@
+"""The log of one partition: segments, where it begins and ends, and what is durable.
+
+One loop owns a log; only methods marked async wait. It takes batches that are stamped and checked,
+and knows nothing of roles, high watermarks or clients. Nothing exists on disk before the first
+append, and an idle log holds no open file.
+
+Order on disk: partition.metadata, then the leader-epoch entry, then an epoch's first batch;
+a producer snapshot at each roll. What is not flushed is not trusted: see recovery.py.
+"""
+
+from collections.abc import Callable, Sequence
+
+from ..protocol.record_batch import BatchHeader
+from ..protocol.types import Buffer
+from ..runtime.errors import InvariantViolation
+from ..runtime.runtime import Runtime
+from .epoch_file import EpochFile
+from .files import Files
+from .leader_epochs import LeaderEpochs
+from .log_view import LogView, OffsetOutOfRange
+from .lookup import TimestampOffset
+from .producer_snapshots import ProducerReplay, ProducerSnapshots
+from .producer_state import ProducerState
+from .reading import Cold, LogSlice
+from .recovery import Opening, open_from_disk
+from .retention import deletable
+from .segment import Batch, Limits, Segment
+from .segments import Segments
+from .topic_config import TopicConfig
+
+__all__ = ["Batch", "Cold", "Log", "LogSlice", "OffsetOutOfRange", "TimestampOffset"]
+
+
+class Log(LogView):
+    """The batches of one partition replica. One that is known to be new needs no `open`."""
+
+    __slots__ = (
+        "_epoch_file",
+        "_limits",
+        "on_rolled",
+        "on_truncated",
+        "producers",
+        "recovery_point",
+    )
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        files: Files,
+        directory: str,
+        config: TopicConfig,
+        topic_id: bytes | None = None,
+    ) -> None:
+        super().__init__(runtime, files, config, Segments(files, directory, topic_id))
+        self._limits = Limits.of(config)
+        self.recovery_point = 0
+        """All below it is on stable storage."""
+        self.producers = ProducerState()
+        self._epoch_file = EpochFile(files, directory)
+        self.on_rolled: Callable[[Log], None] | None = None
+        """Told that a segment is complete and should be flushed."""
+        self.on_truncated: Callable[[Log], None] | None = None
+        """Told that the recovery point went back and its checkpoint must follow soon."""
+
+    @classmethod
+    async def open(
+        cls,
+        runtime: Runtime,
+        directory: str,
+        config: TopicConfig,
+        *,
+        files: Files | None = None,
+        topic_id: bytes | None = None,
+        clean: bool = False,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+    ) -> "Log":
+        """Open what is in `directory`, which need not exist; recover it unless `clean`.
+
+        `recovery_point` and `log_start_offset` are what checkpoints say, at worst 0. Logs of one
+        data directory share its `files`.
+        """
+        files = files or Files(runtime.fs, directory)
+        log = cls(runtime, files, directory, config, topic_id)
+        opened = await open_from_disk(
+            Opening(
+                runtime=runtime,
+                files=files,
+                directory=directory,
+                config=config,
+                is_clean=clean,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+            )
+        )
+        log.segments.extend(opened.segments)
+        log.log_start_offset, log.log_end_offset = opened.log_start_offset, opened.log_end_offset
+        log.recovery_point, log.producers = opened.recovery_point, opened.producers
+        log._epoch_file.load(opened.leader_epochs, is_written=opened.are_epochs_written)
+        return log
+
+    @property
+    def leader_epochs(self) -> LeaderEpochs:
+        """To be read; `assign_epoch` and appending change them."""
+        return self._epoch_file.epochs
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        """Obey another configuration from now on."""
+        self.config = config
+        self._limits = Limits.of(config)
+
+    # Appending.
+
+    def append(self, batches: Sequence[tuple[BatchHeader, Buffer]]) -> None:
+        """Append batches that carry their offsets and epochs, in order, in one write per segment.
+
+        The headers say what the buffers hold: whoever stamps a buffer sets its header too.
+        Raises LogDirectoryFailed: then nothing of the last segment's share was appended.
+        """
+        if not batches:
+            return
+        first, epoch_file = batches[0][0], self._epoch_file
+        if first.base_offset < self.log_end_offset:
+            raise InvariantViolation(f"{first!r} appended at {self.log_end_offset}")
+        if (
+            batches[-1][0].leader_epoch != epoch_file.epochs.latest_epoch
+            or not epoch_file.is_written
+        ):
+            epoch_file.note(batches)
+            self._write_epochs()
+        segment = self.segments[-1] if self.segments else self._roll(first.base_offset)
+        if segment.indexes is None:
+            segment.load_or_start_indexes()
+        done = segment.append(batches, 0, self._limits)
+        while done < len(batches):
+            self.log_end_offset = segment.next_offset
+            segment = self._roll(batches[done][0].base_offset)
+            done = segment.append(batches, done, self._limits)
+        self.log_end_offset = segment.next_offset
+        now_ms = -1
+        for header, _ in batches:
+            if header.producer_id >= 0:
+                now_ms = now_ms if now_ms >= 0 else self._runtime.wall_ms()
+                self.producers.observe(header, now_ms)
+
+    def append_run(self, headers: Sequence[BatchHeader], data: Buffer) -> None:
+        """Append batches that lie one after the other in `data`, as a follower receives them."""
+        view, at = memoryview(data), 0
+        batches: list[Batch] = []
+        for header in headers:
+            batches.append((header, view[at : at + header.size]))
+            at += header.size
+        self.append(batches)
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """Note that a leader epoch begins; on disk at the latest before its first batch."""
+        self._epoch_file.changed(self.leader_epochs.assign(epoch, start_offset))
+
+    def _write_epochs(self) -> None:
+        if not self._epoch_file.is_written:
+            self.segments.make_directory()
+            self._epoch_file.write()
+            self.segments.names_changed = True
+
+    def roll(self) -> None:
+        """Begin a new segment, unless the newest is empty."""
+        if self.segments and self.segments[-1].size:
+            self._roll(self.log_end_offset)
+
+    def _roll(self, base_offset: int) -> Segment:
+        had_batches = bool(self.segments) and self.segments[-1].size > 0
+        segment = self.segments.begin(base_offset, self._runtime.wall_ms())
+        if self.config.segment_jitter_ms:
+            jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)
+            segment.jitter_ms = self._runtime.rng.randrange(jitter + 1)
+        if had_batches:
+            self._snapshots().save(self.producers, base_offset)
+            if self.on_rolled is not None:
+                self.on_rolled(self)
+        return segment
+
+    def _snapshots(self) -> ProducerSnapshots:
+        return ProducerSnapshots(self._files, self.directory)
+
+    # Truncation.
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove every batch that holds `offset` or anything later.
+
+        Always cuts the leader epochs too, even where there is nothing to remove (KAFKA-10706).
+        """
+        if offset < self.log_end_offset:
+            if not self.segments or offset < self.segments[0].base_offset:
+                self.truncate_fully_and_start_at(offset)
+                return
+            self._end_at(self.segments.cut_to(offset))
+            if not self.producers.truncate_to(self.log_end_offset):
+                # Every batch of a producer was cut: older ones tell what came before.
+                now_ms = self._runtime.wall_ms()
+                replay = ProducerReplay(self._files, self.directory, self.segments, now_ms)
+                self.producers = replay.run(self.log_end_offset)
+        self._epoch_file.changed(self.leader_epochs.truncate_from_end(max(offset, 0)))
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Remove everything; the log begins and ends at `offset`."""
+        self.segments.remove_all()
+        self.producers = ProducerState()
+        self._epoch_file.changed(self.leader_epochs.clear())
+        self.log_start_offset = offset
+        self._end_at(offset)
+        if offset > 0 or self._files.exists(self.directory):
+            self._roll(offset)
+
+    def _end_at(self, offset: int) -> None:
+        self._truncations += 1
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self._snapshots().remove_above(offset)
+        if self.recovery_point > offset:
+            self.recovery_point = offset
+            if self.on_truncated is not None:
+                self.on_truncated(self)
+
+    # Durability.
+
+    async def flush(self) -> None:
+        """All that was appended before the call is on stable storage on return.
+
+        LogDirectoryFailed is final: a failed fsync is never tried again.
+        """
+        end, truncations = self.log_end_offset, self._truncations
+        self._write_epochs()
+        await self._epoch_file.sync()
+        await self.segments.flush(self.recovery_point)
+        if truncations == self._truncations:
+            self.recovery_point = max(self.recovery_point, end)
+
+    async def close(self) -> None:
+        """Save what makes the next start short, flush, and close the files."""
+        if self._files.failure is None and self.segments:
+            newest = self.segments[-1]
+            self._snapshots().save(self.producers, self.log_end_offset)
+            newest.save_indexes()
+            self.segments.names_changed = True
+            await self.flush()
+            await newest.flush(with_indexes=True)
+        self.segments.close()
+
+    def abandon(self) -> None:
+        """Close the files, saving nothing: the directory is moved, removed or lost."""
+        self._truncations += 1
+        for segment in self.segments:
+            segment.close()
+            segment.is_removed = True
+
+    # Retention.
+
+    def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
+        """Delete whole segments that time, size or the log start allow; how many were there?
+
+        `now_ms` is wall time. Nothing at or above the high watermark goes.
+        """
+        count = deletable(self, now_ms, high_watermark)
+        if not count:
+            return 0
+        bases = [segment.base_offset for segment in self.segments[:count]]
+        if count == len(self.segments):
+            self._roll(self.log_end_offset)
+        self.segments.remove_oldest(count)
+        for base in bases:
+            self._snapshots().remove(base)
+        self.advance_log_start(max(self.segments[0].base_offset, self.log_start_offset))
+        return count
+
+    def advance_log_start(self, offset: int) -> None:
+        """Nothing before `offset` can be read any more; retention deletes whole segments of it.
+
+        The caller makes sure that it is not above the high watermark.
+        """
+        if offset > self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        self.log_start_offset = max(offset, self.log_start_offset)
+        self._epoch_file.changed(self.leader_epochs.truncate_from_start(self.log_start_offset))

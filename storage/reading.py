@@ -1,0 +1,197 @@
+"""Reading whole batches out of a segment without decoding one.
+
+One read brings the data; where it may not go to the segment's end, a walk over batch prefixes from
+the nearest index entry finds the cut. Readers go on where they stopped, so exact positions of such
+places are kept as hints, and the usual read at the tail needs neither index nor walk.
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..protocol.record_batch import HEADER_SIZE
+from ..runtime.errors import CorruptLog
+from .files import LOG
+from .segment_indexes import CorruptIndex
+
+if TYPE_CHECKING:
+    from .segment import Segment
+
+# base offset, batch length, (leader epoch, magic, crc, attributes), last offset delta
+PREFIX = Struct(">qi11xi")
+PREFIX_SIZE = PREFIX.size
+SIZE_AND_OFFSET = 12
+_CHUNK = 8192
+
+
+class Cold(Exception):
+    """Reading would wait for the disk: await `read_cold` instead."""
+
+
+class LogSlice(NamedTuple):
+    """Whole batches, as they lie in the log."""
+
+    data: memoryview
+    """The first of them holds the offset asked for. Empty at the end of what may be read."""
+    segment_base: int
+    position: int
+    """Where in its segment the data begins."""
+
+
+EMPTY = memoryview(b"")
+
+
+class Wanted(NamedTuple):
+    """What a reader asks for."""
+
+    offset: int
+    max_bytes: int
+    up_to: int
+    """No batch that holds this offset or a later one."""
+    at_least_one: bool = True
+    """Give the first batch even if it is larger than `max_bytes`."""
+    wait: bool = False
+    """Wait for the disk instead of raising Cold."""
+
+
+def read(segment: "Segment", wanted: Wanted) -> LogSlice:
+    """Whole batches from the one that holds the offset; Cold where the page cache lacks them."""
+    position = locate(segment, wanted.offset, wait=wanted.wait)
+    bound, is_exact = _bound(segment, wanted.up_to)
+    want = min(bound - position, max(wanted.max_bytes, HEADER_SIZE))
+    if want <= 0:
+        return LogSlice(EMPTY, segment.base_offset, position)
+    view = memoryview(bytearray(want))
+    count = _fill(segment, view, position, wait=wanted.wait)
+    if count == bound - position and is_exact:
+        segment.hint(min(wanted.up_to, segment.next_offset), bound)
+        return LogSlice(view, segment.base_offset, position)
+    cut = _cut(segment, view[:count], position, wanted.up_to)
+    if cut > wanted.max_bytes and not wanted.at_least_one:
+        cut = 0
+    if cut or not wanted.at_least_one:
+        return LogSlice(view[:cut], segment.base_offset, position)
+    whole = _first_batch(segment, view[:count], position, wanted)
+    return LogSlice(whole, segment.base_offset, position)
+
+
+def locate(segment: "Segment", offset: int, *, wait: bool = False) -> int:
+    """Position of the first batch that ends at or after `offset`; the end if there is none."""
+    hint = segment.hints.get(offset)
+    if hint is not None:
+        return hint
+    if offset >= segment.next_offset:
+        return segment.size
+    if offset <= segment.base_offset:
+        return 0
+    if segment.indexes is None:
+        raise Cold
+    entry = segment.indexes.offsets.entry_before(offset)
+    position = entry[1] if entry is not None else 0
+    chunk = memoryview(bytearray(min(_CHUNK, segment.size - position)))
+    while position < segment.size:
+        count = _fill(segment, chunk[: segment.size - position], position, wait=wait)
+        if count < PREFIX_SIZE:
+            _missing(segment, position, wait=wait)
+        if entry is not None:
+            _verify(segment, chunk, 0, entry)
+            entry = None
+        at = 0
+        while at + PREFIX_SIZE <= count:
+            base, length, delta = PREFIX.unpack_from(chunk, at)
+            if base + delta >= offset:
+                return position + at
+            at += _checked_size(segment, position + at, length)
+        position += at
+    return segment.size
+
+
+async def warm(segment: "Segment", offset: int, max_bytes: int) -> None:
+    """Bring what a read at `offset` needs into the page cache, off the loop."""
+    position = segment.hints.get(offset)
+    size = max_bytes
+    if position is None and segment.indexes is not None:
+        offsets = segment.indexes.offsets
+        entry = offsets.entry_before(offset)
+        position = entry[1] if entry is not None else 0
+        size += offsets.position_after(offset, segment.size) - position
+    position = position or 0
+    size = min(size + _CHUNK, segment.size - position)
+    if size > 0:
+        await segment.read_cold(bytearray(size), position)
+
+
+def _bound(segment: "Segment", up_to: int) -> tuple[int, bool]:
+    """A position that no batch below `up_to` ends after; is it where the last one ends?"""
+    if up_to >= segment.next_offset:
+        return segment.size, True
+    position = segment.hints.get(up_to)
+    if position is not None:
+        return position, True
+    if segment.indexes is None:
+        raise Cold
+    return segment.indexes.offsets.position_after(up_to, segment.size), False
+
+
+def _fill(segment: "Segment", view: memoryview, position: int, *, wait: bool) -> int:
+    """Fill `view`, or as much of it as is warm."""
+    if wait:
+        return segment.read_wait(view, position)
+    try:
+        return segment.read_warm(view, position)
+    except BlockingIOError:
+        raise Cold from None
+
+
+def _cut(segment: "Segment", view: memoryview, position: int, up_to: int) -> int:
+    """Where, in `view` (read at `position`), the last whole batch below `up_to` ends."""
+    at, limit = 0, len(view)
+    if segment.indexes is not None:
+        entry = segment.indexes.offsets.entry_before_position(position + limit - PREFIX_SIZE)
+        if entry is not None and entry[0] < up_to and entry[1] > position:
+            at = entry[1] - position
+            _verify(segment, view, at, entry)
+    next_offset = -1
+    while at + PREFIX_SIZE <= limit:
+        base, length, delta = PREFIX.unpack_from(view, at)
+        size = _checked_size(segment, position + at, length)
+        if at + size > limit or base + delta >= up_to:
+            break
+        at += size
+        next_offset = base + delta + 1
+    if next_offset >= 0:
+        segment.hint(next_offset, position + at)
+    return at
+
+
+def _first_batch(segment: "Segment", view: memoryview, position: int, wanted: Wanted) -> memoryview:
+    """The batch at `position` whole, however large; nothing if it reaches `up_to`."""
+    if len(view) < PREFIX_SIZE:
+        _missing(segment, position, wait=wanted.wait)
+    base, length, delta = PREFIX.unpack_from(view)
+    size = _checked_size(segment, position, length)
+    if base + delta >= wanted.up_to:
+        return EMPTY
+    whole = memoryview(bytearray(size))
+    if _fill(segment, whole, position, wait=wanted.wait) < size:
+        _missing(segment, position, wait=wanted.wait)
+    segment.hint(base + delta + 1, position + size)
+    return whole
+
+
+def _verify(segment: "Segment", view: memoryview, at: int, entry: tuple[int, int]) -> None:
+    base, _, delta = PREFIX.unpack_from(view, at)
+    if base + delta != entry[0]:
+        raise CorruptIndex(f"{segment.path}: no batch ends at {entry[0]} at byte {entry[1]}")
+
+
+def _checked_size(segment: "Segment", position: int, length: int) -> int:
+    size = length + SIZE_AND_OFFSET
+    if size < HEADER_SIZE or size > segment.size - position:
+        raise CorruptLog(segment.path + LOG, position, f"a batch of {size} bytes")
+    return size
+
+
+def _missing(segment: "Segment", position: int, *, wait: bool) -> None:
+    if wait:
+        raise CorruptLog(segment.path + LOG, position, "the file ends early")
+    raise Cold

@@ -1,0 +1,239 @@
+"""Opening a log: what is on disk after a clean stop, and what can be believed after any other.
+
+After a clean stop, file sizes and indexes are true. After a crash, everything from the segment of
+the recovery point on is read: batches are good while header, order and checksum are; at the first
+that is not, the log ends, its tail is cut off and all later segments are deleted. What recovers is
+always a prefix of what was appended. Indexes, leader epochs and producers of that part are made
+anew from its batches. The recovery point never moves forward here.
+
+Checkpoints, snapshots and indexes only ever save work: missing, torn or corrupt, they are made
+anew or taken for their safest value, and opening goes on.
+"""
+
+import logging
+from dataclasses import dataclass, field
+
+from ..protocol.record_batch import BatchHeader
+from ..runtime.runtime import Runtime
+from .files import DELETED, INDEX, LEADER_EPOCHS, LOG, TEMPORARY, TIME_INDEX, Files, offset_in
+from .leader_epochs import LeaderEpochs
+from .producer_snapshots import ProducerReplay, ProducerSnapshots
+from .producer_state import ProducerState
+from .scan import Pace, Scan, rebuild_indexes
+from .segment import Segment
+from .segment_indexes import CorruptIndex, SegmentIndexes
+from .topic_config import TopicConfig
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Opening:
+    """A log to be opened, and what is known of it from outside its directory."""
+
+    runtime: Runtime
+    files: Files
+    directory: str
+    config: TopicConfig
+    is_clean: bool
+    recovery_point: int
+    log_start_offset: int
+
+
+@dataclass(slots=True)
+class Opened:
+    """What was found, and made of it."""
+
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    segments: list[Segment] = field(default_factory=list)
+    leader_epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    are_epochs_written: bool = True
+    producers: ProducerState = field(default_factory=ProducerState)
+
+
+async def open_from_disk(opening: Opening) -> Opened:
+    """Load the directory's segments, and recover them unless the stop was clean."""
+    return await _Loader(opening).load()
+
+
+class _Loader:
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
+        self._runtime = opening.runtime
+        self._files = opening.files
+        self._directory = opening.directory
+        self._interval = opening.config.index_interval_bytes
+        self._now_ms = opening.runtime.wall_ms()
+        self._pace = Pace(opening.runtime)
+        self._segments: list[Segment] = []
+        self._epochs = LeaderEpochs()
+        self._are_epochs_written = True
+
+    async def load(self) -> Opened:
+        opening, start = self._opening, self._opening.log_start_offset
+        self._segments = self._find_segments()
+        producers = await self._load_segments()
+        segments = self._segments
+        end = segments[-1].next_offset if segments else start
+        if segments:
+            start = max(start, segments[0].base_offset)
+        if end < start:
+            log.warning("%s ends at %d, before its start: begun anew at %d", self, end, start)
+            self._drop_from(0)
+            producers, end = ProducerState(), start
+        if not segments and self._epochs.clear():
+            self._are_epochs_written = False
+        if self._epochs.truncate_from_end(end) or self._epochs.truncate_from_start(start):
+            self._are_epochs_written = False
+        snapshots = ProducerSnapshots(self._files, self._directory)
+        snapshots.remove_above(end)
+        snapshots.remove_strays(segments)
+        for segment in segments:
+            segment.close()
+        return Opened(
+            log_start_offset=start,
+            log_end_offset=end,
+            recovery_point=end if opening.is_clean else min(opening.recovery_point, end),
+            segments=segments,
+            leader_epochs=self._epochs,
+            are_epochs_written=self._are_epochs_written,
+            producers=producers,
+        )
+
+    def __str__(self) -> str:
+        return self._directory
+
+    def _find_segments(self) -> list[Segment]:
+        names = self._files.names(self._directory)
+        bases = [base for name in names if (base := offset_in(name, LOG)) is not None]
+        known = dict.fromkeys(bases)
+        for name in names:
+            owner = [offset_in(name, suffix) for suffix in (INDEX, TIME_INDEX)]
+            is_orphan = any(base is not None and base not in known for base in owner)
+            if is_orphan or name.endswith((DELETED, TEMPORARY)):
+                self._files.remove(f"{self._directory}/{name}")
+        segments = [Segment(self._files, self._directory, base) for base in bases]
+        for at, segment in enumerate(segments):
+            with self._files.guard:
+                segment.size = segment.file().size()
+            segment.close()
+            segment.indexes = None
+            segment.seen_ms = self._now_ms
+            if at + 1 < len(segments):
+                segment.next_offset = segments[at + 1].base_offset
+        return segments
+
+    async def _load_segments(self) -> ProducerState:
+        """Believe what may be believed, recover the rest."""
+        doubtful = self._first_doubtful()
+        for segment in self._segments[:doubtful]:
+            await self._trust(segment)
+        if doubtful == len(self._segments) and self._segments:
+            last = self._segments[-1]
+            try:
+                if not last.load_indexes(is_end_known=False):
+                    raise CorruptIndex(f"{last.path}: no usable index")
+                last.read_tail()
+            except CorruptIndex as error:
+                log.warning("%s; reading the segment", error)
+                doubtful -= 1
+        await self._load_epochs(doubtful)
+        producers = await self._producers_before(doubtful)
+        for at in range(doubtful, len(self._segments)):
+            if not await self._recover(at, producers, is_first=at == doubtful):
+                break
+        return producers
+
+    def _first_doubtful(self) -> int:
+        if self._opening.is_clean:
+            return len(self._segments)
+        at = 0
+        for segment in self._segments[1:]:
+            if segment.base_offset > self._opening.recovery_point:
+                break
+            at += 1
+        return at
+
+    async def _trust(self, segment: Segment) -> None:
+        """A segment that was flushed: only its indexes may be missing."""
+        newest = SegmentIndexes.newest_timestamp(self._files, segment.path, segment.base_offset)
+        if newest is None:
+            log.warning("%s has no usable index: made anew", segment.path)
+            end = segment.next_offset
+            await rebuild_indexes(self._runtime, self._files, segment, self._interval)
+            segment.next_offset = max(end, segment.next_offset)
+            segment.close()
+        else:
+            segment.max_timestamp, segment.max_timestamp_offset = newest
+
+    async def _load_epochs(self, doubtful: int) -> None:
+        """Read the epochs' file for what was flushed; make them anew where there is no telling."""
+        data = self._files.read_small(f"{self._directory}/{LEADER_EPOCHS}")
+        known = LeaderEpochs.decode(data) if data is not None else None
+        if known is not None:
+            self._epochs = known
+            if doubtful < len(self._segments):
+                # Later entries come again with the batches that are still there.
+                self._epochs.truncate_from_end(self._segments[doubtful].base_offset)
+                self._are_epochs_written = False
+            return
+        self._are_epochs_written = not self._segments
+        for segment in self._segments[:doubtful]:
+            scan = Scan(self._files, segment)
+            while window := scan.next_window():
+                for _, header in window:
+                    self._note_epoch(header)
+                await self._pace.step()
+
+    def _note_epoch(self, header: BatchHeader) -> None:
+        if header.leader_epoch > self._epochs.latest_epoch:
+            self._epochs.assign(header.leader_epoch, header.base_offset)
+
+    async def _producers_before(self, doubtful: int) -> ProducerState:
+        if not self._segments:
+            return ProducerState()
+        trusted = self._segments[:doubtful]
+        end = trusted[-1].next_offset if trusted else self._segments[0].base_offset
+        replay = ProducerReplay(self._files, self._directory, trusted, self._now_ms)
+        return await replay.run_slowly(end, self._runtime)
+
+    async def _recover(self, at: int, producers: ProducerState, *, is_first: bool) -> bool:
+        """Scan one segment; False if the log ends in it and later ones are gone."""
+        segment = self._segments[at]
+        before = self._segments[at - 1].next_offset if at else segment.base_offset
+        if segment.base_offset < before or (not is_first and self._is_hole(before, segment)):
+            # A hole means that the tail of the segment before never reached the disk.
+            log.warning("%s: %s does not follow %d: dropped", self, segment, before)
+            self._drop_from(at)
+            return False
+        segment.forget_indexes()
+        segment.next_offset = segment.base_offset
+        scan = Scan(self._files, segment, check_crc=True)
+        while window := scan.next_window():
+            for position, header in window:
+                segment.index(header, position, self._interval)
+                self._note_epoch(header)
+                if header.producer_id >= 0:
+                    producers.observe(header, self._now_ms)
+            await self._pace.step()
+        if scan.problem is not None:
+            log.warning(
+                "%s.log at byte %d of %d: %s: cut off here, the log ends at %d",
+                *(segment.path, scan.position, segment.size, scan.problem, scan.next_offset),
+            )
+            self._files.truncate(segment.file(), scan.position)
+            segment.size = scan.position
+            self._drop_from(at + 1)
+        if at + 1 < len(self._segments):
+            segment.save_indexes()
+        return scan.problem is None
+
+    def _is_hole(self, before: int, segment: Segment) -> bool:
+        # Compaction leaves gaps of its own.
+        return segment.base_offset != before and not self._opening.config.is_compacted
+
+    def _drop_from(self, at: int) -> None:
+        while len(self._segments) > at:
+            self._segments.pop().remove()

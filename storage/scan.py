@@ -1,0 +1,117 @@
+"""Walking the batches of a file from front to back, a window at a time, and judging them.
+
+Used where every header must be seen: recovery, rebuilding of indexes, epochs and producers, lookup
+by timestamp. It reports where the good batches end and why; it never changes a file.
+"""
+
+import asyncio
+
+import crc32c
+
+from ..protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader
+from ..runtime.runtime import Runtime
+from .files import Files
+from .segment import Segment
+
+WINDOW = 1 << 20
+_CRC_STARTS_AT = 21
+_SLICE_MS = 5
+
+
+class Pace:
+    """Gives the loop to others every few milliseconds of a long job."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._since_ms = runtime.monotonic_ms()
+
+    async def step(self) -> None:
+        """Call often; usually returns at once."""
+        if self._runtime.monotonic_ms() - self._since_ms >= _SLICE_MS:
+            await asyncio.sleep(0)
+            self._since_ms = self._runtime.monotonic_ms()
+
+
+class Scan:
+    """The batches of a segment's file from `position` up to the first that is not good."""
+
+    def __init__(
+        self,
+        files: Files,
+        segment: Segment,
+        position: int = 0,
+        *,
+        first_offset: int = -1,
+        check_crc: bool = False,
+    ) -> None:
+        self._files = files
+        self._segment = segment
+        self._check_crc = check_crc
+        self.position = position
+        """End of the good batches so far."""
+        self.next_offset = max(first_offset, segment.base_offset)
+        """The least offset that the next batch may begin with."""
+        self.problem: str | None = None
+        """Why the scan ended before the segment did."""
+
+    def next_window(self) -> list[tuple[int, BatchHeader]]:
+        """The next good batches with their positions; none at the end or at a bad one."""
+        if self.problem is not None or self.position >= self._segment.size:
+            return []
+        size = min(WINDOW, self._segment.size - self.position)
+        view = self._files.read_some(self._segment.file(), self.position, size)
+        found: list[tuple[int, BatchHeader]] = []
+        at = 0
+        while at < len(view):
+            if len(view) - at < HEADER_SIZE:
+                if at == 0:
+                    self.problem = "half a header"
+                break
+            header = BatchHeader(view, at)
+            self.problem = self._fault_of(header)
+            if self.problem is not None:
+                break
+            if at + header.size > len(view) and at > 0:
+                break  # the next window begins with it
+            if self._check_crc and not self._crc_holds(header, view[at:]):
+                self.problem = f"crc {header.crc:#010x} does not match"
+                break
+            found.append((self.position, header))
+            self.next_offset = header.next_offset
+            self.position += header.size
+            at += header.size
+        return found
+
+    def _fault_of(self, header: BatchHeader) -> str | None:
+        if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset_delta < 0:
+            return "no batch header"
+        if header.size > self._segment.size - self.position:
+            return f"a batch of {header.size} bytes is cut off"
+        if header.base_offset < self.next_offset:
+            return f"base offset {header.base_offset} where at least {self.next_offset} is due"
+        return None
+
+    def _crc_holds(self, header: BatchHeader, view: memoryview) -> bool:
+        """Check a batch that may be larger than the window, in pieces."""
+        piece = view[_CRC_STARTS_AT : header.size]
+        crc = crc32c.crc32c(piece)
+        done = len(piece) + _CRC_STARTS_AT
+        while done < header.size:
+            size = min(WINDOW, header.size - done)
+            piece = self._files.read_some(self._segment.file(), self.position + done, size)
+            if not piece:
+                return False
+            crc = crc32c.crc32c(piece, crc)
+            done += len(piece)
+        return bool(crc == header.crc)
+
+
+async def rebuild_indexes(runtime: Runtime, files: Files, segment: Segment, interval: int) -> None:
+    """Make a segment's indexes anew from its batches, and save them."""
+    segment.forget_indexes()
+    scan, pace = Scan(files, segment), Pace(runtime)
+    while window := scan.next_window():
+        for position, header in window:
+            segment.index(header, position, interval)
+        await pace.step()
+    segment.save_indexes()

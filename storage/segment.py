@@ -1,0 +1,336 @@
+"""One segment of a log: a file of batches, appended to, truncated, and closed when not in use.
+
+It never decides when the log rolls or what is deleted, and never looks into a record. Its file may
+be closed at any time by `Files`, and is opened again when needed; reading.py reads it.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..protocol.record_batch import HEADER_SIZE, BatchHeader
+from ..protocol.types import Buffer
+from ..runtime.errors import InvariantViolation, LogDirectoryFailed
+from ..runtime.fs import File
+from .files import INDEX, LOG, TIME_INDEX, Files, file_name
+from .indexes import OFFSET_ENTRY, TIME_ENTRY
+from .reading import PREFIX, PREFIX_SIZE, locate
+from .segment_indexes import CorruptIndex, SegmentIndexes
+from .topic_config import TopicConfig
+
+_HINTS = 64
+_MAX_RELATIVE = 2**31 - 1
+
+Batch = tuple[BatchHeader, Buffer]
+
+
+class Limits(NamedTuple):
+    """When a segment is full."""
+
+    segment_bytes: int
+    segment_ms: int
+    max_index_entries: int
+    max_time_entries: int
+    index_interval_bytes: int
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> "Limits":
+        """Read them off a topic's configuration."""
+        return cls(
+            config.segment_bytes,
+            config.segment_ms,
+            max(config.segment_index_bytes // OFFSET_ENTRY, 1),
+            max(config.segment_index_bytes // TIME_ENTRY - 1, 1),
+            config.index_interval_bytes,
+        )
+
+
+class Segment:
+    """The batches from `base_offset` up to the next segment's."""
+
+    __slots__ = (
+        "_file",
+        "_files",
+        "base_offset",
+        "first_timestamp",
+        "hints",
+        "indexes",
+        "is_removed",
+        "jitter_ms",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "next_offset",
+        "path",
+        "seen_ms",
+        "size",
+        "was_used",
+    )
+
+    def __init__(self, files: Files, directory: str, base_offset: int) -> None:
+        self._files = files
+        self.path = f"{directory}/{file_name(base_offset, '')}"
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.size = 0
+        self.max_timestamp = -1
+        self.max_timestamp_offset = base_offset
+        self.first_timestamp = -1
+        """The greatest of the first batch: rolling by time counts from it."""
+        self.seen_ms = 0
+        """Wall time of creation or load: stands in where records have no timestamps."""
+        self.jitter_ms = 0
+        self.indexes: SegmentIndexes | None = SegmentIndexes(files, self.path, base_offset)
+        """None: on disk only."""
+        self.hints: dict[int, int] = {}
+        """Offsets at which someone is likely to go on, with their exact positions."""
+        self.is_removed = False
+        self._file: File | None = None
+        self.was_used = False
+
+    def __repr__(self) -> str:
+        return f"<segment {self.base_offset}..{self.next_offset}, {self.size} bytes>"
+
+    # The file.
+
+    def create(self) -> None:
+        """Make the file, empty."""
+        self._file = self._files.open_for(self, self.path + LOG, create=True)
+        self._files.truncate(self._file, 0)
+
+    def file(self) -> File:
+        """The open file."""
+        file = self._file
+        if file is None:
+            file = self._file = self._files.open_for(self, self.path + LOG)
+        self.was_used = True
+        return file
+
+    def evict(self) -> None:
+        """Close the file, and forget indexes that can be read again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        if self.indexes is not None and self.indexes.is_saved:
+            self.indexes = None
+            self.hints.clear()
+
+    def close(self) -> None:
+        """Close the file for good."""
+        self._files.closed(self)
+        self.evict()
+
+    def remove(self) -> None:
+        """Delete the files: the log first, for an index without one means nothing."""
+        self.close()
+        self.is_removed = True
+        self._files.remove(self.path + LOG)
+        SegmentIndexes.remove(self._files, self.path)
+
+    async def flush(self, *, with_indexes: bool) -> None:
+        """The batches are on stable storage on return; the index files too, if asked."""
+        if self.is_removed:
+            return
+        await self._files.fdatasync(self.file())
+        for suffix in (INDEX, TIME_INDEX) if with_indexes else ():
+            if not self.is_removed:
+                await self._files.fdatasync_named(self.path + suffix)
+
+    def read_warm(self, view: memoryview, position: int) -> int:
+        """Read what the page cache holds; BlockingIOError where it holds nothing."""
+        with self._files.guard:
+            return self.file().preadv(view, position)
+
+    def read_wait(self, view: memoryview, position: int) -> int:
+        """Read, waiting for the disk."""
+        return self._files.read_into(self.file(), view, position)
+
+    async def read_cold(self, buffer: bytearray, position: int) -> int:
+        """Read off the loop."""
+        with self._files.guard:
+            return await self.file().preadv_cold(buffer, position)
+
+    # Appending.
+
+    def append(self, batches: Sequence[Batch], start: int, limits: Limits) -> int:
+        """Write `batches[start:]` as far as the segment takes them; the index after the last.
+
+        One write for all. On failure the segment is as before and the directory is lost.
+        """
+        indexes = self.indexes
+        assert indexes is not None, "load the indexes first"
+        before = (
+            self.size,
+            self.next_offset,
+            self.max_timestamp,
+            self.max_timestamp_offset,
+            self.first_timestamp,
+        )
+        entries = len(indexes.offsets), len(indexes.times)
+        buffers: list[Buffer] = []
+        end = self._take(batches, start, limits, buffers)
+        if not buffers:
+            return end
+        position = before[0]
+        try:
+            self._files.write(self.file(), buffers, position)
+        except LogDirectoryFailed:
+            self.size, self.next_offset, *times = before
+            self.max_timestamp, self.max_timestamp_offset, self.first_timestamp = times
+            indexes.keep(*entries)
+            self._files.cut_back(self._file, position)
+            raise
+        # Whoever waits at the end of the log goes on where this write began.
+        self.hint(batches[start][0].base_offset, position)
+        indexes.is_saved = False
+        return end
+
+    def _take(
+        self, batches: Sequence[Batch], start: int, limits: Limits, buffers: list[Buffer]
+    ) -> int:
+        """Count and index what fits, and collect its buffers. Paid per batch: all in locals."""
+        indexes = self.indexes
+        assert indexes is not None
+        segment_bytes, segment_ms, max_offsets, max_times, interval = limits
+        is_full = len(indexes.offsets) >= max_offsets or len(indexes.times) >= max_times
+        largest_offset = self.base_offset + _MAX_RELATIVE
+        position, next_offset, since = self.size, self.next_offset, indexes.since_entry
+        max_timestamp, max_timestamp_offset = self.max_timestamp, self.max_timestamp_offset
+        roll_after = self.first_timestamp + segment_ms - self.jitter_ms
+        if self.first_timestamp < 0:
+            roll_after = _MAX_RELATIVE << 32
+        end = start
+        for header, buffer in batches[start:] if start else batches:
+            size = header.size
+            timestamp = header.max_timestamp
+            base_offset = header.base_offset
+            last_offset = base_offset + header.last_offset_delta
+            if position == 0:
+                self.first_timestamp = timestamp
+                if timestamp >= 0:
+                    roll_after = timestamp + segment_ms - self.jitter_ms
+            elif position + size > segment_bytes or is_full or timestamp > roll_after:
+                break
+            if last_offset > largest_offset:
+                break
+            if base_offset < next_offset:
+                raise InvariantViolation(f"{header!r} appended at {next_offset} of {self.path}")
+            if timestamp > max_timestamp:
+                max_timestamp, max_timestamp_offset = timestamp, last_offset
+            if since > interval:
+                indexes.add(last_offset, position, (max_timestamp, max_timestamp_offset))
+                is_full = len(indexes.offsets) >= max_offsets or len(indexes.times) >= max_times
+                since = 0
+            buffers.append(buffer)
+            position += size
+            since += size
+            next_offset = last_offset + 1
+            end += 1
+        self.size, self.next_offset, indexes.since_entry = position, next_offset, since
+        self.max_timestamp, self.max_timestamp_offset = max_timestamp, max_timestamp_offset
+        return end
+
+    def hint(self, offset: int, position: int) -> None:
+        """The batch that begins at `offset` begins, or will, at `position`."""
+        hints = self.hints
+        if len(hints) >= _HINTS:
+            hints.clear()
+        hints[offset] = position
+
+    # Truncation, and what is learnt from the file.
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove batches that hold `offset` or anything later."""
+        self.load_or_start_indexes()
+        self.cut(locate(self, offset, wait=True))
+        self.next_offset = max(min(offset, self.next_offset), self.base_offset)
+
+    def cut(self, position: int) -> None:
+        """Remove everything from the batch boundary `position` on."""
+        assert self.indexes is not None
+        next_offset = self.next_offset
+        prefix = self._files.read_some(self.file(), position, PREFIX_SIZE)
+        if len(prefix) == PREFIX_SIZE:
+            next_offset = PREFIX.unpack_from(prefix)[0]
+        self._files.truncate(self.file(), position)
+        self.size = position
+        self.next_offset = next_offset
+        self.hints.clear()
+        self.indexes.truncate_to(position, next_offset)
+        self.read_tail()
+
+    def read_tail(self) -> None:
+        """Learn the end of the segment from its last index entries and the batches after them.
+
+        CorruptIndex if those entries are not true.
+        """
+        assert self.indexes is not None
+        self.max_timestamp, self.max_timestamp_offset = self.indexes.times.last()
+        entry = self.indexes.offsets.entry_before_position(self.size)
+        position = entry[1] if entry is not None else 0
+        self.indexes.since_entry = self.size - position
+        self.first_timestamp = self._header_at(0).max_timestamp if self.size else -1
+        while position < self.size:
+            header = self._header_at(position)
+            if entry is not None and header.last_offset != entry[0]:
+                break
+            entry = None
+            self.observe(header)
+            position += header.size
+        if position != self.size:
+            raise CorruptIndex(f"{self.path}: no batch ends at byte {self.size}")
+
+    def _header_at(self, position: int) -> BatchHeader:
+        head = self._files.read_some(self.file(), position, HEADER_SIZE)
+        if len(head) == HEADER_SIZE:
+            header = BatchHeader(head)
+            if header.size >= HEADER_SIZE and header.base_offset >= self.base_offset:
+                return header
+        raise CorruptIndex(f"{self.path}: no batch at byte {position}")
+
+    def observe(self, header: BatchHeader) -> None:
+        """Take a batch that is already in the file into account, in order."""
+        if header.max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+        self.next_offset = header.next_offset
+
+    def index(self, header: BatchHeader, position: int, interval: int) -> None:
+        """Observe a batch and index it: a rebuild does this for each, after `forget_indexes`."""
+        assert self.indexes is not None
+        if position == 0:
+            self.first_timestamp = header.max_timestamp
+        self.observe(header)
+        if self.indexes.since_entry > interval:
+            newest = (self.max_timestamp, self.max_timestamp_offset)
+            self.indexes.add(header.last_offset, position, newest)
+        self.indexes.since_entry += header.size
+
+    def forget_indexes(self) -> None:
+        """Start with empty indexes."""
+        self.indexes = SegmentIndexes(self._files, self.path, self.base_offset)
+        self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
+        self.hints.clear()
+
+    def drop_indexes(self) -> None:
+        """The indexes are not to be believed, in memory or on disk."""
+        self.indexes = None
+        self.hints.clear()
+        SegmentIndexes.remove(self._files, self.path)
+
+    def save_indexes(self) -> None:
+        """Write the index files, unless they are up to date."""
+        if self.indexes is not None:
+            self.indexes.save((self.max_timestamp, self.max_timestamp_offset))
+
+    def load_indexes(self, *, is_end_known: bool = True) -> bool:
+        """Read the index files unless the indexes are in memory; False if they cannot be true."""
+        if self.indexes is None:
+            end = self.next_offset if is_end_known else None
+            self.indexes = SegmentIndexes.load(
+                self._files, self.path, self.base_offset, size=self.size, next_offset=end
+            )
+        return self.indexes is not None
+
+    def load_or_start_indexes(self) -> None:
+        """Have indexes in memory, if need be empty ones: walks are then long, and right."""
+        if not self.load_indexes():
+            self.forget_indexes()
+            self.read_tail()

@@ -1,0 +1,89 @@
+"""The two indexes of one segment as a pair: grown together, saved and loaded together.
+
+Knows the files' names and when what they hold is still true; knows nothing of batches.
+"""
+
+from .files import INDEX, TIME_INDEX, Files
+from .indexes import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
+
+
+class CorruptIndex(Exception):
+    """An index points at something that is not there: rebuild it."""
+
+
+class SegmentIndexes:
+    """The indexes of the segment whose files begin with `path`."""
+
+    __slots__ = ("_files", "_path", "base_offset", "is_saved", "offsets", "since_entry", "times")
+
+    def __init__(self, files: Files, path: str, base_offset: int) -> None:
+        self._files = files
+        self._path = path
+        self.base_offset = base_offset
+        self.offsets = OffsetIndex(base_offset)
+        self.times = TimeIndex(base_offset)
+        self.since_entry = 0
+        """Bytes of log since the newest entry."""
+        self.is_saved = False
+        """The files hold all that the memory does."""
+
+    def add(self, last_offset: int, position: int, newest: tuple[int, int]) -> None:
+        """Add the batch at `position`; `newest` is the greatest timestamp so far and its offset."""
+        self.offsets.append(last_offset, position)
+        self.times.maybe_append(*newest)
+        self.since_entry = 0
+
+    def truncate_to(self, position: int, offset: int) -> None:
+        """Forget batches from `position`, which is `offset`, on."""
+        self.offsets.truncate_to(position)
+        self.times.truncate_to(offset)
+        self.is_saved = False
+
+    def keep(self, offset_entries: int, time_entries: int) -> None:
+        """Take back what a failed append added."""
+        self.offsets.keep(offset_entries)
+        self.times.keep(time_entries)
+
+    def save(self, newest: tuple[int, int]) -> None:
+        """Write the files, unless they are up to date; the time index ends with `newest`."""
+        if self.is_saved:
+            return
+        self.times.maybe_append(*newest)
+        self._files.replace_small(self._path + INDEX, self.offsets.encode())
+        self._files.replace_small(self._path + TIME_INDEX, self.times.encode())
+        self.is_saved = True
+
+    @classmethod
+    def load(
+        cls, files: Files, path: str, base_offset: int, *, size: int, next_offset: int | None
+    ) -> "SegmentIndexes | None":
+        """Read the files; None if they are missing or cannot be true of such a segment."""
+        offsets = files.read_small(path + INDEX)
+        times = files.read_small(path + TIME_INDEX)
+        if offsets is None or times is None:
+            return None
+        loaded = cls(files, path, base_offset)
+        by_offset = OffsetIndex.decode(offsets, base_offset, size)
+        by_time = TimeIndex.decode(times, base_offset, next_offset)
+        if by_offset is None or by_time is None:
+            return None
+        loaded.offsets, loaded.times, loaded.is_saved = by_offset, by_time, True
+        return loaded
+
+    @staticmethod
+    def newest_timestamp(files: Files, path: str, base_offset: int) -> tuple[int, int] | None:
+        """The last entry of the time index, read alone; None if the files cannot be right."""
+        with files.guard:
+            if not (files.fs.exists(path + INDEX) and files.fs.exists(path + TIME_INDEX)):
+                return None
+        times = files.read_tail(path + TIME_INDEX, TIME_ENTRY)
+        if times is None or files.read_tail(path + INDEX, OFFSET_ENTRY) is None:
+            return None
+        index = TimeIndex.decode(times, base_offset, None)
+        return index.last() if index is not None else None
+
+    @staticmethod
+    def remove(files: Files, path: str) -> None:
+        """Delete the files."""
+        files.remove(path + INDEX)
+        files.remove(path + TIME_INDEX)

@@ -1,0 +1,208 @@
+"""What can be set per topic: Kafka's keys, their bounds and their consequences.
+
+Shared by the controller, which checks what is set, and by the broker, whose logs obey it. A
+broker's own defaults (`log.*`) are laid under a topic's settings by the broker, not here.
+"""
+
+from ..runtime.config import INT32_MAX, INT64_MAX, GiB, MiB, config_table, setting
+from ..runtime.errors import ConfigError
+
+DAY_MS = 24 * 60 * 60 * 1000
+COMPRESSIONS = ("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
+
+
+@config_table
+class TopicConfig:
+    """The settings of one topic."""
+
+    cleanup_policy: tuple[str, ...] = setting(
+        "cleanup.policy",
+        ("delete",),
+        choices=("delete", "compact"),
+        dynamic=True,
+        doc="delete: old segments go by age and size; compact: the newest record of a key stays.",
+    )
+    compression_type: str = setting(
+        "compression.type",
+        "producer",
+        choices=COMPRESSIONS,
+        dynamic=True,
+        doc="Batches are stored as the producer compressed them; other values change nothing.",
+    )
+    delete_retention_ms: int = setting(
+        "delete.retention.ms",
+        DAY_MS,
+        at_least=0,
+        dynamic=True,
+        doc="How long compaction keeps the mark of a deleted key for readers that lag.",
+    )
+    file_delete_delay_ms: int = setting(
+        "file.delete.delay.ms",
+        60_000,
+        at_least=0,
+        dynamic=True,
+        doc="Accepted for Kafka's sake: files here go when their segment does.",
+    )
+    flush_messages: int = setting(
+        "flush.messages",
+        INT64_MAX,
+        at_least=1,
+        dynamic=True,
+        doc="Fsync after this many records. Replication, not fsync, is what protects data.",
+    )
+    flush_ms: int = setting(
+        "flush.ms",
+        INT64_MAX,
+        at_least=0,
+        dynamic=True,
+        doc="Fsync what has been waiting this long. Replication, not fsync, protects data.",
+    )
+    index_interval_bytes: int = setting(
+        "index.interval.bytes",
+        4096,
+        at_least=0,
+        at_most=INT32_MAX,
+        dynamic=True,
+        doc="One index entry per this many bytes. Smaller: shorter walks, larger indexes.",
+    )
+    max_compaction_lag_ms: int = setting(
+        "max.compaction.lag.ms",
+        INT64_MAX,
+        at_least=1,
+        dynamic=True,
+        doc="A record is compacted at the latest this long after it was written.",
+    )
+    max_message_bytes: int = setting(
+        "max.message.bytes",
+        MiB + 12,
+        at_least=0,
+        at_most=INT32_MAX,
+        dynamic=True,
+        doc="Larger batches are refused with MESSAGE_TOO_LARGE.",
+    )
+    message_timestamp_after_max_ms: int = setting(
+        "message.timestamp.after.max.ms",
+        INT64_MAX,
+        at_least=0,
+        dynamic=True,
+        doc="Records this far ahead of the broker's clock are refused.",
+    )
+    message_timestamp_before_max_ms: int = setting(
+        "message.timestamp.before.max.ms",
+        INT64_MAX,
+        at_least=0,
+        dynamic=True,
+        doc="Records this far behind the broker's clock are refused.",
+    )
+    message_timestamp_type: str = setting(
+        "message.timestamp.type",
+        "CreateTime",
+        choices=("CreateTime", "LogAppendTime"),
+        dynamic=True,
+        doc="LogAppendTime: the broker's clock replaces the producer's timestamps.",
+    )
+    min_cleanable_dirty_ratio: float = setting(
+        "min.cleanable.dirty.ratio",
+        0.5,
+        at_least=0,
+        at_most=1,
+        dynamic=True,
+        doc="Compact when this share of the log is not yet compacted.",
+    )
+    min_compaction_lag_ms: int = setting(
+        "min.compaction.lag.ms",
+        0,
+        at_least=0,
+        dynamic=True,
+        doc="A record is not compacted earlier than this after it was written.",
+    )
+    min_insync_replicas: int = setting(
+        "min.insync.replicas",
+        2,
+        at_least=1,
+        at_most=INT32_MAX,
+        dynamic=True,
+        doc="With fewer replicas in sync acks=all is refused and nothing new becomes visible.",
+    )
+    preallocate: bool = setting(
+        "preallocate",
+        False,
+        dynamic=True,
+        doc="Accepted for Kafka's sake: files grow as they are written.",
+    )
+    retention_bytes: int = setting(
+        "retention.bytes",
+        -1,
+        at_least=-1,
+        dynamic=True,
+        doc="Delete the oldest segments of a partition larger than this; -1: no bound.",
+    )
+    retention_ms: int = setting(
+        "retention.ms",
+        7 * DAY_MS,
+        at_least=-1,
+        dynamic=True,
+        doc="Delete segments whose newest record is older than this; -1: keep for ever.",
+    )
+    segment_bytes: int = setting(
+        "segment.bytes",
+        GiB,
+        at_least=14,
+        at_most=INT32_MAX,
+        dynamic=True,
+        doc="Roll past this size. Larger: fewer files, slower recovery, coarser retention.",
+    )
+    segment_index_bytes: int = setting(
+        "segment.index.bytes",
+        10 * MiB,
+        at_least=4,
+        at_most=INT32_MAX,
+        dynamic=True,
+        doc="Roll when an index would grow past this.",
+    )
+    segment_jitter_ms: int = setting(
+        "segment.jitter.ms",
+        0,
+        at_least=0,
+        dynamic=True,
+        doc="Roll up to this much earlier, at random, so that partitions do not roll together.",
+    )
+    segment_ms: int = setting(
+        "segment.ms",
+        7 * DAY_MS,
+        at_least=1,
+        dynamic=True,
+        doc="Roll when a segment's timestamps span more than this.",
+    )
+    unclean_leader_election_enable: bool = setting(
+        "unclean.leader.election.enable",
+        False,
+        dynamic=True,
+        doc="May a replica that misses acknowledged records lead when no other is left?",
+    )
+
+    @property
+    def is_compacted(self) -> bool:
+        """Must every record carry a key?"""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def is_deleted(self) -> bool:
+        """Do old segments go by age and size?"""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def is_log_append_time(self) -> bool:
+        """Does the broker's clock replace the producer's timestamps?"""
+        return self.message_timestamp_type == "LogAppendTime"
+
+    def check(self) -> None:
+        """Refuse settings that contradict each other."""
+        if not self.cleanup_policy:
+            raise ConfigError("cleanup.policy", "", "must be delete, compact or both")
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
+            raise ConfigError(
+                "min.compaction.lag.ms",
+                self.min_compaction_lag_ms,
+                f"must not exceed max.compaction.lag.ms={self.max_compaction_lag_ms}",
+            )
