@@ -20,6 +20,7 @@ from . import (
     list_offsets,
     offset_for_leader_epoch,
     produce,
+    produce_repeat,
 )
 from .api_versions import ApiVersions
 from .metadata import Metadata
@@ -46,6 +47,8 @@ def make_apis() -> Mapping[int, Api]:
     apis = {int(key): _api(key, handle) for key, handle in rows.items()}
     of_versions = _api(ApiKey.API_VERSIONS, versions.handle)
     apis[int(ApiKey.API_VERSIONS)] = of_versions._replace(refuse_version=versions.refuse)
+    produced = apis[int(ApiKey.PRODUCE)]
+    apis[int(ApiKey.PRODUCE)] = produced._replace(repeats=produce_repeat.Patterns)
     return apis
 
 

@@ -5,7 +5,7 @@ Values and one small contract between `Connection` and the modules of `api/`; no
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...protocol.codec import frame_response, is_flexible
 from ...protocol.types import Buffer
@@ -75,6 +75,16 @@ class Answer:
         raise NotImplementedError
 
 
+class Repeats(Protocol):
+    """Requests of one connection that need not be decoded, because an earlier one was."""
+
+    def answer(self, edge: "Edge", connection: "Connection", frame: memoryview) -> Answer | None:
+        """Handle the request, None if it repeats nothing."""
+
+    def learn(self, frame: memoryview, version: int, request: Any) -> None:
+        """Remember a request that was decoded and handled."""
+
+
 class Api(NamedTuple):
     """A row of the dispatch table: the versions spoken and who answers."""
 
@@ -85,3 +95,5 @@ class Api(NamedTuple):
     """Gives the response message, a frame ready to be sent, or an `Answer` where it must wait."""
     refuse_version: Callable[[], object] | None = None
     """The response, in version 0, to a version that is not spoken; None: the connection closes."""
+    repeats: Callable[[], Repeats] | None = None
+    """Makes what a connection keeps of its requests to this API. Only for Produce."""

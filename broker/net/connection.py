@@ -21,7 +21,7 @@ from ...protocol.errors import ProtocolError, RemoteProtocolError
 from ...protocol.framing import FrameReader
 from ...protocol.types import Buffer
 from ...runtime.errors import InvariantViolation
-from .answer import Answer, Api, Call
+from .answer import Answer, Api, Call, Repeats
 
 if TYPE_CHECKING:
     from ..deadlines import Deadline
@@ -67,6 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_closing = False
         self._is_writing_paused = False
         self._is_reading_paused = False
+        self._repeats: Repeats | None = None
         self._is_heard = False
         self._idle: Deadline | None = None
 
@@ -226,6 +227,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start(self, frame: memoryview) -> None:
         self._is_heard = True
+        if self._repeats is not None and frame[:2] == PRODUCE:
+            repeated = self._repeats.answer(self._edge, self, frame)
+            if repeated is not None:
+                self._pending.append(repeated)
+                self._fresh.append(repeated)
+                return
         header, position = decode_request_header(frame)
         api = self._apis.get(header.api_key)
         if api is None or not api.first_version <= header.api_version <= api.last_version:
@@ -241,6 +248,10 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(answer, Answer):
             self._pending.append(answer)
             self._fresh.append(answer)
+            if api.repeats is not None:
+                if self._repeats is None:
+                    self._repeats = api.repeats()
+                self._repeats.learn(frame, header.api_version, request)
         else:
             self._send(answer if isinstance(answer, list) else call.frame(answer))
 

@@ -1,0 +1,206 @@
+"""Produce requests that differ from an earlier one only in their records: recognised, not decoded.
+
+A producer sends the same request again and again: same client, topic, partition and acks, other
+records. Such a request is compared with the bytes of the earlier one up to its records, which
+costs a third of decoding it, and a response without errors is the earlier one with other numbers.
+The codec stays the only place that knows the formats: both patterns are cut out of its own bytes.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...protocol.codec import frame_response
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from ...protocol.primitives import read_uvarint
+from ...protocol.types import Buffer
+from ..net.answer import Call
+from ..partition import Partition
+from ..requests import Appended
+from .produce import TOPIC_IDS_FROM, ProduceAnswer
+
+if TYPE_CHECKING:
+    from ..edge import Edge
+    from ..net.connection import Connection
+
+HEAD_BYTES = 4
+"""API key and version; the correlation id follows."""
+CLIENT_ID_AT = 8
+FLEXIBLE_FROM = 9
+FIRST_VERSION = 5
+"""Responses before it have one number less; nobody sends them any more."""
+TAGS = b"\x00\x00\x00"
+"""What ends a flexible request: no tagged fields of partition, topic and request."""
+PATTERNS_MAX = 64
+_CORRELATION_ID = struct.Struct(">i")
+_NUMBERS = (0x1122334455667788, 0x2233445566778899, 0x33445566778899AA)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A request without its records, and its response without its numbers."""
+
+    head: bytes
+    version: int
+    is_flexible: bool
+    request: ProduceRequest
+    topic: TopicProduceData
+    data: PartitionProduceData
+    response: struct.Struct
+    response_size: int
+    response_start: bytes
+    response_end: bytes
+
+    def frame(self, correlation_id: int, appended: Appended) -> bytes:
+        """The response to an append that succeeded."""
+        return self.response.pack(
+            self.response_size,
+            correlation_id,
+            self.response_start,
+            appended.base_offset,
+            appended.log_append_time_ms,
+            appended.log_start_offset,
+            self.response_end,
+        )
+
+
+class RepeatedProduce(ProduceAnswer):
+    """A Produce to one partition that was recognised."""
+
+    __slots__ = ("_appended", "_pattern")
+
+    def __init__(
+        self, call: Call, pattern: Pattern, partition: Partition, records: memoryview
+    ) -> None:
+        super().__init__(call, pattern.request)
+        self._pattern = pattern
+        self._appended = partition.append_as_leader(
+            records, acks=self._acks, wall_ms=call.connection.wall_ms
+        )
+        self.results.append((pattern.topic, pattern.data, partition, self._appended))
+
+    def poll(self) -> list[Buffer] | None:
+        """The usual answer from its pattern, any other in the usual way."""
+        if self._waiting:
+            return None
+        if self._acks == 0 or self._appended.error:
+            return super().poll()
+        return [self._pattern.frame(self.call.correlation_id, self._appended)]
+
+
+class Patterns:
+    """The produce requests that one connection repeats."""
+
+    __slots__ = ("_known", "_sizes")
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Pattern] = {}
+        self._sizes: list[int] = []
+
+    def answer(
+        self, edge: "Edge", connection: "Connection", frame: memoryview
+    ) -> RepeatedProduce | None:
+        """Append what the frame carries, if it repeats an earlier one."""
+        for size in self._sizes:
+            pattern = self._known.get(bytes(frame[CLIENT_ID_AT:size]))
+            if pattern is None or frame[:HEAD_BYTES] != pattern.head:
+                continue
+            records = _records(frame, size, pattern)
+            if records is None:
+                return None
+            partition = edge.partitions.find(pattern.topic.name, pattern.data.index)
+            if pattern.version >= TOPIC_IDS_FROM:
+                partition = edge.partitions.get(pattern.topic.topic_id, pattern.data.index)
+            if isinstance(partition, ErrorCode):
+                return None
+            (correlation_id,) = _CORRELATION_ID.unpack_from(frame, HEAD_BYTES)
+            call = Call(edge, connection, pattern.version, correlation_id, None)
+            return RepeatedProduce(call, pattern, partition, records)
+        return None
+
+    def learn(self, frame: memoryview, version: int, request: ProduceRequest) -> None:
+        """Remember a request that was decoded, if it is of the simple kind."""
+        if version < FIRST_VERSION or len(request.topic_data) != 1:
+            return
+        (topic,) = request.topic_data
+        if len(topic.partition_data) != 1 or request.transactional_id is not None:
+            return
+        (data,) = topic.partition_data
+        if data.records is None:
+            return
+        is_flexible = version >= FLEXIBLE_FROM
+        size = len(frame) - len(data.records) - (len(TAGS) if is_flexible else 0)
+        size -= _length_bytes(len(data.records) + 1) if is_flexible else 4
+        pattern = _pattern(frame, version, request, is_flexible=is_flexible)
+        if _records(frame, size, pattern) != data.records:
+            return
+        if len(self._known) >= PATTERNS_MAX:
+            self._known.clear()
+            self._sizes.clear()
+        self._known[bytes(frame[CLIENT_ID_AT:size])] = pattern
+        if size not in self._sizes:
+            self._sizes.append(size)
+        # The records live in the connection's receive buffer: keep nothing of them.
+        data.records = b""
+
+
+def _records(frame: memoryview, size: int, pattern: Pattern) -> memoryview | None:
+    """The records, if nothing else follows the part that was recognised."""
+    end = len(frame)
+    if pattern.is_flexible:
+        if size + 8 > end or frame[end - 3 :] != TAGS:
+            return None
+        try:
+            length, start = read_uvarint(frame, size)
+        except ValueError:
+            # For the decoder to refuse.
+            return None
+        end -= len(TAGS)
+        length -= 1
+    else:
+        start = size + 4
+        length = int.from_bytes(frame[size:start], "big", signed=True)
+    return frame[start:end] if length == end - start else None
+
+
+def _pattern(
+    frame: memoryview, version: int, request: ProduceRequest, *, is_flexible: bool
+) -> Pattern:
+    (topic,) = request.topic_data
+    (data,) = topic.partition_data
+    base_offset, append_time, log_start = _NUMBERS
+    produced = PartitionProduceResponse(
+        index=data.index,
+        base_offset=base_offset,
+        log_append_time_ms=append_time,
+        log_start_offset=log_start,
+    )
+    answered = TopicProduceResponse(
+        name=topic.name, topic_id=topic.topic_id, partition_responses=[produced]
+    )
+    response = b"".join(frame_response(ProduceResponse(responses=[answered]), version, 0))
+    start, end = response[8:].split(struct.pack(">qqq", *_NUMBERS))
+    return Pattern(
+        head=bytes(frame[:HEAD_BYTES]),
+        version=version,
+        is_flexible=is_flexible,
+        request=request,
+        topic=topic,
+        data=data,
+        response=struct.Struct(f">ii{len(start)}sqqq{len(end)}s"),
+        response_size=len(response) - 4,
+        response_start=start,
+        response_end=end,
+    )
+
+
+def _length_bytes(value: int) -> int:
+    return max(1, -(-value.bit_length() // 7))
