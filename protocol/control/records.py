@@ -15,6 +15,8 @@ from .messages import Endpoint, VersionRange
 from .packing import dumps, from_plain, loads, packed, to_plain
 
 METADATA_VERSION: Final = "metadata.version"
+SUPPORTED_FEATURES: Final = {METADATA_VERSION: VersionRange(1, 1)}
+"""What this code can work with; the finalised levels are in the image."""
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Name of the log that the records live in."""
 

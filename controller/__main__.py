@@ -1,0 +1,28 @@
+"""The program minikafka-controller."""
+
+from typing import TYPE_CHECKING
+
+from ..runtime.daemon import Plan, Stop, daemon_command
+from .config import read_config
+from .server import ControllerServer
+
+if TYPE_CHECKING:
+    from ..runtime.runtime import Runtime
+
+
+def prepare(properties: dict[str, str]) -> Plan:
+    """Check the configuration; nothing is opened."""
+    config, warnings = read_config(properties)
+
+    async def start(runtime: "Runtime", stop: Stop) -> ControllerServer:
+        return await ControllerServer.start(runtime, config, on_failed=stop.crash)
+
+    return Plan(f"controller-{config.node_id}", start, warnings)
+
+
+main = daemon_command(
+    "minikafka-controller", prepare, help="Run one controller: the cluster's metadata and liveness."
+)
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The newest answers to forwarded requests, by idempotency key, in bounded memory.
+
+A repetition gets the answer of the first asking. An answer that says "not now" is not kept: the
+repetition is meant to try again.
+"""
+
+import asyncio
+from typing import Final
+
+from ...protocol.control.messages import ForwardedAnswer
+from ...protocol.errors import ErrorCode
+
+KEPT_COUNT_MAX: Final = 1000
+KEPT_BYTES_MAX: Final = 8 << 20
+
+
+class Answers:
+    """Answers given and answers under way."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[bytes, asyncio.Future[ForwardedAnswer]] = {}
+        self._bytes = 0
+
+    def get(self, key: bytes) -> "asyncio.Future[ForwardedAnswer] | None":
+        """What the first asking under this key got or will get."""
+        return self._by_key.get(key) if key else None
+
+    def remember(self, key: bytes, answer: "asyncio.Future[ForwardedAnswer]") -> None:
+        """Keep it for repetitions; the oldest ones make room. An empty key asks for nothing."""
+        if key:
+            self._by_key[key] = answer
+            answer.add_done_callback(lambda done: self._on_done(key, done))
+
+    def _on_done(self, key: bytes, answer: "asyncio.Future[ForwardedAnswer]") -> None:
+        if answer.cancelled() or answer.exception() is not None:
+            del self._by_key[key]
+            return
+        if ErrorCode(answer.result().error).retriable:
+            del self._by_key[key]
+            return
+        self._bytes += len(answer.result().body)
+        while len(self._by_key) > KEPT_COUNT_MAX or self._bytes > KEPT_BYTES_MAX:
+            oldest = next(iter(self._by_key))
+            if not self._by_key[oldest].done():
+                return
+            self._bytes -= len(self._by_key.pop(oldest).result().body)

@@ -1,0 +1,37 @@
+"""FetchMetadata: the committed log from an offset on, the moment there is some."""
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.control.messages import FetchMetadata, MetadataFetched
+from ...protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from .session import Session
+
+WAIT_MAX_MS: Final = 60_000
+BYTES_MAX: Final = 8 << 20
+
+
+async def answer(session: "Session", request: FetchMetadata) -> MetadataFetched:
+    """Answer from the log, or name the snapshot that has what the log has no more."""
+    controller = session.server.controller
+    quorum = controller.quorum
+    controller.check_active()
+    if request.offset < 0 or not quorum.holds(request.offset, request.epoch):
+        detail = f"no record of epoch {request.epoch} before offset {request.offset} in this log:"
+        detail = f"{detail} start again at offset 0"
+        return MetadataFetched(ErrorCode.OFFSET_OUT_OF_RANGE, detail, epoch=quorum.epoch)
+    if request.offset < quorum.log_start_offset:
+        return MetadataFetched(
+            ErrorCode.NONE,
+            high_watermark=quorum.high_watermark,
+            epoch=quorum.epoch,
+            snapshot=quorum.snapshot,
+        )
+    await controller.wait_for_metadata(request.offset, min(request.max_wait_ms, WAIT_MAX_MS))
+    max_bytes = max(1, min(request.max_bytes, BYTES_MAX))
+    high_watermark = quorum.high_watermark
+    records = await quorum.read(request.offset, max_bytes)
+    return MetadataFetched(
+        ErrorCode.NONE, high_watermark=high_watermark, epoch=quorum.epoch, records=records
+    )

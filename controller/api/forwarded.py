@@ -1,0 +1,80 @@
+"""ForwardedRequest: Kafka admin requests that a broker passed on, answered in Kafka's own words.
+
+A broker that hears nothing asks again with the same idempotency key: it gets the answer that the
+first asking got or is still waiting for.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ...protocol.api import ApiKey
+from ...protocol.codec import decode, encode_bytes, request_class
+from ...protocol.control.messages import ForwardedAnswer, ForwardedRequest
+from ...protocol.errors import ApiError, ErrorCode, ProtocolError
+from ..metadata.configuration import incremental_alter
+from ..metadata.decision import Cluster, Decision
+from ..metadata.topics import create_partitions, create_topics, delete_topics
+
+if TYPE_CHECKING:
+    from ..driver import Controller
+    from .session import Session
+
+DEADLINE_MAX_MS: Final = 300_000
+
+log = logging.getLogger(__name__)
+
+Decide = Callable[[Cluster, Any, Callable[[], bytes]], Decision[Any]]
+
+FORWARDED: dict[int, Decide] = {
+    ApiKey.CREATE_TOPICS: create_topics,
+    ApiKey.DELETE_TOPICS: lambda cluster, request, _: delete_topics(cluster, request),
+    ApiKey.CREATE_PARTITIONS: lambda cluster, request, _: create_partitions(cluster, request),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda cluster, request, _: incremental_alter(
+        cluster, request
+    ),
+}
+"""Which requests may be forwarded; the third argument gives fresh ids."""
+
+
+async def answer(session: "Session", request: ForwardedRequest) -> ForwardedAnswer:
+    """Carry the request out within its deadline, once for all its repetitions."""
+    answers = session.server.answers
+    known = answers.get(request.idempotency_key)
+    if known is None:
+        deciding = _decide(session.server.controller, request)
+        known = session.server.runtime.spawn(deciding, "forwarded request")
+        answers.remember(request.idempotency_key, known)
+    deadline_ms = max(1, min(request.deadline_ms, DEADLINE_MAX_MS))
+    try:
+        # Shielded: the deadline ends this waiting, not the work that a repetition may wait for.
+        async with asyncio.timeout(deadline_ms / 1000):
+            return await asyncio.shield(known)
+    except TimeoutError:
+        detail = f"not committed within {deadline_ms} ms: it may still happen"
+        return ForwardedAnswer(ErrorCode.REQUEST_TIMED_OUT, detail)
+
+
+async def _decide(controller: "Controller", request: ForwardedRequest) -> ForwardedAnswer:
+    """Decide once; errors are answers too."""
+    decide = FORWARDED.get(request.api_key)
+    if decide is None:
+        detail = f"requests of API {request.api_key} are not forwarded"
+        return ForwardedAnswer(ErrorCode.UNSUPPORTED_VERSION, detail)
+    name, version = ApiKey(request.api_key).name, request.api_version
+    try:
+        asked: Any = decode(request_class(request.api_key), version, request.body)
+    except ProtocolError as error:
+        return ForwardedAnswer(ErrorCode.INVALID_REQUEST, f"{name} version {version}: {error}")
+    rng = controller.runtime.rng
+
+    def decision(cluster: Cluster) -> Decision[Any]:
+        return decide(cluster, asked, lambda: rng.randbytes(16))
+
+    try:
+        response = await controller.decide(decision)
+    except ApiError as error:
+        return ForwardedAnswer(error.code, error.detail)
+    log.info("%s asked by %s", name, request.principal)
+    return ForwardedAnswer(ErrorCode.NONE, body=encode_bytes(response, version))

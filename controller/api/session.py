@@ -1,0 +1,101 @@
+"""One connection at the controller's end: handshake, then requests, each answered when it can be.
+
+The first request must be Hello. What a connection says about a broker counts only once it has
+named that broker's present epoch (`bind`); from then on everything that arrives is a sign of its
+life. Requests of one connection are carried out in order and may be answered out of order.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from ...client.net.control import ControlStream
+from ...protocol.control.frames import Frame
+from ...protocol.control.messages import Hello, Refused
+from ...protocol.errors import ApiError, RemoteProtocolError
+from . import hello
+from .table import APIS
+
+if TYPE_CHECKING:
+    from ..server import ControllerServer
+
+REQUESTS_IN_FLIGHT_MAX: Final = 512
+
+log = logging.getLogger(__name__)
+
+
+class Session:
+    """Who is at the other end, and what it still waits for."""
+
+    def __init__(self, server: "ControllerServer") -> None:
+        self.server = server
+        self.stream = ControlStream(self._on_frame, self._on_closed)
+        self.greeting: Hello | None = None
+        self.broker: tuple[int, int] | None = None
+        """Broker id and epoch that this connection belongs to."""
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def bind(self, broker_id: int, broker_epoch: int) -> None:
+        """The peer is this start of the broker: it knows an epoch that only that one was told."""
+        if self.broker == (broker_id, broker_epoch):
+            return
+        self._unbind()
+        self.broker = (broker_id, broker_epoch)
+        leases, runtime = self.server.controller.leases, self.server.runtime
+        leases.on_connection_opened(broker_id, broker_epoch, runtime.monotonic_ms())
+        self.server.liveness.set_timer()
+
+    def _unbind(self) -> None:
+        if self.broker is not None:
+            broker, self.broker = self.broker, None
+            effects = self.server.controller.leases.on_connection_lost(*broker)
+            self.server.liveness.carry_out(effects)
+
+    def close(self) -> None:
+        """The controller stops."""
+        self.stream.close("the controller stops")
+
+    def _on_frame(self, frame: Frame) -> None:
+        message = frame.message
+        if self.broker is not None:
+            now_ms = self.server.runtime.monotonic_ms()
+            self.server.controller.leases.on_control_contact(*self.broker, now_ms)
+        if self.greeting is None:
+            if not isinstance(message, Hello):
+                raise RemoteProtocolError(f"{type(message).__name__} before Hello")
+            self._greet(frame.correlation_id, message)
+            return
+        if type(message) not in APIS:
+            raise RemoteProtocolError(f"{type(message).__name__} is not a request to a controller")
+        if len(self._tasks) >= REQUESTS_IN_FLIGHT_MAX:
+            raise RemoteProtocolError(f"more than {REQUESTS_IN_FLIGHT_MAX} requests unanswered")
+        task = self.server.runtime.spawn(
+            self._carry_out(frame.correlation_id, message), f"{type(message).__name__}"
+        )
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    def _greet(self, correlation_id: int, greeting: Hello) -> None:
+        answer = hello.answer(self.server, greeting)
+        self.stream.send(correlation_id, answer)
+        if answer.error:
+            who = f"node {greeting.node_id} at {self.stream.peer}"
+            log.warning("refused %s: %s", who, answer.message)
+            self.stream.close("refused")
+        else:
+            self.greeting = greeting
+
+    async def _carry_out(self, correlation_id: int, message: Any) -> None:
+        try:
+            answer = await APIS[type(message)](self, message)
+        except ApiError as error:
+            answer = Refused(error.code, error.detail)
+        self.stream.send(correlation_id, answer)
+
+    def _on_closed(self, reason: str) -> None:
+        self.server.sessions.pop(self, None)
+        if self.broker is not None:
+            log.info("control connection of broker %d lost: %s", self.broker[0], reason)
+        for task in self._tasks:
+            task.cancel()
+        self._unbind()

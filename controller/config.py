@@ -1,0 +1,165 @@
+"""The controller's configuration: one table under Kafka's keys, and the checks that span keys.
+
+Values only; nothing is opened here. A file may be shared with brokers: their keys are known here
+too, and say nothing to a controller.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..runtime.config import INT32_MAX, MiB, check_keys, config_table, from_mapping, setting
+from ..runtime.errors import ConfigError
+from ..runtime.kafka_keys import KNOWN_UNUSED
+from .broker_keys import BROKER_KEYS
+from .metadata.decision import UNCLEAN_ELECTION, Defaults
+
+
+@config_table
+class ControllerConfig:
+    """Everything about one controller, and the cluster-wide defaults it decides by."""
+
+    node_id: int = setting(
+        "node.id",
+        at_least=0,
+        at_most=INT32_MAX,
+        doc="Names the controller in the quorum for ever; its data belongs to one id.",
+    )
+    listeners: str = setting(
+        "listeners",
+        "CONTROLLER://:9093",
+        doc="NAME://host:port to listen on, TCP and UDP; an empty host is every interface.",
+    )
+    controller_listener_names: tuple[str, ...] = setting(
+        "controller.listener.names",
+        ("CONTROLLER",),
+        doc="Which of the listeners are the controller's.",
+    )
+    log_dirs: tuple[str, ...] = setting(
+        "log.dirs",
+        ("/tmp/minikafka-controller",),
+        aliases=("log.dir",),
+        doc="The first holds the metadata log unless metadata.log.dir is set.",
+    )
+    metadata_log_dir: str | None = setting(
+        "metadata.log.dir", None, doc="Where the metadata log and its snapshots are kept."
+    )
+    cluster_id: str | None = setting(
+        "cluster.id",
+        None,
+        doc="The id a new cluster gets; where unset, a random one. Never changes afterwards.",
+    )
+    controller_quorum_voters: tuple[str, ...] = setting(
+        "controller.quorum.voters", (), doc="id@host:port,... of the controllers."
+    )
+    controller_quorum_bootstrap_servers: tuple[str, ...] = setting(
+        "controller.quorum.bootstrap.servers", (), doc="host:port,... of controllers."
+    )
+    broker_session_timeout_ms: int = setting(
+        "broker.session.timeout.ms",
+        2000,
+        at_least=100,
+        at_most=INT32_MAX,
+        doc="A broker silent for this long is fenced. Shorter: faster failover, false alarms.",
+    )
+    unclean_leader_election_enable: bool = setting(
+        "unclean.leader.election.enable",
+        False,
+        dynamic=True,
+        doc="May a replica that misses acknowledged records lead when no other is left?",
+    )
+    default_replication_factor: int = setting(
+        "default.replication.factor",
+        3,
+        at_least=1,
+        at_most=32767,
+        doc="Replicas of a topic created without a number; more than live brokers is refused.",
+    )
+    min_insync_replicas: int = setting(
+        "min.insync.replicas",
+        2,
+        at_least=1,
+        at_most=INT32_MAX,
+        dynamic=True,
+        doc="Told of topics that do not set it; brokers hold to their own.",
+    )
+    num_partitions: int = setting(
+        "num.partitions",
+        1,
+        at_least=1,
+        at_most=10_000,
+        doc="Partitions of a topic created without a number.",
+    )
+    delete_topic_enable: bool = setting(
+        "delete.topic.enable", True, doc="Off, no client can delete a topic."
+    )
+    snapshot_interval_bytes: int = setting(
+        "metadata.log.max.record.bytes.between.snapshots",
+        20 * MiB,
+        at_least=1,
+        doc="A snapshot for so many bytes of log: rarer costs less and makes starts slower.",
+    )
+
+    def check(self) -> None:
+        """Refuse what cannot be carried out."""
+        listener_of(self)
+        voters = [voter.partition("@")[0] for voter in self.controller_quorum_voters]
+        if voters and str(self.node_id) not in voters:
+            why = f"this controller's node.id={self.node_id} is not among them"
+            raise ConfigError(
+                "controller.quorum.voters", ",".join(self.controller_quorum_voters), why
+            )
+        if len(voters) > 1:
+            why = "one controller is supported so far, not a quorum"
+            raise ConfigError(
+                "controller.quorum.voters", ",".join(self.controller_quorum_voters), why
+            )
+
+    @property
+    def directory(self) -> str:
+        """Where everything is kept."""
+        return (self.metadata_log_dir or self.log_dirs[0]).rstrip("/") or "/"
+
+    @property
+    def defaults(self) -> Defaults:
+        """What decisions fall back on."""
+        return Defaults(
+            partition_count=self.num_partitions,
+            replication_factor=self.default_replication_factor,
+            topic_deletion=self.delete_topic_enable,
+            topic_settings={
+                UNCLEAN_ELECTION: "true" if self.unclean_leader_election_enable else "false",
+                "min.insync.replicas": str(self.min_insync_replicas),
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """The address to listen on."""
+
+    name: str
+    host: str
+    """Empty: every interface."""
+    port: int
+
+
+def listener_of(config: ControllerConfig) -> Listener:
+    """The controller's listener; ConfigError if there is none that can be understood."""
+    for text in config.listeners.split(","):
+        name, separator, address = text.strip().partition("://")
+        if separator and name not in config.controller_listener_names:
+            continue
+        host, colon, port = address.rpartition(":")
+        if not (separator and colon and port.isdecimal() and int(port) <= 65535):
+            raise ConfigError("listeners", text, "must be NAME://host:port")
+        return Listener(name, host.strip("[]"), int(port))
+    names = ",".join(config.controller_listener_names)
+    why = f"none of controller.listener.names={names} is among them"
+    raise ConfigError("listeners", config.listeners, why)
+
+
+def read_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, list[str]]:
+    """The configuration and the warnings about keys without effect."""
+    known = {key: value for key, value in properties.items() if key not in BROKER_KEYS}
+    warnings = check_keys(known, ControllerConfig, known_unused=KNOWN_UNUSED)
+    return from_mapping(ControllerConfig, properties), warnings

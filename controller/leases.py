@@ -1,0 +1,267 @@
+"""Who is alive: one lease per registered broker, in the memory of the active controller. Pure.
+
+A lease is kept up by progress on the control connection. It ends, and the broker is fenced, when
+
+    the control connection made no progress for the session time;
+    heartbeats that used to arrive stopped for that time, and a TCP probe is not answered;
+    the control connection is lost and the probe is refused: a crash, known at once.
+
+Heartbeats (UDP) only add to the ways of noticing a death; where they never arrive, TCP suffices.
+Nothing here is persistent: a controller that starts, or that was itself asleep, gives every
+broker a full session from now.
+
+    machine input                      effects
+    on_registered, on_control_contact  -
+    on_connection_opened               -
+    on_connection_lost                 Probe when it was the last one
+    on_heartbeat                       -
+    on_probed                          LeaseExpired, or Warning when only UDP is blocked
+    on_deadline                        LeaseExpired, Probe, Warning
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, TypeAlias
+
+from ..protocol.control.heartbeat import Heartbeat
+from ..protocol.control.image import BrokerRegistration
+
+OWN_STALL_MS: Final = 250
+"""A deadline noticed this late means that we slept, and that what brokers sent is still unread."""
+
+
+class ProbeOutcome(Enum):
+    """What a TCP connection attempt to the broker's listener came to."""
+
+    ANSWERED = auto()
+    REFUSED = auto()
+    """Its host is there and nothing listens: the process is gone."""
+    SILENT = auto()
+    """No answer in time, or no way to the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Try to connect to the broker and report what came of it."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseExpired:
+    """This start of the broker counts as dead: fence it."""
+
+    broker_id: int
+    broker_epoch: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:
+    """For the log."""
+
+    text: str
+
+
+LeaseEffect: TypeAlias = Probe | LeaseExpired | Warning
+
+
+@dataclass(slots=True)
+class Lease:
+    """One start of a broker, as seen from here."""
+
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: bytes
+    contact_ms: int
+    """Last progress of the control connection."""
+    opened_ms: int
+    is_live: bool = True
+    connection_count: int = 0
+    heartbeat_ms: int | None = None
+    """Last heartbeat; None while heartbeats are not expected."""
+    sequence: int = -1
+    is_probing: bool = False
+    is_warned: bool = False
+    metadata_offset: int = -1
+    shutdown_offset: int = -1
+
+    def deadlines(self, session_ms: int) -> list[int]:
+        """When something has to be looked at, if nothing happens before."""
+        if not self.is_live:
+            return []
+        found = [self.contact_ms + session_ms]
+        if not self.is_probing and self.heartbeat_ms is not None:
+            found.append(self.heartbeat_ms + session_ms)
+        if self.sequence < 0 and not self.is_warned:
+            found.append(self.opened_ms + session_ms)
+        return found
+
+
+class Leases:
+    """The leases of all brokers."""
+
+    def __init__(self, session_ms: int) -> None:
+        self.session_ms = session_ms
+        self._leases: dict[int, Lease] = {}
+
+    def __getitem__(self, broker_id: int) -> Lease:
+        return self._leases[broker_id]
+
+    def restart(self, brokers: list[BrokerRegistration], now_ms: int) -> None:
+        """We became active: every unfenced broker has a full session to show itself."""
+        before, self._leases = self._leases, {}
+        for broker in brokers:
+            self.on_registered(broker, now_ms)
+            lease, old = self._leases[broker.broker_id], before.get(broker.broker_id)
+            lease.is_live = not broker.fenced
+            if old is not None and old.broker_epoch == broker.broker_epoch:
+                lease.connection_count = old.connection_count
+
+    def is_live(self, broker_id: int) -> bool:
+        """Does the newest known start of the broker count as alive?"""
+        lease = self._leases.get(broker_id)
+        return lease is not None and lease.is_live
+
+    def shutdown_offset(self, broker_id: int) -> int:
+        """Offset of the last record that moved leaders off a broker that wants to shut down."""
+        lease = self._leases.get(broker_id)
+        return -1 if lease is None else lease.shutdown_offset
+
+    def applied_by_others(self, broker_ids: list[int]) -> int | None:
+        """The least metadata offset that these brokers reported, None for no brokers."""
+        leases = (self._leases.get(broker_id) for broker_id in broker_ids)
+        return min(
+            (-1 if lease is None else lease.metadata_offset for lease in leases), default=None
+        )
+
+    def on_registered(self, broker: BrokerRegistration, now_ms: int) -> None:
+        """The broker registered; a new start of it takes the place of the old one."""
+        lease = self._leases.get(broker.broker_id)
+        if lease is not None and lease.broker_epoch == broker.broker_epoch:
+            self.on_control_contact(broker.broker_id, broker.broker_epoch, now_ms)
+            return
+        self._leases[broker.broker_id] = Lease(
+            broker.broker_id,
+            broker.broker_epoch,
+            broker.incarnation_id,
+            contact_ms=now_ms,
+            opened_ms=now_ms,
+        )
+
+    def on_connection_opened(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        """A control connection belongs to this start of the broker from now on."""
+        if (lease := self._of(broker_id, broker_epoch)) is not None:
+            lease.connection_count += 1
+            self.on_control_contact(broker_id, broker_epoch, now_ms)
+
+    def on_connection_lost(self, broker_id: int, broker_epoch: int) -> list[LeaseEffect]:
+        """It ended: ask at once whether the process did too."""
+        lease = self._of(broker_id, broker_epoch)
+        if lease is None:
+            return []
+        lease.connection_count -= 1
+        if lease.connection_count or not lease.is_live or lease.is_probing:
+            return []
+        lease.is_probing = True
+        return [Probe(broker_id, broker_epoch)]
+
+    def on_control_contact(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        """Something of this start of the broker arrived over TCP. Also revives an ended lease."""
+        if (lease := self._of(broker_id, broker_epoch)) is not None:
+            lease.contact_ms = now_ms
+            if not lease.is_live:
+                lease.is_live = True
+                lease.heartbeat_ms = None
+
+    def on_heartbeat(self, heartbeat: Heartbeat, now_ms: int) -> None:
+        """A datagram; only one newer than those before it, of the start we know, counts."""
+        lease = self._of(heartbeat.broker_id, heartbeat.broker_epoch)
+        if (
+            lease is not None
+            and lease.is_live
+            and heartbeat.incarnation_id == lease.incarnation_id
+            and heartbeat.sequence > lease.sequence
+        ):
+            lease.sequence = heartbeat.sequence
+            lease.heartbeat_ms = now_ms
+
+    def on_probed(self, probe: Probe, outcome: ProbeOutcome) -> list[LeaseEffect]:
+        """Whoever answered is not another start of the broker: that one would have registered."""
+        lease = self._of(probe.broker_id, probe.broker_epoch)
+        if lease is None or not lease.is_probing:
+            return []
+        lease.is_probing = False
+        if not lease.is_live:
+            return []
+        if lease.connection_count == 0:
+            if outcome is ProbeOutcome.REFUSED:
+                return [self._expire(lease, "connection lost, and its listener refuses: crashed")]
+            return []
+        if outcome is not ProbeOutcome.ANSWERED:
+            why = f"no heartbeat for {self.session_ms} ms, and a probe was not answered"
+            return [self._expire(lease, why)]
+        # It lives, so datagrams are lost on the way. TCP alone decides until they come again.
+        lease.heartbeat_ms = None
+        return self._warn(lease, "heartbeats (UDP) stopped arriving")
+
+    def next_deadline_ms(self) -> int | None:
+        """When to call `on_deadline`."""
+        return min(
+            (
+                deadline
+                for lease in self._leases.values()
+                for deadline in lease.deadlines(self.session_ms)
+            ),
+            default=None,
+        )
+
+    def on_deadline(self, now_ms: int) -> list[LeaseEffect]:
+        """Time passed: what has ended, what has to be asked."""
+        due = self.next_deadline_ms()
+        if due is None or now_ms < due:
+            return []
+        if now_ms - due >= OWN_STALL_MS:
+            self._forgive(now_ms)
+            return [Warning(f"this controller stood still for {now_ms - due} ms or more")]
+        effects: list[LeaseEffect] = []
+        for lease in self._leases.values():
+            if lease.is_live:
+                effects.extend(self._look_at(lease, now_ms))
+        return effects
+
+    def _look_at(self, lease: Lease, now_ms: int) -> list[LeaseEffect]:
+        since = now_ms - self.session_ms
+        if lease.contact_ms <= since:
+            why = f"its control connection made no progress for {self.session_ms} ms"
+            return [self._expire(lease, why)]
+        if lease.heartbeat_ms is not None and lease.heartbeat_ms <= since and not lease.is_probing:
+            lease.is_probing = True
+            return [Probe(lease.broker_id, lease.broker_epoch)]
+        if lease.sequence < 0 and lease.opened_ms <= since:
+            return self._warn(lease, "no heartbeat (UDP) ever arrived")
+        return []
+
+    def _forgive(self, now_ms: int) -> None:
+        for lease in self._leases.values():
+            lease.contact_ms = lease.opened_ms = now_ms
+            if lease.heartbeat_ms is not None:
+                lease.heartbeat_ms = now_ms
+
+    def _expire(self, lease: Lease, reason: str) -> LeaseExpired:
+        lease.is_live = False
+        lease.is_probing = False
+        lease.heartbeat_ms = None
+        return LeaseExpired(lease.broker_id, lease.broker_epoch, reason)
+
+    def _warn(self, lease: Lease, what: str) -> list[LeaseEffect]:
+        if lease.is_warned:
+            return []
+        lease.is_warned = True
+        text = f"{what} from broker {lease.broker_id}: its liveness rests on TCP alone"
+        return [Warning(text)]
+
+    def _of(self, broker_id: int, broker_epoch: int) -> Lease | None:
+        lease = self._leases.get(broker_id)
+        return lease if lease is not None and lease.broker_epoch == broker_epoch else None

@@ -1,0 +1,138 @@
+"""The I/O of liveness: heartbeats in, probes out, one timer. `Leases` decides, this carries out.
+
+Heartbeats come through asyncio-dgram, whose queue has no bound: one task takes everything out of
+it at once, and all that is kept of a datagram is in the lease of a known broker.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import asyncio_dgram
+
+from ..protocol.control.heartbeat import decode_heartbeat
+from ..protocol.control.messages import Endpoint
+from ..protocol.errors import RemoteProtocolError
+from ..runtime.runtime import Runtime
+from .leases import LeaseEffect, LeaseExpired, Leases, Probe, ProbeOutcome, Warning
+
+PROBE_WAIT_MS: Final = 500
+
+log = logging.getLogger(__name__)
+
+
+class Liveness:
+    """Keeps the leases going while this controller is active."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        leases: Leases,
+        *,
+        cluster_id: str,
+        on_expired: Callable[[LeaseExpired], None],
+        endpoint_of: Callable[[int], Endpoint | None],
+    ) -> None:
+        """`endpoint_of` gives the listener to probe a broker at."""
+        self._runtime = runtime
+        self._leases = leases
+        self._cluster_id = cluster_id
+        self._on_expired = on_expired
+        self._endpoint_of = endpoint_of
+        self._stream: Any = None
+        self._receiving: asyncio.Task[None] | None = None
+        self._probes: dict[asyncio.Task[None], None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._due_ms: int | None = None
+
+    async def listen(self, host: str, port: int) -> None:
+        """Receive heartbeats here; OSError when the address cannot be had."""
+        self._stream = await asyncio_dgram.bind((host, port))
+        self._receiving = self._runtime.spawn(self._receive(), "heartbeats")
+
+    async def close(self) -> None:
+        """Stop receiving, probing and timing."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._stream is not None:
+            self._stream.close()
+        tasks = [*self._probes]
+        if self._receiving is not None:
+            tasks.append(self._receiving)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _receive(self) -> None:
+        while True:
+            try:
+                # Does not yield while datagrams are queued: the queue empties in one go.
+                datagram, _ = await self._stream.recv()
+            except asyncio_dgram.TransportClosed:
+                return
+            except OSError:
+                # An ICMP message about a datagram of someone's: that peer is down, we are not.
+                continue
+            try:
+                heartbeat = decode_heartbeat(datagram)
+            except RemoteProtocolError:
+                continue
+            if heartbeat.cluster_id == self._cluster_id:
+                self._leases.on_heartbeat(heartbeat, self._runtime.monotonic_ms())
+
+    def carry_out(self, effects: Sequence[LeaseEffect]) -> None:
+        """Do what the leases ask for, then set the timer for what they wait for."""
+        for effect in effects:
+            match effect:
+                case Probe():
+                    task = self._runtime.spawn(self._probe(effect), f"probe {effect.broker_id}")
+                    self._probes[task] = None
+                    task.add_done_callback(self._probes.pop)
+                case LeaseExpired():
+                    self._on_expired(effect)
+                case Warning():
+                    log.warning("%s", effect.text)
+        self.set_timer()
+
+    def set_timer(self) -> None:
+        """Wake up when the next lease needs a look. A deadline that moved on costs no new timer."""
+        due = self._leases.next_deadline_ms()
+        if due is None or (self._due_ms is not None and self._due_ms <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due_ms = due
+        delay = max(0, due - self._runtime.monotonic_ms()) / 1000
+        self._timer = asyncio.get_running_loop().call_later(delay, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = self._due_ms = None
+        self.carry_out(self._leases.on_deadline(self._runtime.monotonic_ms()))
+
+    async def _probe(self, probe: Probe) -> None:
+        endpoint = self._endpoint_of(probe.broker_id)
+        outcome = ProbeOutcome.SILENT if endpoint is None else await self._connect(endpoint)
+        self.carry_out(self._leases.on_probed(probe, outcome))
+
+    async def _connect(self, endpoint: Endpoint) -> ProbeOutcome:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(PROBE_WAIT_MS / 1000):
+                transport, _ = await loop.create_connection(
+                    asyncio.Protocol, endpoint.host, endpoint.port
+                )
+        except TimeoutError:
+            return ProbeOutcome.SILENT
+        except OSError as error:
+            return ProbeOutcome.REFUSED if _is_refusal(error) else ProbeOutcome.SILENT
+        transport.abort()
+        return ProbeOutcome.ANSWERED
+
+
+def _is_refusal(error: OSError) -> bool:
+    """Did the host refuse? A name with several addresses fails with one error about all."""
+    return isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(
+        error
+    )

@@ -1,0 +1,80 @@
+"""What the controller needs of its quorum, whatever the number of voters.
+
+The leader places records at the end of the log with `append`; they are provisional until
+`on_committed` says otherwise. Only committed records leave the process. A lost append is not
+repeated: the controller forgets what it built on it and loads again.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ...protocol.control.image import MetadataImage
+from ...protocol.control.messages import SnapshotFetched, SnapshotId
+from ...protocol.control.records import MetadataRecord
+
+
+class QuorumListener(Protocol):
+    """The controller, as its quorum sees it. Nothing here may raise."""
+
+    def on_committed(self, high_watermark: int) -> None:
+        """Everything below is stable for good, and may be told."""
+
+    def on_append_lost(self, why: str) -> None:
+        """What was appended and not committed is gone: fail it, and append again after `load`."""
+
+    def on_quorum_failed(self, why: str) -> None:
+        """This node can no longer vouch for its log: it must end."""
+
+
+class Quorum(Protocol):
+    """One node's part in the quorum, and its copy of the metadata log."""
+
+    @property
+    def epoch(self) -> int:
+        """The controller epoch that this node leads in."""
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is committed."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """Everything below is only in the snapshot."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset that the next record gets."""
+
+    def start(self, listener: QuorumListener) -> None:
+        """Accept appends, and report on them to `listener`."""
+
+    def append(self, records: Sequence[MetadataRecord]) -> int:
+        """Place records after the last; give the offset of the last of them."""
+
+    async def load(self) -> MetadataImage:
+        """The newest snapshot and everything committed after it."""
+
+    def holds(self, offset: int, epoch: int) -> bool:
+        """Is `offset` reached by a log whose last record before it was written in `epoch`?"""
+
+    async def read(self, offset: int, max_bytes: int) -> bytes:
+        """Whole committed batches from `offset` on, at least one if there is one."""
+
+    @property
+    def unsnapshotted_bytes(self) -> int:
+        """Size of the committed log since the newest snapshot."""
+
+    @property
+    def snapshot(self) -> SnapshotId | None:
+        """The newest snapshot."""
+
+    async def read_snapshot(
+        self, snapshot: SnapshotId, position: int, max_bytes: int
+    ) -> SnapshotFetched:
+        """A part of a snapshot's file."""
+
+    async def write_snapshot(self, image: MetadataImage) -> None:
+        """Keep the committed image, and let the log before it go."""
+
+    async def close(self) -> None:
+        """Finish what is under way and release the files."""

@@ -1,0 +1,85 @@
+"""Snapshots of the metadata, one file each, and which of them is the newest.
+
+    <end offset, 20 digits>-<epoch, 10 digits>.checkpoint      metadata batches, see batches.py
+
+The file appears whole or not at all. The one before the newest is kept for whoever is reading it.
+"""
+
+import asyncio
+from typing import Final
+
+from ...protocol.control.batches import load_snapshot, snapshot_batches
+from ...protocol.control.image import MetadataImage
+from ...protocol.control.messages import SnapshotFetched, SnapshotId
+from ...protocol.errors import ErrorCode, RemoteProtocolError
+from ...runtime.errors import CorruptLog
+from ...storage.files import Files
+
+SUFFIX: Final = ".checkpoint"
+KEPT: Final = 2
+
+
+class Snapshots:
+    """The snapshots in one directory."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._directory = directory
+        found = (_id_in(name) for name in files.names(directory))
+        self._ids = sorted((each for each in found if each), key=lambda each: each.end_offset)
+        self._open: tuple[SnapshotId, bytes] | None = None
+
+    @property
+    def newest(self) -> SnapshotId | None:
+        """The one to load."""
+        return self._ids[-1] if self._ids else None
+
+    def load(self) -> MetadataImage:
+        """The newest one's image, an empty one if there is none; CorruptLog if it is damaged."""
+        newest = self.newest
+        if newest is None:
+            return MetadataImage()
+        path = self._path(newest)
+        try:
+            return load_snapshot(self._files.read_small(path) or b"", newest)
+        except RemoteProtocolError as error:
+            raise CorruptLog(path, 0, str(error)) from error
+
+    async def write(self, image: MetadataImage, timestamp_ms: int) -> SnapshotId:
+        """Keep this image, which must not change any more. On stable storage on return."""
+        parts = []
+        for batch in snapshot_batches(image, timestamp_ms):
+            parts.append(batch)
+            await asyncio.sleep(0)
+        snapshot = SnapshotId(image.offset + 1, image.epoch)
+        await self._files.replace_durably(self._path(snapshot), b"".join(parts))
+        self._ids = [*(each for each in self._ids if each != snapshot), snapshot]
+        while len(self._ids) > KEPT:
+            self._files.remove(self._path(self._ids.pop(0)))
+        return snapshot
+
+    def read_part(self, snapshot: SnapshotId, position: int, max_bytes: int) -> SnapshotFetched:
+        """Some bytes of a snapshot's file."""
+        if snapshot not in self._ids:
+            return SnapshotFetched(ErrorCode.SNAPSHOT_NOT_FOUND, f"{snapshot} is gone: fetch again")
+        if self._open is None or self._open[0] != snapshot:
+            self._open = (snapshot, self._files.read_small(self._path(snapshot)) or b"")
+        data = self._open[1]
+        if not 0 <= position <= len(data):
+            detail = f"position {position} of {len(data)} bytes"
+            return SnapshotFetched(ErrorCode.POSITION_OUT_OF_RANGE, detail)
+        part = data[position : position + max_bytes]
+        if position + len(part) == len(data):
+            self._open = None
+        return SnapshotFetched(ErrorCode.NONE, size=len(data), position=position, data=part)
+
+    def _path(self, snapshot: SnapshotId) -> str:
+        name = f"{snapshot.end_offset:020d}-{snapshot.epoch:010d}{SUFFIX}"
+        return f"{self._directory}/{name}"
+
+
+def _id_in(name: str) -> SnapshotId | None:
+    end_offset, _, epoch = name.removesuffix(SUFFIX).partition("-")
+    if not name.endswith(SUFFIX) or not (end_offset.isdecimal() and epoch.isdecimal()):
+        return None
+    return SnapshotId(int(end_offset), int(epoch))
