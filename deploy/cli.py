@@ -9,6 +9,8 @@ import sys
 
 import click
 
+from ..runtime.errors import ConfigError, MinikafkaError
+
 COMMANDS = {
     "up": ("minikafka.deploy.up:up", "Run a local cluster in the foreground."),
     "topics": (
@@ -66,7 +68,7 @@ def minikafka() -> None:
 
     \b
     minikafka up                                    start a cluster here
-    minikafka topics --bootstrap-server :9092 --create --topic t
+    minikafka topics --bootstrap-server localhost:9092 --create --topic t
     minikafka COMMAND --help                        flags and examples
     """
 
@@ -82,6 +84,8 @@ def main() -> None:
         sys.exit(_complain(f"{name}: {error.format_message().rstrip('.')} (see {name} --help)", 2))
     except click.ClickException as error:
         sys.exit(_complain(error.format_message(), error.exit_code))
+    except MinikafkaError as error:
+        sys.exit(_complain(f"minikafka: {error}", 2 if isinstance(error, ConfigError) else 1))
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:

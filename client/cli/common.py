@@ -5,7 +5,7 @@ Kafka renamed options in 4.2 (KIP-1147) and keeps the old names until 5.0: both 
 
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -55,16 +55,17 @@ def read_properties_file(path: Path | None) -> dict[str, str]:
 
 
 def client_settings(
-    bootstrap: str, file: Path | None, properties: Iterable[str] = (), **usual: object
-) -> dict[str, Any]:
-    """Lay the command's usual settings under the file's and the command line's.
-
-    Returns keyword arguments for a client: Kafka's keys with underscores.
-    """
-    usual_texts = {key.replace("_", "."): str(value) for key, value in usual.items()}
-    merged = apply_overrides({**usual_texts, **read_properties_file(file)}, properties)
-    merged["bootstrap.servers"] = bootstrap
-    return {key.replace(".", "_"): value for key, value in merged.items()}
+    bootstrap: str | None,
+    file: Path | None,
+    properties: Iterable[str] = (),
+    usual: Mapping[str, object] | None = None,
+) -> dict[str, str]:
+    """Lay the command's usual settings under the file's and the command line's properties."""
+    texts = {key: str(value) for key, value in (usual or {}).items() if value is not None}
+    merged = apply_overrides({**texts, **read_properties_file(file)}, properties)
+    if bootstrap is not None:
+        merged["bootstrap.servers"] = bootstrap
+    return merged
 
 
 def split_properties(texts: Iterable[str], option: str) -> dict[str, str]:
@@ -80,12 +81,15 @@ def split_properties(texts: Iterable[str], option: str) -> dict[str, str]:
 
 def run(main: Coroutine[Any, Any, int]) -> None:
     """Run a command on its own loop; SIGTERM ends it as Ctrl-C does. Exits with its result."""
+    import logging
+
     import uvloop
 
     def interrupt(number: int, frame: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
     signal.signal(signal.SIGTERM, interrupt)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     code = uvloop.run(main)
     sys.stdout.flush()
     raise click.exceptions.Exit(code)

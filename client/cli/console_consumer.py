@@ -1,0 +1,241 @@
+"""`minikafka console-consumer`: print the records of topics.
+
+Owns flags, where to begin and when to end; `record_formatter` makes lines, the consumer reads.
+"""
+
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ..consumer.consumer import Consumer
+
+from ..records import ConsumerRecord
+from .common import (
+    bootstrap_server,
+    client_settings,
+    command_config,
+    command_property,
+    read_properties_file,
+    run,
+    say,
+    split_properties,
+)
+from .record_formatter import Formatter, make_formatter
+
+POLL_MS = 1000
+POLL_RECORDS = 2000
+DEFAULT_FORMATTER = "DefaultMessageFormatter"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What to read, and until when."""
+
+    topic: str | None
+    include: str | None
+    partition: int | None
+    offset: str | None
+    from_beginning: bool
+    max_messages: int | None
+    timeout_ms: int | None
+    skip_bad: bool
+
+    def check(self) -> None:
+        """UsageError where options contradict each other."""
+        if (self.topic is None) == (self.include is None):
+            raise click.UsageError("exactly one of --topic and --include is needed")
+        if self.partition is not None and self.topic is None:
+            raise click.UsageError("--partition needs --topic")
+        if self.offset is not None and self.partition is None:
+            raise click.UsageError("The partition is required when offset is specified.")
+        if self.offset is not None and self.from_beginning:
+            raise click.UsageError(
+                "Options from-beginning and offset cannot be specified together."
+            )
+        if self.offset not in (None, "earliest", "latest") and not str(self.offset).isdigit():
+            raise click.UsageError(
+                f"The provided offset value '{self.offset}' is incorrect. Valid values are "
+                "'earliest', 'latest', or a non-negative long."
+            )
+
+
+@click.command("console-consumer")
+@bootstrap_server
+@click.option("--topic", help="The topic to read.")
+@click.option("--include", "--whitelist", metavar="REGEX", help="Topics to read, by expression.")
+@click.option("--group", help="Consumer groups are not supported yet.")
+@click.option("--partition", type=click.IntRange(min=0), help="Read only this partition.")
+@click.option("--offset", help="Where to begin in it: a number, earliest or latest.")
+@click.option("--from-beginning", is_flag=True, help="Read what is there already, too.")
+@click.option("--max-messages", type=click.IntRange(min=0), help="End after so many.")
+@click.option("--timeout-ms", type=click.IntRange(min=0), help="End when none came for so long.")
+@click.option(
+    "--isolation-level",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    help="read_committed hides records of aborted transactions.",
+)
+@click.option("--skip-message-on-error", is_flag=True, help="Go on after one that cannot be shown.")
+@click.option("--formatter", default=DEFAULT_FORMATTER, help="Default, Logging or NoOp formatter.")
+@click.option(
+    "--formatter-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+)
+@click.option(
+    "--formatter-property",
+    "--property",
+    "formatter_properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="print.timestamp, print.key, print.offset, print.partition, print.headers, print.value, "
+    "key.separator, line.separator, headers.separator, null.literal, *.deserializer",
+)
+@click.option("--key-deserializer", help="ByteArray, Double, Integer, Long, Short or String...")
+@click.option("--value-deserializer", help="...Deserializer.")
+@click.option("--enable-systest-events", is_flag=True, hidden=True)
+@command_config("--consumer.config")
+@command_property("--consumer-property")
+def console_consumer(
+    bootstrap: str,
+    topic: str | None,
+    include: str | None,
+    group: str | None,
+    partition: int | None,
+    offset: str | None,
+    from_beginning: bool,
+    max_messages: int | None,
+    timeout_ms: int | None,
+    isolation_level: str | None,
+    skip_message_on_error: bool,
+    formatter: str,
+    formatter_config: Path | None,
+    formatter_properties: tuple[str, ...],
+    key_deserializer: str | None,
+    value_deserializer: str | None,
+    enable_systest_events: bool,
+    command_config: Path | None,
+    command_properties: tuple[str, ...],
+) -> None:
+    """Print the records of topics, new ones as they come, until Ctrl-C.
+
+    \b
+    minikafka console-consumer --bootstrap-server localhost:9092 --topic t --from-beginning
+    minikafka console-consumer --bootstrap-server localhost:9092 --topic t \\
+        --partition 0 --offset 47 --max-messages 10 --formatter-property print.key=true
+    """
+    if group is not None:
+        raise click.UsageError(f"--group {group}: consumer groups are not supported yet")
+    reading = Reading(
+        topic,
+        include,
+        partition,
+        offset,
+        from_beginning,
+        max_messages,
+        timeout_ms,
+        skip_message_on_error,
+    )
+    reading.check()
+    properties = read_properties_file(formatter_config)
+    properties |= split_properties(formatter_properties, "--formatter-property")
+    for key, name in (
+        ("key.deserializer", key_deserializer),
+        ("value.deserializer", value_deserializer),
+    ):
+        if name is not None:
+            properties[key] = name
+    usual = {
+        "client.id": "console-consumer",
+        "isolation.level": isolation_level,
+        "auto.offset.reset": "earliest" if from_beginning else None,
+        "max.poll.records": POLL_RECORDS,
+    }
+    settings = client_settings(bootstrap, command_config, command_properties, usual)
+    shown = make_formatter(formatter, properties)
+    run(_consume(settings, reading, shown, systest_events=enable_systest_events))
+
+
+async def _consume(
+    settings: dict[str, str], reading: Reading, formatter: Formatter, *, systest_events: bool
+) -> int:
+    from ..consumer.consumer import Consumer
+
+    count = 0
+    try:
+        async with Consumer.from_config(settings) as consumer:
+            await _begin(consumer, settings, reading)
+            idle_since = time.monotonic()
+            while reading.max_messages is None or count < reading.max_messages:
+                wait_ms = POLL_MS
+                if reading.timeout_ms is not None:
+                    idle_ms = (time.monotonic() - idle_since) * 1000
+                    if idle_ms >= reading.timeout_ms:
+                        break
+                    wait_ms = min(POLL_MS, int(reading.timeout_ms - idle_ms) + 1)
+                left = (
+                    POLL_RECORDS if reading.max_messages is None else reading.max_messages - count
+                )
+                records = await consumer.poll(
+                    timeout_ms=wait_ms, max_records=min(left, POLL_RECORDS)
+                )
+                if records:
+                    idle_since = time.monotonic()
+                    count += len(records)
+                    _print(records, formatter, skip_bad=reading.skip_bad)
+    finally:
+        sys.stdout.flush()
+        if systest_events:
+            print("shutdown_complete", flush=True)
+        say(f"Processed a total of {count} messages")
+    return 0
+
+
+async def _begin(consumer: "Consumer", settings: dict[str, str], reading: Reading) -> None:
+    from ...protocol.types import TopicPartition
+
+    if reading.topic is None or reading.partition is None:
+        await consumer.subscribe(await topics_to_read(settings, reading.topic, reading.include))
+        return
+    partition = TopicPartition(reading.topic, reading.partition)
+    await consumer.assign([partition])
+    if reading.offset == "earliest" or (reading.offset is None and reading.from_beginning):
+        await consumer.seek_to_beginning(partition)
+    elif reading.offset in (None, "latest"):
+        await consumer.seek_to_end(partition)
+    else:
+        consumer.seek(partition, int(str(reading.offset)))
+
+
+async def topics_to_read(
+    settings: dict[str, str], topic: str | None, include: str | None
+) -> list[str]:
+    """The topic, or those that the expression means now; ClickException if it means none."""
+    from ..admin import Admin
+    from .topic_table import matching
+
+    if topic is not None:
+        return [topic]
+    async with Admin(settings["bootstrap.servers"]) as admin:
+        names = matching([listed.name for listed in await admin.list_topics()], include)
+    if not names:
+        raise click.ClickException(f"--include {include}: no such topic")
+    return names
+
+
+def _print(records: Iterable[ConsumerRecord], formatter: Formatter, *, skip_bad: bool) -> None:
+    output = sys.stdout.buffer
+    for record in records:
+        try:
+            output.write(formatter.format(record))
+        except ValueError as error:
+            if not skip_bad:
+                output.flush()
+                where = f"{record.topic}-{record.partition} at offset {record.offset}"
+                raise click.ClickException(f"{where}: {error}") from None
+    output.flush()

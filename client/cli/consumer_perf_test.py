@@ -1,0 +1,141 @@
+"""`minikafka consumer-perf-test`: read records as fast as possible, report as Kafka's tool does.
+
+Owns flags and the measured loop; `performance` computes and prints, the consumer reads.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from .common import bootstrap_server, client_settings, command_config, command_property, run
+from .performance import HEADER, Consumed, consumer_progress, consumer_summary
+
+POLL_MS = 100
+POLL_RECORDS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to read and how to report."""
+
+    topic: str | None
+    include: str | None
+    count: int
+    timeout_ms: int
+    interval_ms: int
+    date_format: str
+    detailed: bool
+    hide_header: bool
+
+
+@click.command("consumer-perf-test")
+@bootstrap_server
+@click.option("--topic", help="The topic to read.")
+@click.option("--include", metavar="REGEX", help="Topics to read, by expression.")
+@click.option(
+    "--num-records",
+    "--messages",
+    "num_records",
+    required=True,
+    type=click.IntRange(min=0),
+    help="How many to read.",
+)
+@click.option("--group", help="Consumer groups are not supported yet.")
+@click.option("--fetch-size", type=int, default=1024 * 1024, help="Bytes a partition and fetch.")
+@click.option("--from-latest", is_flag=True, help="Begin at the end instead of the beginning.")
+@click.option("--timeout", type=int, default=10_000, help="End when none came for so many ms.")
+@click.option("--show-detailed-stats", is_flag=True, help="A line each interval.")
+@click.option("--reporting-interval", type=int, default=5000, help="Between lines, in ms.")
+@click.option("--date-format", default="yyyy-MM-dd HH:mm:ss:SSS", help="As in Java.")
+@click.option("--hide-header", is_flag=True, help="Print no line of column names.")
+@click.option("--socket-buffer-size", type=int, expose_value=False, hidden=True)
+@command_config("--consumer.config")
+@command_property("--consumer-property")
+def consumer_perf_test(
+    bootstrap: str,
+    topic: str | None,
+    include: str | None,
+    num_records: int,
+    group: str | None,
+    fetch_size: int,
+    from_latest: bool,
+    timeout: int,
+    show_detailed_stats: bool,
+    reporting_interval: int,
+    date_format: str,
+    hide_header: bool,
+    command_config: Path | None,
+    command_properties: tuple[str, ...],
+) -> None:
+    """Read records and report the rate.
+
+    \b
+    minikafka consumer-perf-test --bootstrap-server localhost:9092 --topic t --num-records 100000
+    """
+    if group is not None:
+        raise click.UsageError(f"--group {group}: consumer groups are not supported yet")
+    if (topic is None) == (include is None):
+        raise click.UsageError("exactly one of --topic and --include is needed")
+    usual = {
+        "client.id": "perf-consumer-client",
+        "auto.offset.reset": "latest" if from_latest else "earliest",
+        "max.partition.fetch.bytes": fetch_size,
+        "max.poll.records": POLL_RECORDS,
+        "check.crcs": "false",
+    }
+    settings = client_settings(bootstrap, command_config, command_properties, usual)
+    plan = Plan(
+        topic,
+        include,
+        num_records,
+        timeout,
+        reporting_interval,
+        date_format,
+        show_detailed_stats,
+        hide_header,
+    )
+    run(_measure(settings, plan))
+
+
+async def _measure(settings: dict[str, str], plan: Plan) -> int:
+    from ..consumer.consumer import Consumer
+    from .console_consumer import topics_to_read
+
+    if not plan.hide_header:
+        first = "time, threadId" if plan.detailed else "start.time, end.time"
+        print(f"{first}, {HEADER}", flush=True)
+    async with Consumer.from_config(settings) as consumer:
+        await consumer.subscribe(await topics_to_read(settings, plan.topic, plan.include))
+        begin = _consumed(0, 0)
+        reported, end, last_ms = begin, begin, _now_ms()
+        while end.count < plan.count and _now_ms() - last_ms <= plan.timeout_ms:
+            records = await consumer.poll(
+                timeout_ms=POLL_MS, max_records=min(POLL_RECORDS, plan.count - end.count)
+            )
+            size = sum(len(r.key or b"") + len(r.value or b"") for r in records)
+            end = _consumed(end.size_bytes + size, end.count + len(records))
+            if records:
+                last_ms = _now_ms()
+            if end.at_ms - reported.at_ms >= plan.interval_ms:
+                if plan.detailed:
+                    print(consumer_progress(reported, end, 0, plan.date_format), flush=True)
+                reported = end
+    if end.count < plan.count:
+        print(
+            "WARNING: Exiting before consuming the expected number of messages: timeout "
+            f"({plan.timeout_ms} ms) exceeded. You can use the --timeout option to increase "
+            "the timeout."
+        )
+    if not plan.detailed:
+        print(consumer_summary(begin, end, 0, plan.date_format))
+    return 0 if end.count >= plan.count else 1
+
+
+def _consumed(size_bytes: int, count: int) -> Consumed:
+    return Consumed(time.time() * 1000.0, size_bytes, count)
+
+
+def _now_ms() -> float:
+    return time.monotonic() * 1000.0

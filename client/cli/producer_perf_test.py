@@ -1,0 +1,182 @@
+"""`minikafka producer-perf-test`: send records as fast as asked, report as Kafka's tool does.
+
+Owns flags, payloads and pace; `performance` counts and prints, the producer sends.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import click
+
+from .common import client_settings, command_config, command_property, run, say
+from .performance import ProducerStats
+
+UNTHROTTLED_CHUNK = 256
+SEED = 0
+Payload = Callable[[int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much to send, how fast, how to report."""
+
+    topic: str
+    count: int
+    throughput: float
+    warmup: int
+    interval_ms: int
+
+    def due_seconds(self, number: int) -> float:
+        """When record `number` is to be sent, in seconds from the start; 0 without a limit."""
+        return number / self.throughput if self.throughput > 0 else 0.0
+
+
+@click.command("producer-perf-test")
+@click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT,...", help="Some brokers.")
+@click.option("--topic", required=True, help="The topic to write to.")
+@click.option("--num-records", required=True, type=click.IntRange(min=0), help="How many to send.")
+@click.option("--record-size", type=click.IntRange(min=1), help="Bytes of each record's value.")
+@click.option(
+    "--payload-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Values are lines of this file, chosen at random.",
+)
+@click.option("--payload-delimiter", default="\\n", help="What separates values in the file.")
+@click.option("--payload-monotonic", is_flag=True, help="Values are 0, 1, 2, ...")
+@click.option(
+    "--throughput", type=float, default=-1.0, help="Records a second; -1 is as fast as possible."
+)
+@click.option(
+    "--warmup-records", type=click.IntRange(min=0), default=0, help="Count not the first."
+)
+@click.option(
+    "--reporting-interval", type=click.IntRange(min=1), default=5000, help="Between lines, in ms."
+)
+@command_config("--producer.config")
+@command_property("--producer-props", "--producer-property")
+@click.argument("more_properties", nargs=-1, metavar="[KEY=VALUE]...")
+def producer_perf_test(
+    bootstrap: str | None,
+    topic: str,
+    num_records: int,
+    record_size: int | None,
+    payload_file: Path | None,
+    payload_delimiter: str,
+    payload_monotonic: bool,
+    throughput: float,
+    warmup_records: int,
+    reporting_interval: int,
+    command_config: Path | None,
+    command_properties: tuple[str, ...],
+    more_properties: tuple[str, ...],
+) -> None:
+    """Send records and report rate and latency.
+
+    \b
+    minikafka producer-perf-test --topic t --num-records 100000 --record-size 1000 \\
+        --throughput -1 --producer-props bootstrap.servers=localhost:9092 acks=all
+    """
+    chosen = [record_size is not None, payload_file is not None, payload_monotonic]
+    if sum(chosen) != 1:
+        raise click.UsageError(
+            "exactly one of --record-size, --payload-file and --payload-monotonic is needed"
+        )
+    if warmup_records >= num_records > 0:
+        raise click.UsageError("--warmup-records must be below --num-records")
+    properties = (*command_properties, *more_properties)
+    usual = {"client.id": "perf-producer-client"}
+    settings = client_settings(bootstrap, command_config, properties, usual)
+    if "bootstrap.servers" not in settings:
+        raise click.UsageError("--bootstrap-server (or bootstrap.servers) is needed")
+    payload = _payload(record_size, payload_file, payload_delimiter)
+    plan = Plan(topic, num_records, throughput, warmup_records, reporting_interval)
+    run(_measure(settings, plan, payload))
+
+
+def _payload(record_size: int | None, file: Path | None, delimiter: str) -> Payload:
+    dice = random.Random(SEED)
+    if record_size is not None:
+        value = bytes(dice.choices(range(65, 91), k=record_size))
+        return lambda number: value
+    if file is None:
+        return lambda number: b"%d" % number
+    separator = delimiter.encode().decode("unicode_escape").encode()
+    values = [value for value in file.read_bytes().split(separator) if value]
+    if not values:
+        raise click.ClickException(f"{file}: holds no values")
+    return lambda number: dice.choice(values)
+
+
+class Measurement:
+    """Counts what is acknowledged and prints a line each interval."""
+
+    def __init__(self, plan: Plan) -> None:
+        now_ms = _now_ms()
+        self._plan = plan
+        self._next_ms = now_ms + plan.interval_ms
+        self._acknowledged = 0
+        self.all = ProducerStats.begin(plan.count, now_ms)
+        self.steady: ProducerStats | None = None
+        self.failed = 0
+
+    def on_delivery(
+        self, sent_ms: float, size: int, error: Exception | None, metadata: object
+    ) -> None:
+        """Count one delivery, or one failure."""
+        if error is not None:
+            self.failed += 1
+            if self.failed == 1:
+                say(f"minikafka producer-perf-test: {error}")
+            return
+        now_ms = _now_ms()
+        self._acknowledged += 1
+        self.all.add(now_ms - sent_ms, size)
+        if self._acknowledged > self._plan.warmup > 0:
+            if self.steady is None:
+                count = self._plan.count - self._plan.warmup
+                self.steady = ProducerStats.begin(count, now_ms, " steady state")
+            self.steady.add(now_ms - sent_ms, size)
+        if now_ms >= self._next_ms:
+            self._next_ms = now_ms + self._plan.interval_ms
+            print((self.steady or self.all).end_window(now_ms), flush=True)
+
+    def print_summary(self) -> None:
+        """Print the totals."""
+        now_ms = _now_ms()
+        if self.steady is not None:
+            print(self.steady.summary(now_ms))
+        print(self.all.summary(now_ms), flush=True)
+
+
+async def _measure(settings: dict[str, str], plan: Plan, payload: Payload) -> int:
+    from ..producer.producer import Producer
+
+    async with Producer.from_config(settings) as producer:
+        measurement = Measurement(plan)
+        started = time.monotonic()
+        for number in range(plan.count):
+            if plan.throughput > 0:
+                ahead = plan.due_seconds(number) - (time.monotonic() - started)
+                if ahead > 0:
+                    await asyncio.sleep(ahead)
+            elif number % UNTHROTTLED_CHUNK == 0:
+                await asyncio.sleep(0)  # Sending is synchronous: let answers in.
+            await producer.drain()
+            value = payload(number)
+            done = partial(measurement.on_delivery, _now_ms(), len(value))
+            producer.send(plan.topic, value, on_delivery=done)
+        await producer.flush()
+        await asyncio.sleep(0)  # Callbacks of the last batch run through the loop.
+    measurement.print_summary()
+    if measurement.failed:
+        say(f"minikafka producer-perf-test: {measurement.failed} records were not delivered")
+    return 1 if measurement.failed else 0
+
+
+def _now_ms() -> float:
+    return time.monotonic() * 1000.0
