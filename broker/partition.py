@@ -1,68 +1,249 @@
 """One partition on this broker: one log, one role, and the order in which things happen to both.
 
-Carries out the effects of `replica.leader` and `replica.follower` in the order they are returned.
-Never waits: whatever must wait (a cold page, a commit) is handed back as something to wait on.
+Carries out the effects of `replica.leader` in the order they are returned; those of a follower
+are carried out by `following`. Never waits: a cold page or a commit is handed back as something
+to wait on. Appends are staged and written together; anything else writes them first.
+
+    role         leader               follower               what changes it
+    none         None                 None                   the first metadata, a lost directory
+    leader       LeaderReplica        None                   metadata that names another leader
+    follower     None                 FollowerReplica        metadata that names this broker
 """
 
+import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from ..protocol.errors import ErrorCode
-from ..protocol.types import NO_LEADER
+from ..protocol.errors import ApiError, ErrorCode
+from ..protocol.record_batch import BatchHeader
+from ..protocol.types import NO_LEADER, OffsetAndEpoch
+from ..runtime.errors import StorageError
+from ..storage.log import Log
+from ..storage.producer_state import ProducedBatch
+from ..storage.topic_config import TopicConfig
+from . import intake, reading
+from .deadlines import Deadlines
+from .replica.follower import FollowerReplica
+from .replica.history import check_leader_epoch
+from .replica.leader import (
+    Effects,
+    EpochStarted,
+    HighWatermarkAdvanced,
+    IsrChanged,
+    LeaderReplica,
+    ProposeIsr,
+)
+from .replica.state import KnownBrokers, PartitionMetadata
 from .requests import Appended, DataWaiter, FetchAnswer, FetchSpec, OffsetAnswer
-from .waiters import Waiter
+from .waiters import CommitWaiters, Waiter
+
+log = logging.getLogger(__name__)
+
+ALL = -1
+
+
+@dataclass(slots=True)
+class Host:
+    """What all partitions of a broker share."""
+
+    broker_id: int
+    wheel: Deadlines
+    monotonic_ms: Callable[[], int]
+    wall_ms: Callable[[], int]
+    lag_max_ms: int
+    propose: Callable[["Partition", ProposeIsr], None]
+    on_storage_error: Callable[["Partition", StorageError], None]
+    brokers: KnownBrokers = field(default_factory=KnownBrokers)
+    dirty: list["Partition"] = field(default_factory=list)
+    """Partitions with staged appends."""
+    moved: dict["Partition", None] = field(default_factory=dict)
+    """Partitions whose high watermark moved since the last checkpoint."""
 
 
 class Partition:
     """The replica of one partition that this broker holds."""
 
-    topic_id: bytes
-    topic: str
-    index: int
-    leader_id: int = NO_LEADER
-    leader_epoch: int = -1
-    is_leader: bool = False
+    __slots__ = (
+        "_commit_waiters",
+        "_data_waiters",
+        "_host",
+        "_next_offset",
+        "_rules",
+        "_staged",
+        "_staged_answers",
+        "follower",
+        "high_watermark",
+        "index",
+        "is_offline",
+        "leader",
+        "log",
+        "metadata",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, host: Host, topic_id: bytes, topic: str, index: int, log: Log) -> None:
+        self._host = host
+        self.topic_id = topic_id
+        self.topic = topic
+        self.index = index
+        self.log = log
+        self.metadata = PartitionMetadata(NO_LEADER, -1, -1, (), ())
+        self.leader: LeaderReplica | None = None
+        self.follower: FollowerReplica | None = None
+        self.high_watermark = log.log_start_offset
+        self.is_offline = False
+        self._rules = intake.IntakeRules(log.config)
+        self._next_offset = log.log_end_offset
+        self._staged: list[tuple[BatchHeader, memoryview]] = []
+        self._staged_answers: list[Appended] = []
+        self._commit_waiters: CommitWaiters | None = None
+        self._data_waiters: dict[DataWaiter, None] | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.topic}-{self.index}"
 
     @property
-    def high_watermark(self) -> int:
-        """Offset below which every in-sync replica holds the log."""
-        raise NotImplementedError
+    def leader_id(self) -> int:
+        """Who leads, as the newest metadata has it; -1 for nobody."""
+        return self.metadata.leader
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest leader epoch known here."""
+        return self.metadata.leader_epoch
+
+    @property
+    def is_leader(self) -> bool:
+        """Does this broker lead it?"""
+        return self.leader is not None
 
     @property
     def last_stable_offset(self) -> int:
         """First offset of the oldest open transaction, or the high watermark."""
-        raise NotImplementedError
+        return self.high_watermark
 
     @property
     def log_start_offset(self) -> int:
         """First readable offset."""
-        raise NotImplementedError
+        return self.log.log_start_offset
 
     @property
     def min_isr(self) -> int:
         """min.insync.replicas, but never more than the replicas there are."""
-        raise NotImplementedError
+        return self.metadata.effective_min_isr
+
+    # Producing.
 
     def append_as_leader(self, records: memoryview, *, acks: int, wall_ms: int) -> Appended:
-        """Check everything, stamp in place and stage; final after `Partitions.write_staged`."""
-        raise NotImplementedError
+        """Check everything, stamp in place and stage; final after `Partitions.write_staged`.
+
+        `records` must stay as it is until then.
+        """
+        leader = self.leader
+        if leader is None:
+            return Appended(self._error_without_role())
+        if acks == ALL and not leader.has_min_isr:
+            return Appended(ErrorCode.NOT_ENOUGH_REPLICAS)
+        rules = self._rules
+        try:
+            header = intake.check(records, rules, wall_ms)
+        except ApiError as error:
+            return Appended(error.code, message=error.detail)
+        producers = self.log.producers
+        if header.producer_id >= 0:
+            known = producers.check(header)
+            if known is not None:
+                return self._answer_known(known)
+        base_offset = self._next_offset
+        append_time_ms = wall_ms if rules.is_log_append_time else None
+        header = intake.place(
+            records, header, base_offset, leader.metadata.leader_epoch, append_time_ms
+        )
+        next_offset = self._next_offset = base_offset + header.last_offset_delta + 1
+        if header.producer_id >= 0:
+            # Staged already counts: the next batch of this read event continues the sequence. If
+            # the write fails, the directory is lost and this state with it.
+            producers.observe(header, wall_ms)
+        if not self._staged:
+            self._host.dirty.append(self)
+        self._staged.append((header, records))
+        appended = Appended(
+            ErrorCode.NONE,
+            base_offset,
+            next_offset - 1,
+            -1 if append_time_ms is None else append_time_ms,
+            self.log.log_start_offset,
+        )
+        self._staged_answers.append(appended)
+        return appended
+
+    def write_staged(self) -> None:
+        """Write what is staged in one go; its appends are final for acks=1 afterwards."""
+        staged, answers = self._staged, self._staged_answers
+        if not staged:
+            return
+        self._staged, self._staged_answers = [], []
+        try:
+            self.log.append(staged)
+        except StorageError as error:
+            for appended in answers:
+                appended.error = ErrorCode.KAFKA_STORAGE_ERROR
+            self.on_storage_error(error)
+            return
+        leader = self.leader
+        if leader is not None:
+            effects = leader.on_appended(self._next_offset, self._host.monotonic_ms())
+            if effects:
+                self.carry_out(effects)
+        if self._data_waiters:
+            self._wake(followers_only=True)
 
     def when_committed(
         self, appended: Appended, deadline_ms: int, done: Callable[[], None]
     ) -> Waiter | None:
         """Call `done` once `appended` is final for acks=all; at once, with None, if it is."""
-        raise NotImplementedError
+        leader = self.leader
+        if leader is None and not appended.error:
+            appended.error = self._error_without_role()
+        if leader is None or appended.error:
+            done()
+            return None
+        offset = appended.last_offset + 1
+        if offset <= self.high_watermark:
+            if not leader.commits_with_min_isr:
+                appended.error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            done()
+            return None
+        if self._commit_waiters is None:
+            self._commit_waiters = CommitWaiters(self._host.wheel)
+        waiter = Waiter(offset, appended, deadline_ms, done)
+        self._commit_waiters.add(waiter)
+        return waiter
+
+    def _answer_known(self, known: ProducedBatch | ErrorCode) -> Appended:
+        """A repeat gets the answer of the first time; a gap in the sequence is refused."""
+        if isinstance(known, ErrorCode):
+            return Appended(known)
+        append_time_ms = known.timestamp if self._rules.is_log_append_time else -1
+        start = self.log.log_start_offset
+        first, last = known.base_offset, known.last_offset
+        appended = Appended(ErrorCode.NONE, first, last, append_time_ms, start)
+        if last >= self.log.log_end_offset:
+            self._staged_answers.append(appended)  # It shares the fate of the staged original.
+        return appended
+
+    def _error_without_role(self) -> ErrorCode:
+        if self.is_offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    # Reading.
 
     def fetch(self, spec: FetchSpec, now_ms: int) -> FetchAnswer:
         """Validate, read, and record the follower's progress, in one step (A12, B-29)."""
-        raise NotImplementedError
-
-    def on_data(self, waiter: DataWaiter) -> None:
-        """Tell `waiter` of everything that may change a fetch's answer, until `remove`."""
-        raise NotImplementedError
-
-    def remove(self, waiter: DataWaiter) -> None:
-        """Forget a waiter; unknown ones do no harm."""
-        raise NotImplementedError
+        self.write_staged()
+        return reading.fetch(self, spec, now_ms)
 
     def list_offset(
         self,
@@ -72,15 +253,174 @@ class Partition:
         isolation: int = 0,
         replica_id: int = -1,
     ) -> OffsetAnswer:
-        """Offset for a timestamp or one of its negative names (A14: HW-bounded)."""
-        raise NotImplementedError
+        """Offset for a timestamp or one of its negative names, below the high watermark."""
+        error = self.refuse(current_leader_epoch)
+        if error:
+            return OffsetAnswer(error)
+        return reading.list_offset(self, timestamp, is_replica=replica_id >= 0)
 
     def end_offset_for_epoch(
         self, epoch: int, *, current_leader_epoch: int = -1, replica_id: int = -1
     ) -> OffsetAnswer:
-        """End offset of the newest epoch of ours that is at most `epoch`."""
-        raise NotImplementedError
+        """End offset of the newest epoch of ours that is at most `epoch`; -1 if unknown.
+
+        Not bounded by the high watermark: a new leader's may be older than what a consumer has
+        read, and a bounded answer would look like a truncation to it.
+        """
+        error = self.refuse(current_leader_epoch)
+        if error:
+            return OffsetAnswer(error)
+        found = self.end_offset_for(epoch)
+        if found is None:
+            return OffsetAnswer()
+        return OffsetAnswer(offset=found.offset, leader_epoch=found.epoch)
+
+    def refuse(self, current_leader_epoch: int, *, leader_only: bool = True) -> ErrorCode:
+        """Why a reader with this leader epoch gets nothing here; NONE if it may read."""
+        if self.is_offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        self.write_staged()
+        error = self.validate_epoch(current_leader_epoch)
+        if error:
+            return error
+        if self.leader is None and (leader_only or self.follower is None):
+            return self._error_without_role()
+        return ErrorCode.NONE
 
     def validate_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NONE; -1 asks for no check."""
-        raise NotImplementedError
+        return check_leader_epoch(current_leader_epoch, self.metadata.leader_epoch)
+
+    # The log as replication sees it (replica.history.LogView).
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset the next record gets."""
+        return self.log.log_end_offset
+
+    @property
+    def latest_epoch(self) -> int:
+        """Newest epoch in the leader-epoch file, or -1."""
+        return self.log.leader_epochs.latest_epoch
+
+    def end_offset_for(self, epoch: int) -> OffsetAndEpoch | None:
+        """Newest epoch of the log that is at most `epoch`, and where it ends."""
+        return self.log.leader_epochs.end_offset_for(epoch, self.log.log_end_offset)
+
+    # Waiting for data.
+
+    def on_data(self, waiter: DataWaiter) -> None:
+        """Tell `waiter` of everything that may change a fetch's answer, until `remove`."""
+        if self._data_waiters is None:
+            self._data_waiters = {}
+        self._data_waiters[waiter] = None
+
+    def remove(self, waiter: DataWaiter) -> None:
+        """Forget a waiter; unknown ones do no harm."""
+        if self._data_waiters is not None:
+            self._data_waiters.pop(waiter, None)
+            if not self._data_waiters:
+                self._data_waiters = None
+
+    def _wake(self, *, followers_only: bool = False) -> None:
+        for waiter in tuple(self._data_waiters or ()):
+            if waiter.is_follower or not followers_only:
+                waiter.on_data(self)
+
+    # Changes of role.
+
+    def on_metadata(self, metadata: PartitionMetadata) -> None:
+        """The controller's newest record of this partition; an older one changes nothing."""
+        if metadata.partition_epoch <= self.metadata.partition_epoch or self.is_offline:
+            return
+        self.write_staged()
+        changes_epoch = metadata.leader_epoch != self.metadata.leader_epoch
+        self.metadata = metadata
+        if metadata.leader == self._host.broker_id:
+            self._lead(metadata)
+        else:
+            self._follow(metadata)
+        if changes_epoch:
+            self._wake()
+
+    def on_config(self, config: TopicConfig, min_isr: int) -> None:
+        """The topic's settings changed."""
+        self.log.reconfigure(config)
+        self._rules = intake.IntakeRules(config)
+        if self.leader is not None:
+            now_ms = self._host.monotonic_ms()
+            self.carry_out(self.leader.on_min_isr_changed(min_isr, now_ms))
+
+    def on_brokers_changed(self) -> None:
+        """Somebody died or returned."""
+        if self.leader is not None:
+            self.carry_out(self.leader.on_brokers_changed(self._host.monotonic_ms()))
+
+    def go_offline(self, error: ErrorCode) -> None:
+        """The role ends for good: the directory failed, or the topic is gone."""
+        self.is_offline = True
+        self.leader = self.follower = None
+        for appended in self._staged_answers:
+            appended.error = error
+        self._staged, self._staged_answers = [], []
+        if self._commit_waiters is not None:
+            self._commit_waiters.fail(error)
+        self._wake()
+
+    def on_storage_error(self, error: StorageError) -> None:
+        """The disk failed us: whoever owns the directory decides what goes with it."""
+        self._host.on_storage_error(self, error)
+
+    def _lead(self, metadata: PartitionMetadata) -> None:
+        host = self._host
+        if self.leader is None:
+            self.follower = None
+            self.leader = LeaderReplica(
+                host.broker_id, host.brokers, host.lag_max_ms, self.high_watermark
+            )
+        self._next_offset = end = self.log.log_end_offset
+        self.carry_out(self.leader.on_metadata(metadata, end, host.monotonic_ms()))
+
+    def _follow(self, metadata: PartitionMetadata) -> None:
+        if self.leader is not None:
+            self.leader = None
+            if self._commit_waiters is not None:
+                self._commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self.follower is None:
+            self.follower = FollowerReplica(self.high_watermark)
+        self.follower.on_metadata(metadata)
+
+    # Effects.
+
+    def carry_out(self, effects: Effects) -> None:
+        """Do what the leader decided, in order; a failing disk ends the role."""
+        for effect in effects:
+            match effect:
+                case HighWatermarkAdvanced(offset):
+                    self.move_high_watermark(offset)
+                case ProposeIsr():
+                    self._host.propose(self, effect)
+                case IsrChanged(isr):
+                    log.info("%r: isr is %s", self, list(isr))
+                    assert self.leader is not None
+                    self.metadata = self.leader.metadata
+                case EpochStarted(epoch, start_offset):
+                    log.info("%r: leading epoch %d from offset %d", self, epoch, start_offset)
+                    try:
+                        self.log.assign_epoch(epoch, start_offset)
+                    except StorageError as error:
+                        self.on_storage_error(error)
+                        return
+
+    def move_high_watermark(self, offset: int) -> None:
+        """Note it for the checkpoint, answer producers, wake consumers."""
+        self.high_watermark = offset
+        self._host.moved[self] = None
+        waiters = self._commit_waiters
+        if waiters is not None and waiters and self.leader is not None:
+            enough = self.leader.commits_with_min_isr
+            short = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            waiters.complete(offset, ErrorCode.NONE if enough else short)
+        for waiter in tuple(self._data_waiters or ()):
+            if not waiter.is_follower:
+                waiter.on_data(self)

@@ -81,6 +81,8 @@ class OffsetAnswer:
     offset: int = -1
     timestamp_ms: int = -1
     leader_epoch: int = -1
+    later: Callable[[], Awaitable["OffsetAnswer"]] | None = None
+    """Set where the log must be searched, which may wait for the disk: await it for the answer."""
 
 
 class DataWaiter(Protocol):

@@ -1,0 +1,368 @@
+"""Replica fetchers: one task per leader broker, one connection, one fetch in flight.
+
+Owns the connection and the fetch session (KIP-227): after the first fetch only partitions whose
+position changed are named again. A fetch that moves past a batch is built only after that batch's
+append has returned, because the answer is taken in completely before the next request is: the
+fetch offset is the acknowledgement. Decides nothing about a partition.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ..client.errors import ClientError
+from ..client.net.connection import ConnectionOptions, KafkaConnection
+from ..protocol.api import ApiKey
+from ..protocol.codec import decode
+from ..protocol.control.messages import Endpoint
+from ..protocol.errors import ErrorCode, RemoteProtocolError
+from ..protocol.messages import fetch as wire
+from ..protocol.messages.list_offsets import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ..runtime.runtime import Runtime
+from . import following
+from .partition import Partition
+from .replica.follower import Fetched, FetchPosition, Phase
+
+log = logging.getLogger(__name__)
+
+FETCH_VERSION_MAX = 18
+RECONNECT_MIN_MS = 20
+RECONNECT_MAX_MS = 1000
+SESSION_ERRORS = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSettings:
+    """What holds for every replica fetch of a broker."""
+
+    broker_id: int
+    broker_epoch: Callable[[], int]
+    partition_max_bytes: int
+    response_max_bytes: int
+    min_bytes: int
+    max_wait_ms: int
+    socket_timeout_ms: int
+
+
+class SessionLost(Exception):
+    """The leader forgot our session: begin with a full fetch."""
+
+
+class FetchSession:
+    """What the leader knows of our fetch, so that only changes are sent."""
+
+    def __init__(self) -> None:
+        self.id = wire.INVALID_SESSION_ID
+        self.epoch = wire.INITIAL_SESSION_EPOCH
+        self.sent: dict[tuple[bytes, int], FetchPosition] = {}
+
+    def on_answered(self, session_id: int) -> None:
+        """The leader answered; without an id it keeps no session, and every fetch is full."""
+        if session_id == wire.INVALID_SESSION_ID:
+            self.id, self.epoch = wire.INVALID_SESSION_ID, wire.INITIAL_SESSION_EPOCH
+            return
+        self.id = session_id
+        self.epoch = 1 if self.epoch == 0x7FFFFFFF else self.epoch + 1
+
+    @property
+    def is_full(self) -> bool:
+        """Must the next fetch name every partition?"""
+        return self.epoch == wire.INITIAL_SESSION_EPOCH
+
+
+class ReplicaFetcher:
+    """Follows every partition that one broker leads and we replicate."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: FetchSettings,
+        leader_id: int,
+        endpoint_of: Callable[[int], Endpoint | None],
+    ) -> None:
+        self._runtime = runtime
+        self._settings = settings
+        self.leader_id = leader_id
+        self._endpoint_of = endpoint_of
+        self._partitions: dict[tuple[bytes, int], Partition] = {}
+        self._changed: dict[tuple[bytes, int], None] = {}
+        """Partitions whose next position may differ from what the leader was told."""
+        self._session = FetchSession()
+        self._connection: KafkaConnection | None = None
+        self._is_parked = False
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._partitions.values())
+
+    def start(self) -> None:
+        """Begin to fetch."""
+        name = f"fetch from broker {self.leader_id}"
+        self._task = self._runtime.spawn(self._run(), name)
+
+    async def stop(self) -> None:
+        """End the task and the connection."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        self._disconnect("the fetcher stopped")
+
+    def add(self, partition: Partition) -> None:
+        """Follow this partition too, or anew in its new leader epoch."""
+        key = (partition.topic_id, partition.index)
+        self._partitions[key] = partition
+        self._changed[key] = None
+        self._news.set()
+
+    def remove(self, partition: Partition) -> None:
+        """Follow it no more."""
+        key = (partition.topic_id, partition.index)
+        if self._partitions.pop(key, None) is not None:
+            self._changed[key] = None
+
+    def retry_now(self) -> None:
+        """The leader registered anew: a pause before connecting is over."""
+        self._news.set()
+
+    def interrupt(self) -> None:
+        """New partitions were added: do not let them wait for a parked fetch to end."""
+        if self._is_parked:
+            self._disconnect("partitions were added")
+
+    # The task.
+
+    async def _run(self) -> None:
+        backoff_ms = RECONNECT_MIN_MS
+        while True:
+            try:
+                await self._fetch_while_connected()
+            except SessionLost:
+                self._session = FetchSession()
+                continue
+            except (ClientError, RemoteProtocolError) as error:
+                was_interrupted = self._connection is None
+                self._disconnect(str(error))
+                if was_interrupted:
+                    continue
+                log.info("fetch from broker %d: %s", self.leader_id, error)
+            pause_ms = backoff_ms * self._runtime.rng.uniform(0.8, 1.2)
+            backoff_ms = min(2 * backoff_ms, RECONNECT_MAX_MS)
+            if self._session.sent:
+                backoff_ms = RECONNECT_MIN_MS  # It had worked: begin with a short pause again.
+            self._session = FetchSession()
+            self._news.clear()
+            await self._pause(pause_ms)
+
+    async def _fetch_while_connected(self) -> None:
+        if self._connection is None:
+            endpoint = self._endpoint_of(self.leader_id)
+            if endpoint is None:
+                return
+            options = ConnectionOptions(
+                client_id=f"broker-{self._settings.broker_id}-fetcher",
+                connect_timeout_ms=self._settings.socket_timeout_ms,
+                request_timeout_ms=self._settings.max_wait_ms + self._settings.socket_timeout_ms,
+            )
+            self._session = FetchSession()
+            self._connection = await KafkaConnection.open(
+                self._runtime, endpoint.host, endpoint.port, options
+            )
+        connection = self._connection
+        version = connection.version_of(ApiKey.FETCH, at_most=FETCH_VERSION_MAX)
+        while True:
+            now_ms = self._runtime.monotonic_ms()
+            request = self._next_request(now_ms)
+            if request is None:
+                await self._wait_for_news(now_ms)
+                continue
+            self._is_parked = True
+            try:
+                body = await connection.request_raw(request, version=version)
+            finally:
+                self._is_parked = False
+            self._on_answer(decode(wire.FetchResponse, version, body))
+            if any(p.follower and p.follower.phase is Phase.ASKING for p in self._just_answered()):
+                await self._ask_offsets(connection)
+
+    def _just_answered(self) -> list[Partition]:
+        return [self._partitions[key] for key in self._changed if key in self._partitions]
+
+    async def _wait_for_news(self, now_ms: int) -> None:
+        """Nothing to fetch: until a partition is added or a delay is over."""
+        self._news.clear()
+        deadlines = [due_ms for p in self if (due_ms := _due_ms(p)) is not None]
+        await self._pause(max(1, min(deadlines) - now_ms) if deadlines else None)
+
+    async def _pause(self, duration_ms: float | None) -> None:
+        """Wait that long (None: without end) unless there is news first."""
+        try:
+            async with asyncio.timeout(None if duration_ms is None else duration_ms / 1000):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    def _disconnect(self, why: str) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort(why)
+        for partition in self:
+            if partition.follower is not None:
+                partition.follower.on_connection_lost()
+
+    # Requests.
+
+    def _next_request(self, now_ms: int) -> wire.FetchRequest | None:
+        """The next fetch, naming what changed; None when there is nothing to fetch at all."""
+        session = self._session
+        if session.is_full:
+            session.sent.clear()
+            keys = list(self._partitions)
+        else:
+            keys = list(self._changed)
+        self._changed.clear()
+        topics: dict[bytes, list[wire.FetchPartition]] = {}
+        forgotten: dict[bytes, list[int]] = {}
+        wait_ms = self._settings.max_wait_ms
+        for key in keys:
+            partition = self._partitions.get(key)
+            position = self._position(partition, now_ms)
+            if position is None or partition is None:
+                if session.sent.pop(key, None) is not None:
+                    forgotten.setdefault(key[0], []).append(key[1])
+                due_ms = _due_ms(partition)
+                if due_ms is not None:
+                    # Delayed: look again with the next request, which must not take longer.
+                    self._changed[key] = None
+                    wait_ms = min(wait_ms, max(0, due_ms - now_ms))
+            else:
+                session.sent[key] = position
+                topics.setdefault(key[0], []).append(self._wanted(partition, position))
+        if not session.sent:
+            if session.id:
+                self._session = FetchSession()
+            return None
+        return self._request(topics, forgotten, wait_ms)
+
+    @staticmethod
+    def _position(partition: Partition | None, now_ms: int) -> FetchPosition | None:
+        if partition is None or partition.follower is None:
+            return None
+        return partition.follower.next_fetch(partition, now_ms)
+
+    def _wanted(self, partition: Partition, position: FetchPosition) -> wire.FetchPartition:
+        return wire.FetchPartition(
+            partition=partition.index,
+            current_leader_epoch=position.leader_epoch,
+            fetch_offset=position.offset,
+            last_fetched_epoch=position.last_fetched_epoch,
+            log_start_offset=partition.log_start_offset,
+            partition_max_bytes=self._settings.partition_max_bytes,
+        )
+
+    def _request(
+        self,
+        topics: dict[bytes, list[wire.FetchPartition]],
+        forgotten: dict[bytes, list[int]],
+        wait_ms: int,
+    ) -> wire.FetchRequest:
+        settings, session = self._settings, self._session
+        return wire.FetchRequest(
+            replica_state=wire.ReplicaState(
+                replica_id=settings.broker_id, replica_epoch=settings.broker_epoch()
+            ),
+            max_wait_ms=wait_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.response_max_bytes,
+            session_id=session.id,
+            session_epoch=session.epoch,
+            topics=[wire.FetchTopic(topic_id=each, partitions=topics[each]) for each in topics],
+            forgotten_topics_data=[
+                wire.ForgottenTopic(topic_id=each, partitions=forgotten[each]) for each in forgotten
+            ],
+        )
+
+    # Answers.
+
+    def _on_answer(self, answer: wire.FetchResponse) -> None:
+        """Take in every partition of the answer before anything else is sent."""
+        if answer.error_code:
+            error = ErrorCode(answer.error_code)
+            if error in SESSION_ERRORS:
+                raise SessionLost
+            raise RemoteProtocolError(f"broker {self.leader_id} answered {error.name}")
+        now_ms = self._runtime.monotonic_ms()
+        session = self._session
+        for topic in answer.responses:
+            for data in topic.partitions:
+                key = (topic.topic_id, data.partition_index)
+                partition, asked = self._partitions.get(key), session.sent.get(key)
+                if partition is not None and asked is not None:
+                    self._changed[key] = None
+                    following.on_fetched(partition, asked, data, now_ms)
+        session.on_answered(answer.session_id)
+
+    async def _ask_offsets(self, connection: KafkaConnection) -> None:
+        """Some partitions are outside the leader's log: ask where it begins and ends."""
+        asking = [p for p in self if p.follower and p.follower.phase is Phase.ASKING]
+        epochs = [partition.leader_epoch for partition in asking]
+        starts = await self._list_offsets(connection, asking, EARLIEST_TIMESTAMP)
+        ends = await self._list_offsets(connection, asking, LATEST_TIMESTAMP)
+        now_ms = self._runtime.monotonic_ms()
+        for partition, epoch in zip(asking, epochs, strict=True):
+            follower = partition.follower
+            key = (partition.topic, partition.index)
+            if follower is None or partition.leader_epoch != epoch:
+                continue
+            if key not in starts or key not in ends:
+                follower.on_leader_offsets_failed(now_ms)
+                continue
+            effects = follower.on_leader_offsets(starts[key], ends[key], partition)
+            following.carry_out(partition, effects, Fetched(), b"")
+
+    async def _list_offsets(
+        self, connection: KafkaConnection, asking: list[Partition], timestamp: int
+    ) -> dict[tuple[str, int], int]:
+        topics: dict[str, list[ListOffsetsPartition]] = {}
+        for partition in asking:
+            topics.setdefault(partition.topic, []).append(
+                ListOffsetsPartition(
+                    partition_index=partition.index,
+                    current_leader_epoch=partition.leader_epoch,
+                    timestamp=timestamp,
+                )
+            )
+        request = ListOffsetsRequest(
+            replica_id=self._settings.broker_id,
+            topics=[ListOffsetsTopic(name=each, partitions=topics[each]) for each in topics],
+        )
+        answer: ListOffsetsResponse = await connection.request(request)
+        return {
+            (topic.name, found.partition_index): found.offset
+            for topic in answer.topics
+            for found in topic.partitions
+            if not found.error_code and found.offset >= 0
+        }
+
+
+def _due_ms(partition: Partition | None) -> int | None:
+    """When a delayed partition may fetch again."""
+    if partition is None or partition.follower is None:
+        return None
+    return partition.follower.next_deadline_ms()

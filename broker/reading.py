@@ -1,0 +1,176 @@
+"""How a partition answers readers: consumers, followers, and those who ask for offsets.
+
+Validation in the order that Kafka has it (epoch, role, assignment, history, range), then the
+read, and for a follower the record of its progress: all without an `await`, so that no change of
+role comes between (B-27, B-29). Changes nothing but the leader's view of that follower.
+"""
+
+import logging
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from ..protocol.errors import ErrorCode
+from ..protocol.types import NO_EPOCH, Buffer
+from ..runtime.errors import CorruptLog, LogDirectoryFailed
+from ..storage.log import Cold
+from .replica.history import find_divergence
+from .requests import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    FetchAnswer,
+    FetchSpec,
+    OffsetAnswer,
+)
+
+if TYPE_CHECKING:
+    from .partition import Partition
+
+logger = logging.getLogger(__name__)
+
+
+def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
+    """Answer one partition of one fetch."""
+    is_follower = spec.replica_id >= 0
+    error = partition.refuse(spec.current_leader_epoch, leader_only=spec.leader_only)
+    if not error and is_follower:
+        error = _refuse_follower(partition, spec)
+    if error:
+        return refused(partition, error)
+    log_end = partition.log.log_end_offset
+    if is_follower or spec.last_fetched_epoch != NO_EPOCH:
+        diverging = find_divergence(partition, spec.fetch_offset, spec.last_fetched_epoch)
+        if isinstance(diverging, ErrorCode):
+            return refused(partition, diverging)
+        if diverging is not None:
+            answer = _answer(partition)
+            answer.diverging = diverging
+            return answer
+    elif not partition.log.log_start_offset <= spec.fetch_offset <= log_end:
+        return refused(partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+    if is_follower:
+        leader = partition.leader
+        assert leader is not None
+        effects = leader.on_follower_fetched(
+            spec.replica_id, spec.fetch_offset, now_ms, spec.broker_epoch, spec.log_start_offset
+        )
+        if effects:
+            partition.carry_out(effects)
+    answer = _answer(partition)
+    up_to = log_end if is_follower else partition.high_watermark
+    if spec.fetch_offset < up_to:
+        _read(partition, spec, up_to, answer)
+    return answer
+
+
+def refused(partition: "Partition", error: ErrorCode) -> FetchAnswer:
+    """An error, and the leader as we know it."""
+    return FetchAnswer(
+        error, leader_id=partition.metadata.leader, leader_epoch=partition.metadata.leader_epoch
+    )
+
+
+def _answer(partition: "Partition") -> FetchAnswer:
+    high_watermark = partition.high_watermark
+    metadata = partition.metadata
+    return FetchAnswer(
+        ErrorCode.NONE,
+        high_watermark,
+        high_watermark,
+        partition.log.log_start_offset,
+        leader_id=metadata.leader,
+        leader_epoch=metadata.leader_epoch,
+    )
+
+
+def _refuse_follower(partition: "Partition", spec: FetchSpec) -> ErrorCode:
+    leader = partition.leader
+    if leader is None:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if spec.replica_id not in leader.followers:
+        # With an epoch it knows more than we do: an assignment that we have yet to hear of.
+        knows_epoch = spec.current_leader_epoch != NO_EPOCH
+        unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
+        return unknown if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if leader.is_stale_incarnation(spec.replica_id, spec.broker_epoch):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE
+
+
+def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnswer) -> None:
+    log, offset, max_bytes = partition.log, spec.fetch_offset, spec.max_bytes
+    if max_bytes <= 0:
+        return
+    try:
+        answer.records = log.read(offset, max_bytes=max_bytes, up_to=up_to).data
+    except CorruptLog as error:
+        logger.error("%r: %s", partition, error)
+        answer.error = ErrorCode.KAFKA_STORAGE_ERROR
+    except LogDirectoryFailed as error:
+        partition.on_storage_error(error)
+        answer.error = ErrorCode.KAFKA_STORAGE_ERROR
+    except Cold:
+
+        async def read_cold() -> Buffer:
+            return (await log.read_cold(offset, max_bytes=max_bytes, up_to=up_to)).data
+
+        def cold() -> Awaitable[Buffer]:
+            return read_cold()
+
+        answer.cold = cold
+
+
+def list_offset(partition: "Partition", timestamp: int, *, is_replica: bool) -> OffsetAnswer:
+    """Where the log begins, ends, or was at a time; only the leader is asked."""
+    leader = partition.leader
+    assert leader is not None
+    log = partition.log
+    if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+        return _found(partition, log.log_start_offset, -1)
+    if timestamp == LATEST_TIERED_TIMESTAMP:
+        return OffsetAnswer()
+    if is_replica and timestamp == LATEST_TIMESTAMP:
+        return OffsetAnswer(offset=log.log_end_offset, leader_epoch=partition.leader_epoch)
+    if not leader.is_high_watermark_settled and not is_replica:
+        # Just elected, we may know of fewer committed records than were told before.
+        return OffsetAnswer(ErrorCode.OFFSET_NOT_AVAILABLE)
+    if timestamp == LATEST_TIMESTAMP:
+        return _found(partition, partition.high_watermark, -1)
+    epoch = partition.leader_epoch
+
+    async def search() -> OffsetAnswer:
+        return await _search(partition, timestamp, epoch, is_replica=is_replica)
+
+    return OffsetAnswer(later=search)
+
+
+async def _search(
+    partition: "Partition", timestamp: int, epoch: int, *, is_replica: bool
+) -> OffsetAnswer:
+    """Search the log; what is found counts only if we still lead the same epoch afterwards."""
+    log = partition.log
+    try:
+        if timestamp == MAX_TIMESTAMP:
+            found = await log.max_timestamp()
+        else:
+            found = await log.offset_for_timestamp(timestamp)
+    except CorruptLog as error:
+        logger.error("%r: %s", partition, error)
+        return OffsetAnswer(ErrorCode.KAFKA_STORAGE_ERROR)
+    except LogDirectoryFailed as error:
+        partition.on_storage_error(error)
+        return OffsetAnswer(ErrorCode.KAFKA_STORAGE_ERROR)
+    if partition.leader is None or partition.leader_epoch != epoch:
+        return OffsetAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if found is None or (found.offset >= partition.high_watermark and not is_replica):
+        return OffsetAnswer()
+    return OffsetAnswer(
+        offset=found.offset, timestamp_ms=found.timestamp, leader_epoch=found.leader_epoch
+    )
+
+
+def _found(partition: "Partition", offset: int, timestamp_ms: int) -> OffsetAnswer:
+    epoch = partition.log.leader_epochs.epoch_for(offset)
+    return OffsetAnswer(offset=offset, timestamp_ms=timestamp_ms, leader_epoch=epoch)
