@@ -91,7 +91,7 @@ class DescribeConfigsResourceResult:
     synonyms: list[DescribeConfigsSynonym] = field(default=[])
     config_type: Int8 = field("3+", default=0)
     """A ConfigType."""
-    documentation: String | None = field("3+", default=None)
+    documentation: String | None = field("3+", default="")
 
 
 @nested

@@ -1,0 +1,34 @@
+"""kafka-python 3, imported past its deprecation warnings: its messages and their definitions."""
+
+import warnings
+from typing import Any
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import kafka.protocol.admin
+    import kafka.protocol.consumer
+    import kafka.protocol.metadata
+    import kafka.protocol.producer
+    from kafka.protocol.schemas import load_json
+
+MODULES = (
+    kafka.protocol.producer,
+    kafka.protocol.consumer,
+    kafka.protocol.metadata,
+    kafka.protocol.admin,
+)
+
+
+def message(name: str, version: int) -> Any:
+    """The class of a message in a version."""
+    for module in MODULES:
+        if hasattr(module, name):
+            return getattr(module, name)[version]
+    raise LookupError(name)
+
+
+def definition(name: str) -> dict[str, Any]:
+    """Kafka's own definition of a message."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return dict(load_json(name))
