@@ -1,4 +1,4 @@
-"""A running controller: its log, its decisions, its listener, its liveness; how they start and stop.
+"""A running controller: log, decisions, listener, liveness; how they start and stop.
 
 Order of start: lock and identity, log and epoch, metadata, then the doors (TCP, and UDP under the
 same number). Order of stop: doors, connections, what is pending, log, lock.

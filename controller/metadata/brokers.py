@@ -17,7 +17,7 @@ with the heartbeat.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...protocol.control import records
+from ...protocol.control import records as r
 from ...protocol.control.image import BrokerRegistration
 from ...protocol.control.messages import (
     BrokerHeartbeat,
@@ -57,7 +57,7 @@ def register(
         detail = f"broker {request.broker_id} is alive with other directories: two processes have"
         detail = f"{detail} this node.id, stop one of them or wait until the other is fenced"
         return Decision(BrokerRegistered(ErrorCode.DUPLICATE_BROKER_REGISTRATION, detail))
-    changes: list[records.MetadataRecord] = []
+    changes: list[r.MetadataRecord] = []
     if old is not None and not old.fenced:
         changes.extend(without_broker(cluster, request.broker_id))
     broker_epoch = cluster.next_offset + len(changes)
@@ -79,8 +79,8 @@ def _amend(old: BrokerRegistration, request: RegisterBroker) -> Decision[BrokerR
 
 def _registration(
     request: RegisterBroker, old: BrokerRegistration | None = None
-) -> records.RegisterBrokerRecord:
-    return records.RegisterBrokerRecord(
+) -> r.RegisterBrokerRecord:
+    return r.RegisterBrokerRecord(
         request.broker_id,
         request.incarnation_id,
         request.directory_ids,
@@ -162,7 +162,7 @@ def _shut_down(
 ) -> Decision[HeartbeatAnswer]:
     if not broker.in_controlled_shutdown:
         if led_count(cluster, broker.broker_id):
-            change = records.BrokerChangeRecord(
+            change = r.BrokerChangeRecord(
                 broker.broker_id, broker.broker_epoch, in_controlled_shutdown=True
             )
             moved = without_broker(cluster, broker.broker_id)
@@ -176,15 +176,15 @@ def _shut_down(
     return _answer(caught_up, fenced=True, should_shut_down=True, changes=changes)
 
 
-def fence(cluster: Cluster, broker: BrokerRegistration) -> list[records.MetadataRecord]:
+def fence(cluster: Cluster, broker: BrokerRegistration) -> list[r.MetadataRecord]:
     """The broker may not lead, follow in sync, or be given work until it is unfenced."""
-    change = records.BrokerChangeRecord(broker.broker_id, broker.broker_epoch, fenced=True)
+    change = r.BrokerChangeRecord(broker.broker_id, broker.broker_epoch, fenced=True)
     return [*without_broker(cluster, broker.broker_id), change]
 
 
-def unfence(cluster: Cluster, broker: BrokerRegistration) -> list[records.MetadataRecord]:
+def unfence(cluster: Cluster, broker: BrokerRegistration) -> list[r.MetadataRecord]:
     """The broker may lead: at once where nobody else does."""
-    change = records.BrokerChangeRecord(broker.broker_id, broker.broker_epoch, fenced=False)
+    change = r.BrokerChangeRecord(broker.broker_id, broker.broker_epoch, fenced=False)
     return [change, *with_broker(cluster, broker.broker_id)]
 
 
@@ -201,7 +201,7 @@ def _answer(
     *,
     fenced: bool,
     should_shut_down: bool = False,
-    changes: Sequence[records.MetadataRecord] = (),
+    changes: Sequence[r.MetadataRecord] = (),
 ) -> Decision[HeartbeatAnswer]:
     answer = HeartbeatAnswer(
         ErrorCode.NONE,

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from ...protocol.control import records
 from ...protocol.control.image import BrokerRegistration, MetadataImage
+from ...protocol.control.records import BROKER, TOPIC, MetadataRecord
 from ...protocol.errors import ApiError, ErrorCode
 
 A_co = TypeVar("A_co", covariant=True)
@@ -24,7 +24,7 @@ class Decision(Generic[A_co]):
     """The answer to give once the records are committed, all of them or none."""
 
     answer: A_co
-    records: Sequence[records.MetadataRecord] = ()
+    records: Sequence[MetadataRecord] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Cluster:
     def topic_setting(self, topic: str, key: str) -> str | None:
         """The topic's own value, else the cluster's dynamic one, else the controller's."""
         configs = self.image.configs
-        for resource in ((records.TOPIC, topic), (records.BROKER, "")):
+        for resource in ((TOPIC, topic), (BROKER, "")):
             value = configs.get(resource, {}).get(key)
             if value is not None:
                 return value

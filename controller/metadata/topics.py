@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ...protocol.control import records
+from ...protocol.control import records as r
 from ...protocol.control.image import Topic
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.create_partitions import (
@@ -48,7 +48,7 @@ class _Draft:
 
     cluster: Cluster
     load: Load
-    records: list[records.MetadataRecord] = field(default_factory=list)
+    records: list[r.MetadataRecord] = field(default_factory=list)
     names: dict[str, None] = field(default_factory=dict)
 
     def check_room(self, count: int) -> None:
@@ -98,9 +98,9 @@ def _create(
     while topic_id == ZERO_UUID or topic_id in draft.cluster.image.topics:
         topic_id = new_id()
     draft.names[topic.name] = None
-    draft.records.append(records.TopicRecord(topic.name, topic_id))
+    draft.records.append(r.TopicRecord(topic.name, topic_id))
     draft.records.extend(
-        records.ConfigRecord(records.TOPIC, topic.name, key, value) for key, value in config.items()
+        r.ConfigRecord(r.TOPIC, topic.name, key, value) for key, value in config.items()
     )
     draft.records.extend(_partitions(draft.cluster, topic_id, placed))
     return CreatableTopicResult(
@@ -182,12 +182,12 @@ def _assigned(
 
 def _partitions(
     cluster: Cluster, topic_id: bytes, placed: Sequence[tuple[int, ...]], first: int = 0
-) -> Iterator[records.PartitionRecord]:
+) -> Iterator[r.PartitionRecord]:
     """New partitions: everyone alive is in sync, for there is nothing to have yet."""
     for index, replicas in enumerate(placed, first):
         isr = tuple(each for each in replicas if cluster.is_active(each))
         leader = isr[0] if isr else NO_LEADER
-        yield records.PartitionRecord(topic_id, index, replicas, isr, leader)
+        yield r.PartitionRecord(topic_id, index, replicas, isr, leader)
 
 
 def _described(
@@ -268,7 +268,7 @@ def delete_topics(cluster: Cluster, request: DeleteTopicsRequest) -> Decision[De
                     error_message=error.detail,
                 )
             )
-    changes = [records.RemoveTopicRecord(topic_id) for topic_id in gone]
+    changes = [r.RemoveTopicRecord(topic_id) for topic_id in gone]
     return Decision(DeleteTopicsResponse(responses=results), changes)
 
 
