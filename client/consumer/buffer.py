@@ -1,0 +1,62 @@
+"""What was fetched and waits for the user: chunks in the order they came, and errors.
+
+Pure but for the event that wakes a poll. Never fetches.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from ...protocol.errors import ApiError
+from ..errors import ClientError
+from .chunk import Chunk
+
+
+class Buffer:
+    """Between the fetch loops and the user."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        """Bytes held."""
+        self.arrived = asyncio.Event()
+        """Set when a poll should look again."""
+        self.on_room: Callable[[], None] = lambda: None
+        self._chunks: deque[Chunk] = deque()
+        self._errors: deque[ClientError | ApiError] = deque()
+
+    def add(self, chunk: Chunk) -> None:
+        """Take in a chunk."""
+        chunk.state.buffered_count += 1
+        self.size += chunk.size
+        self._chunks.append(chunk)
+        self.arrived.set()
+
+    def report(self, error: ClientError | ApiError) -> None:
+        """Have the next poll raise an error, once."""
+        self._errors.append(error)
+        self.arrived.set()
+
+    def raise_error(self) -> None:
+        """Raise the oldest error reported, if any."""
+        if self._errors:
+            raise self._errors.popleft()
+
+    def next_chunk(self) -> Chunk | None:
+        """Give the oldest chunk that the user may have; it stays until `release`."""
+        self.drop_void()
+        return next((chunk for chunk in self._chunks if not chunk.state.is_paused), None)
+
+    def release(self, chunk: Chunk) -> None:
+        """The user has all of a chunk: there is room for the next."""
+        self._chunks.remove(chunk)
+        self.size -= chunk.size
+        if not chunk.is_void:
+            chunk.state.buffered_count -= 1
+        self.on_room()
+
+    def drop_void(self) -> None:
+        """Let go of what lies where nobody reads any more."""
+        if any(chunk.is_void for chunk in self._chunks):
+            self._chunks = deque(chunk for chunk in self._chunks if not chunk.is_void)
+            self.size = sum(chunk.size for chunk in self._chunks)
+            self.on_room()

@@ -1,0 +1,171 @@
+"""Fetched bytes of one partition on their way to the user: batches, decoded one at a time.
+
+Pure. Skips control batches, records before the position, and, under read_committed, the records of
+aborted transactions: those of a producer from its aborted transaction's first offset to its next
+abort marker.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ...protocol.errors import RemoteProtocolError
+from ...protocol.record_batch import BatchHeader, Record, headers, read_header, records
+from ..errors import CorruptRecord
+from ..records import AbortedTransaction, ConsumerRecord, RawRecords
+from .positions import PartitionState
+
+ABORT_MARKER: Final = 0
+_new_tuple = tuple.__new__
+
+
+class Chunk:
+    """Whole batches of one partition out of one fetch answer."""
+
+    __slots__ = (
+        "_aborted",
+        "_aborting",
+        "_next",
+        "_pos",
+        "_ready",
+        "data",
+        "last_epoch",
+        "next_position",
+        "seek_count",
+        "state",
+    )
+
+    def __init__(
+        self, state: PartitionState, data: memoryview, aborted: Sequence[AbortedTransaction] | None
+    ) -> None:
+        """Cut `data` after its last whole batch; without one the chunk `is_empty`.
+
+        `aborted` is None where aborted records count like any others.
+        """
+        self.state = state
+        self.seek_count = state.seek_count
+        self.next_position = state.fetch_offset
+        self.last_epoch = -1
+        end = 0
+        for pos, header in headers(data):
+            end = pos + header.size
+            self.next_position = header.last_offset + 1
+            self.last_epoch = header.leader_epoch
+        self.data = data[:end]
+        self._pos = 0
+        self._ready: Sequence[Record] = ()
+        self._next = 0
+        self._aborted = None if aborted is None else sorted(aborted, key=lambda a: a.first_offset)
+        self._aborting: dict[int, None] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Is there no whole batch in it?"""
+        return not self.data
+
+    @property
+    def is_void(self) -> bool:
+        """Did the partition's position jump since it was asked for?"""
+        return self.seek_count != self.state.seek_count
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return len(self.data)
+
+    @property
+    def is_spent(self) -> bool:
+        """Has everything in it been taken?"""
+        return self._pos >= len(self.data) and self._next >= len(self._ready)
+
+    def take(self, max_records: int, *, check_crcs: bool) -> list[ConsumerRecord]:
+        """Decode up to `max_records` and move the position behind them.
+
+        CorruptRecord for a batch that cannot be read; the position stays at it.
+        """
+        taken: list[ConsumerRecord] = []
+        state = self.state
+        where = tuple(state.partition)
+        new = _new_tuple
+        while len(taken) < max_records:
+            if self._next >= len(self._ready):
+                if self._pos >= len(self.data):
+                    break
+                try:
+                    self._decode_next(check_crcs)
+                except CorruptRecord:
+                    if taken:
+                        break  # first what could be read; the next call comes back here
+                    raise
+                continue
+            run = self._ready[self._next : self._next + max_records - len(taken)]
+            self._next += len(run)
+            taken += [new(ConsumerRecord, where + record) for record in run]
+            state.position = run[-1].offset + 1
+        if self.is_spent:
+            state.position = max(state.position, self.next_position)
+        return taken
+
+    def take_raw(self) -> RawRecords:
+        """Hand out all that is left as bytes and move the position behind it."""
+        state = self.state
+        # A batch that was decoded in part is handed out whole again: the position says from where.
+        begin = self._batch_of_position()
+        raw = RawRecords(
+            *state.partition,
+            state.position,
+            self.next_position,
+            state.high_watermark,
+            state.last_stable_offset,
+            state.log_start_offset,
+            self.data[begin:],
+            tuple(self._aborted or ()),
+        )
+        self._pos, self._ready, self._next = len(self.data), (), 0
+        state.position = self.next_position
+        return raw
+
+    def _batch_of_position(self) -> int:
+        for pos, header in headers(self.data):
+            if header.last_offset >= self.state.position:
+                return pos
+        return len(self.data)
+
+    def _decode_next(self, check_crcs: bool) -> None:
+        """Make the next batch's records ready; none for a batch that does not count."""
+        pos = self._pos
+        header = read_header(self.data, pos)
+        self._ready, self._next = (), 0
+        # Asked for every batch, skipped ones too: it keeps up with the list of aborted ones.
+        is_aborted = header.is_transactional and self._is_aborted(
+            header.producer_id, header.base_offset
+        )
+        if header.is_control or (header.last_offset >= self.state.position and not is_aborted):
+            self._ready = self._read(pos, header, check_crcs)
+        self._pos = pos + header.size
+
+    def _read(self, pos: int, header: BatchHeader, check_crcs: bool) -> Sequence[Record]:
+        position = self.state.position
+        try:
+            found = records(self.data, pos, check_crc=check_crcs)
+        except RemoteProtocolError as error:
+            offset = max(header.base_offset, position)
+            raise CorruptRecord(self.state.partition, offset, str(error)) from error
+        if header.is_control:
+            self._on_marker(header.producer_id, found)
+            return ()
+        if found and found[0].offset < position:
+            return [record for record in found if record.offset >= position]
+        return found
+
+    def _is_aborted(self, producer_id: int, base_offset: int) -> bool:
+        if self._aborted is None:
+            return False
+        while self._aborted and self._aborted[0].first_offset <= base_offset:
+            self._aborting[self._aborted.pop(0).producer_id] = None
+        return producer_id in self._aborting
+
+    def _on_marker(self, producer_id: int, found: Sequence[Record]) -> None:
+        # Key of a control record: version int16, type int16.
+        key = found[0].key if found else None
+        if key is not None and int.from_bytes(key[2:4], "big") == ABORT_MARKER:
+            self._aborting.pop(producer_id, None)

@@ -1,0 +1,321 @@
+"""Fetches ahead of the user: one loop per broker that leads assigned partitions.
+
+Drives `Positions` and `FetchSession`; what arrives waits in `Buffer` until a poll takes it. A loop
+has one fetch under way and asks for the next while the user still works on the last.
+"""
+
+import asyncio
+import contextlib
+import logging
+from typing import Any, Final
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ApiError, ErrorCode, ProtocolError
+from ...protocol.messages.fetch import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from ...protocol.types import ZERO_UUID, TopicPartition
+from ...runtime.runtime import Runtime
+from ..cluster import Broker, Changes
+from ..config import ConsumerConfig
+from ..errors import ClientError
+from ..metadata import Metadata
+from ..net.backoff import Backoff
+from ..net.connection import KafkaConnection
+from ..net.pool import FETCH
+from ..records import AbortedTransaction
+from .buffer import Buffer
+from .chunk import Chunk
+from .fetch_session import FetchSession, Want
+from .lookups import Lookups
+from .positions import PartitionState, Positions, Standing
+
+log = logging.getLogger(__name__)
+
+SESSION_VERSION: Final = 7
+TOPIC_ID_VERSION: Final = 13
+CHUNKS_AHEAD: Final = 2
+"""Chunks of one partition that may wait for the user: one in work, one ready."""
+
+
+class Fetcher:
+    """All fetching of one consumer."""
+
+    def __init__(
+        self, runtime: Runtime, config: ConsumerConfig, metadata: Metadata, positions: Positions
+    ) -> None:
+        self.buffer = Buffer()
+        self.buffer.on_room = self._wake_loops
+        self._lookups = Lookups(runtime, config, metadata, positions, self.buffer)
+        self._lookups.on_found = self._wake_all
+        self._runtime = runtime
+        self._config = config
+        self._metadata = metadata
+        self._positions = positions
+        self._isolation = (
+            READ_COMMITTED if config.isolation_level == "read_committed" else READ_UNCOMMITTED
+        )
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._loops: dict[int, asyncio.Task[None]] = {}
+        self._wakes: dict[int, asyncio.Event] = {}
+        metadata.listen(self._on_metadata)
+
+    def start(self) -> None:
+        """Begin; nothing is fetched before partitions are assigned."""
+        self._lookups.start()
+
+    async def close(self) -> None:
+        """Stop all loops."""
+        await self._lookups.close()
+        for task in self._loops.values():
+            task.cancel()
+        if self._loops:
+            await asyncio.wait(list(self._loops.values()))
+
+    # -- the user's side
+
+    def on_positions_changed(self) -> None:
+        """Partitions were assigned, moved or resumed."""
+        view = self._metadata.view
+        for partition in self._positions.states:
+            self._metadata.watch(partition.topic)
+            leader = view.leader_of(*partition)
+            if leader is not None:
+                self._positions.on_leader(partition, leader.leader_id, leader.leader_epoch)
+        self.buffer.drop_void()
+        self._wake_all()
+
+    def _wake_all(self) -> None:
+        self._start_loops()
+        self._wake_loops()
+        self._lookups.wake()
+
+    def _wake_loops(self) -> None:
+        for event in self._wakes.values():
+            event.set()
+
+    def _start_loops(self) -> None:
+        for state in self._positions.states.values():
+            node_id = self._node_for(state)
+            if node_id >= 0 and node_id not in self._loops:
+                self._wakes[node_id] = asyncio.Event()
+                self._loops[node_id] = self._runtime.spawn(
+                    self._fetch_forever(node_id), f"fetch from broker {node_id}"
+                )
+
+    def _node_for(self, state: PartitionState) -> int:
+        if state.read_from in self._metadata.view.brokers:
+            return state.read_from
+        return state.leader_id
+
+    # -- metadata
+
+    def _on_metadata(self, changes: Changes) -> None:
+        view = self._metadata.view
+        for partition in self._positions.states:
+            leader = view.leader_of(*partition)
+            if leader is not None:
+                self._positions.on_leader(partition, leader.leader_id, leader.leader_epoch)
+        self._wake_all()
+
+    # -- fetching
+
+    async def _fetch_forever(self, node_id: int) -> None:
+        session = FetchSession()
+        wake = self._wakes[node_id]
+        while True:
+            wake.clear()
+            wants, wait_ms = self._wants(node_id)
+            if not wants:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
+                        await wake.wait()
+                continue
+            states = {partition: self._positions.states[partition] for partition in wants}
+            tokens = {}
+            for partition, state in states.items():
+                state.fetch_count += 1
+                state.is_fetching = True
+                tokens[partition] = state.fetch_count
+            try:
+                connection = await self._connect(node_id)
+                response = await self._fetch(connection, node_id, session, wants)
+            except (ClientError, ProtocolError) as error:
+                log.debug("fetch from broker %d failed: %s", node_id, error)
+                session.on_lost()
+                self._metadata.refresh_soon(avoid=node_id)
+                response = None
+            for partition, state in states.items():
+                if state.fetch_count == tokens[partition]:
+                    state.is_fetching = False
+                    if response is None:
+                        self._back_off(state)
+                else:
+                    del tokens[partition]
+            if response is not None and session.on_answer(
+                ErrorCode(response.error_code), response.session_id
+            ):
+                self._on_response(response, {tp: states[tp] for tp in tokens}, wants)
+            elif response is not None:
+                log.debug("fetch session with broker %d starts over", node_id)
+
+    def _wants(self, node_id: int) -> tuple[dict[TopicPartition, Want], int | None]:
+        """Say what to ask this broker for now; if nothing, in how many ms there may be."""
+        wants: dict[TopicPartition, Want] = {}
+        if self.buffer.size >= self._config.fetch_max_bytes:
+            return wants, None
+        now_ms = self._runtime.monotonic_ms()
+        soonest: int | None = None
+        for partition, state in self._positions.states.items():
+            if (
+                state.standing is not Standing.VALID
+                or state.is_fetching
+                or state.is_paused
+                or state.buffered_count >= CHUNKS_AHEAD
+                or self._node_for(state) != node_id
+            ):
+                continue
+            if state.not_before_ms > now_ms:
+                wait_ms = state.not_before_ms - now_ms
+                soonest = wait_ms if soonest is None else min(soonest, wait_ms)
+                continue
+            wants[partition] = Want(
+                self._metadata.view.topic_id(partition.topic),
+                state.fetch_offset,
+                state.leader_epoch,
+                self._config.max_partition_fetch_bytes,
+            )
+        return wants, soonest
+
+    async def _connect(self, node_id: int) -> KafkaConnection:
+        opening = asyncio.ensure_future(self._metadata.connection_to(node_id, FETCH))
+        patience_ms = self._config.unanswered_request_ms
+        connection: KafkaConnection = await self._impatiently(opening, node_id, patience_ms)
+        return connection
+
+    async def _fetch(
+        self,
+        connection: KafkaConnection,
+        node_id: int,
+        session: FetchSession,
+        wants: dict[TopicPartition, Want],
+    ) -> FetchResponse:
+        version = connection.version_of(ApiKey.FETCH)
+        if any(want.topic_id == ZERO_UUID for want in wants.values()):
+            version = min(version, TOPIC_ID_VERSION - 1)
+        asked = session.ask(wants, may_increment=version >= SESSION_VERSION)
+        config = self._config
+        request = FetchRequest(
+            max_wait_ms=config.fetch_max_wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
+            isolation_level=self._isolation,
+            session_id=asked.session_id,
+            session_epoch=asked.epoch,
+            topics=asked.topics,
+            forgotten_topics_data=asked.forgotten,
+            rack_id=config.client_rack,
+        )
+        timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
+        future = connection.send(request, version=version, timeout_ms=timeout_ms)
+        patience_ms = config.fetch_max_wait_ms + config.unanswered_request_ms
+        response: FetchResponse = await self._impatiently(future, node_id, patience_ms)
+        return response
+
+    async def _impatiently(
+        self, future: "asyncio.Future[Any]", node_id: int, patience_ms: int
+    ) -> Any:
+        """Wait; ask other brokers who leads for as long as this one says nothing."""
+        try:
+            while not future.done():
+                await asyncio.wait([future], timeout=patience_ms / 1000)
+                if not future.done():
+                    self._metadata.refresh_soon(avoid=node_id)
+                    patience_ms = self._config.unanswered_request_ms
+            return future.result()
+        finally:
+            future.cancel()
+
+    def _back_off(self, state: PartitionState) -> None:
+        state.failure_count += 1
+        wait_ms = self._backoff.after(state.failure_count, self._runtime.rng)
+        state.not_before_ms = self._runtime.monotonic_ms() + wait_ms
+
+    # -- answers
+
+    def _on_response(
+        self,
+        response: FetchResponse,
+        states: dict[TopicPartition, PartitionState],
+        wants: dict[TopicPartition, Want],
+    ) -> None:
+        view = self._metadata.view
+        if response.node_endpoints:
+            view.on_brokers(
+                Broker(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints
+            )
+        for topic in response.responses:
+            name = topic.topic or view.names.get(topic.topic_id, "")
+            for data in topic.partitions:
+                partition = TopicPartition(name, data.partition_index)
+                state = states.get(partition)
+                if state is not None and state.fetch_offset == wants[partition].offset:
+                    self._on_partition(state, data)
+
+    def _on_partition(self, state: PartitionState, data: PartitionData) -> None:
+        code = ErrorCode(data.error_code)
+        if code is not ErrorCode.NONE:
+            self._on_refused(state, code, data)
+            return
+        state.failure_count = 0
+        state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset
+        state.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            state.read_from = data.preferred_read_replica
+            self._start_loops()
+            self._wakes[state.read_from].set()
+        if data.records:
+            aborted = None
+            if self._isolation == READ_COMMITTED:
+                aborted = [
+                    AbortedTransaction(one.producer_id, one.first_offset)
+                    for one in data.aborted_transactions or ()
+                ]
+            chunk = Chunk(state, memoryview(data.records), aborted)
+            if not chunk.is_empty:
+                state.fetch_offset = chunk.next_position
+                state.fetch_epoch = chunk.last_epoch
+                self.buffer.add(chunk)
+
+    def _on_refused(self, state: PartitionState, code: ErrorCode, data: PartitionData) -> None:
+        state.high_watermark = -1
+        was_follower = state.read_from >= 0
+        state.read_from = -1
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if was_follower:
+                return  # the leader decides what is in range (KIP-392)
+            log.warning("%s: the log does not hold offset %d", state.partition, state.fetch_offset)
+            error = self._positions.on_out_of_range(state)
+            if error is not None:
+                self.buffer.report(error)
+            self._lookups.wake()
+        elif code.retriable:
+            self._back_off(state)
+            hint = data.current_leader
+            view = self._metadata.view
+            if hint is not None and view.on_leader(
+                state.partition, hint.leader_id, hint.leader_epoch
+            ):
+                self._positions.on_leader(state.partition, hint.leader_id, hint.leader_epoch)
+                self._wake_all()
+            elif code.stale_metadata:
+                self._metadata.refresh_soon()
+        else:
+            self._back_off(state)
+            where = f"{state.partition.topic}-{state.partition.partition}"
+            self.buffer.report(ApiError(code, f"{where}: {code.doc}"))

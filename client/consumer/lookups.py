@@ -1,0 +1,126 @@
+"""Finds the offsets that a consumer needs before it can fetch: lookups and confirmations.
+
+Drives `Positions` by asking leaders. Fetches nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ...protocol.errors import ApiError
+from ...protocol.messages.fetch import READ_COMMITTED, READ_UNCOMMITTED
+from ...protocol.types import TopicPartition
+from ...runtime.runtime import Runtime
+from ..config import ConsumerConfig
+from ..errors import ClientError
+from ..metadata import Metadata
+from ..offsets import EpochAnswer, EpochQuestion, ListedOffset, ends_of_epochs, list_offsets
+from .buffer import Buffer
+from .positions import EpochEnd, PartitionState, Positions
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_MS: Final = 1_000
+"""For one round of questions: what was assigned meanwhile waits for its end."""
+
+
+class Lookups:
+    """One loop that answers the needs of `Positions`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: ConsumerConfig,
+        metadata: Metadata,
+        positions: Positions,
+        buffer: Buffer,
+    ) -> None:
+        self.on_found: Callable[[], None] = lambda: None
+        self._runtime = runtime
+        self._config = config
+        self._metadata = metadata
+        self._positions = positions
+        self._buffer = buffer
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = self._runtime.spawn(self._run(), "positions")
+
+    def wake(self) -> None:
+        """Look whether there is something to look up."""
+        self._wake.set()
+
+    async def close(self) -> None:
+        """Stop."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            unknown = self._positions.to_look_up()
+            unvalidated = self._positions.to_validate()
+            if not unknown and not unvalidated:
+                await self._wake.wait()
+                continue
+            try:
+                await asyncio.gather(self._look_up(unknown), self._validate(unvalidated))
+            except ApiError as error:
+                self._buffer.report(error)
+                await asyncio.sleep(self._config.retry_backoff_max_ms / 1000)
+            except ClientError as error:
+                log.warning("positions are not known yet: %s", error)
+
+    async def _look_up(self, states: list[PartitionState]) -> None:
+        if not states:
+            return
+        begun = {state.partition: (state, state.seek_count) for state in states}
+        timestamps = {
+            state.partition: state.looking_for for state in states if state.looking_for is not None
+        }
+
+        def on_answer(partition: TopicPartition, listed: ListedOffset) -> None:
+            state, seek_count = begun[partition]
+            self._positions.on_listed(state, seek_count, max(listed.offset, 0), listed.leader_epoch)
+            self._tell()
+
+        committed = self._config.isolation_level == "read_committed"
+        await list_offsets(
+            self._metadata,
+            timestamps,
+            timeout_ms=TIMEOUT_MS,
+            isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED,
+            on_answer=on_answer,
+        )
+
+    async def _validate(self, states: list[PartitionState]) -> None:
+        if not states:
+            return
+        begun = {state.partition: (state, state.seek_count) for state in states}
+        questions = {
+            state.partition: EpochQuestion(state.fetch_epoch, state.leader_epoch)
+            for state in states
+        }
+
+        def on_answer(partition: TopicPartition, end: EpochAnswer) -> None:
+            state, seek_count = begun[partition]
+            before = state.position
+            error = self._positions.on_validated(
+                state, seek_count, EpochEnd(end.leader_epoch, end.end_offset)
+            )
+            if state.position < before:
+                lost = "records from offset %d on were lost with a leader; reading goes on there"
+                log.warning("%s-%d: " + lost, *partition, state.position)
+            if error is not None:
+                self._buffer.report(error)
+            self._tell()
+
+        await ends_of_epochs(self._metadata, questions, timeout_ms=TIMEOUT_MS, on_answer=on_answer)
+
+    def _tell(self) -> None:
+        self.on_found()
+        self._buffer.arrived.set()

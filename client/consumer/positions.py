@@ -1,0 +1,198 @@
+"""Where a consumer stands in each of its partitions, and what has to happen before it can go on.
+
+Pure. Per partition:
+
+    UNKNOWN -- on_listed --> VALID -- on_leader_changed, epoch known --> UNVALIDATED
+       ^                      | ^                                           |
+       +--- on_out_of_range --+ +-- on_validated: the log still holds it ---+
+       +------------------- on_validated: it was truncated -----------------+
+
+A position is (offset, leader epoch of the last record before it). When the leader changes, the new
+one is asked where that epoch ends in its log; an end below the position means that records already
+read are gone (KIP-320). Without a known epoch there is nothing to check.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from ...protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ...protocol.types import NO_EPOCH, TopicPartition
+from ..errors import ClientError, LogTruncated, NoOffsetForPartition, OffsetOutOfRange
+
+RESETS: Mapping[str, int | None] = {
+    "earliest": EARLIEST_TIMESTAMP,
+    "latest": LATEST_TIMESTAMP,
+    "none": None,
+}
+
+
+class Standing(Enum):
+    """What is known of a position."""
+
+    UNKNOWN = auto()
+    """An offset must be looked up."""
+    UNVALIDATED = auto()
+    """The leader changed: the new one must confirm that its log holds what was read."""
+    VALID = auto()
+
+
+@dataclass(slots=True, eq=False)
+class PartitionState:
+    """One assigned partition."""
+
+    partition: TopicPartition
+    standing: Standing = Standing.UNKNOWN
+    position: int = -1
+    """Offset of the next record for the user."""
+    fetch_offset: int = -1
+    """Offset to ask brokers for: behind what is buffered."""
+    fetch_epoch: int = NO_EPOCH
+    """Leader epoch of the last record before `fetch_offset`."""
+    looking_for: int | None = None
+    """While UNKNOWN: the timestamp to look up (-1 latest, -2 earliest), None: nothing allowed."""
+    leader_id: int = -1
+    leader_epoch: int = NO_EPOCH
+    read_from: int = -1
+    """A replica that the leader named as nearer (KIP-392), else -1."""
+    is_paused: bool = False
+    seek_count: int = 0
+    """Grows with each jump: what was asked for or buffered before is void."""
+    fetch_count: int = 0
+    """Grows with each fetch sent and each leader change: only the newest answer counts."""
+    is_fetching: bool = False
+    not_before_ms: int = 0
+    failure_count: int = 0
+    buffered_count: int = 0
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+
+    def jump(self, offset: int, epoch: int = NO_EPOCH) -> None:
+        """Go on at `offset`; everything on its way is void."""
+        self.standing = Standing.VALID
+        self.position = self.fetch_offset = offset
+        self.fetch_epoch = epoch
+        self.looking_for = None
+        self._void()
+
+    def look_up(self, timestamp: int | None) -> None:
+        """Go on where a lookup will say."""
+        self.standing = Standing.UNKNOWN
+        self.looking_for = timestamp
+        self._void()
+
+    def _void(self) -> None:
+        self.seek_count += 1
+        self.fetch_count += 1
+        self.is_fetching = False
+        self.failure_count = self.not_before_ms = self.buffered_count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """Where an epoch ends in the leader's log; epoch -1: it has no epoch that old."""
+
+    epoch: int
+    end_offset: int
+
+
+@dataclass(slots=True)
+class Positions:
+    """All assigned partitions of one consumer."""
+
+    reset: int | None
+    """Timestamp for partitions without a usable position; None: raise instead."""
+    states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+
+    def assign(self, partitions: Iterable[TopicPartition], *, start: int | None) -> None:
+        """Replace the assignment; partitions that stay keep their positions."""
+        kept = {}
+        for partition in partitions:
+            state = self.states.get(partition)
+            if state is None:
+                state = PartitionState(partition, looking_for=start)
+            kept[partition] = state
+        for partition, state in self.states.items():
+            if partition not in kept:
+                state.look_up(None)
+        self.states = kept
+
+    def to_look_up(self) -> list[PartitionState]:
+        """Partitions whose offset must be looked up now."""
+        return [
+            state
+            for state in self.states.values()
+            if state.standing is Standing.UNKNOWN and state.looking_for is not None
+        ]
+
+    def to_validate(self) -> list[PartitionState]:
+        """Partitions whose new leader must confirm the position now."""
+        return [s for s in self.states.values() if s.standing is Standing.UNVALIDATED]
+
+    def lost(self) -> list[ClientError]:
+        """Say which partitions can go nowhere without the user."""
+        return [
+            NoOffsetForPartition(state.partition)
+            for state in self.states.values()
+            if state.standing is Standing.UNKNOWN and state.looking_for is None
+        ]
+
+    def on_leader(self, partition: TopicPartition, leader_id: int, leader_epoch: int) -> None:
+        """Metadata names the leader."""
+        state = self.states.get(partition)
+        if state is None or (state.leader_id, state.leader_epoch) == (leader_id, leader_epoch):
+            return
+        is_newer = leader_epoch > state.leader_epoch
+        moved = leader_id != state.leader_id
+        state.leader_id, state.leader_epoch = leader_id, leader_epoch
+        state.not_before_ms = state.failure_count = 0
+        if moved:
+            # The old leader may never answer; its answer would be as good as the new one's, but
+            # two answers for one offset must not both count.
+            state.fetch_count += 1
+            state.is_fetching = False
+            state.read_from = -1
+        if is_newer and state.standing is Standing.VALID and state.fetch_epoch != NO_EPOCH:
+            state.standing = Standing.UNVALIDATED
+            state.fetch_count += 1
+            state.is_fetching = False
+
+    def on_listed(self, state: PartitionState, seek_count: int, offset: int, epoch: int) -> None:
+        """A lookup, begun at `seek_count`, found the offset."""
+        if state.standing is Standing.UNKNOWN and state.seek_count == seek_count:
+            state.jump(offset, epoch)
+
+    def on_out_of_range(self, state: PartitionState) -> ClientError | None:
+        """The leader's log does not hold `fetch_offset`; an error is for the user."""
+        if self.reset is None:
+            error = OffsetOutOfRange(state.partition, state.fetch_offset)
+            state.look_up(None)
+            return error
+        state.look_up(self.reset)
+        return None
+
+    def on_validated(
+        self, state: PartitionState, seek_count: int, end: EpochEnd
+    ) -> ClientError | None:
+        """The new leader said where the epoch of the last record ends; an error is for the user."""
+        if state.standing is not Standing.UNVALIDATED or state.seek_count != seek_count:
+            return None
+        if end.epoch >= 0 and end.end_offset >= state.fetch_offset:
+            state.standing = Standing.VALID
+            return None
+        diverging = end.end_offset if end.epoch >= 0 else None
+        if diverging is not None and diverging >= state.position:
+            # Only what is buffered diverges; the user has seen none of it.
+            position = state.position
+            state.jump(position, end.epoch)
+            return None
+        truncated = LogTruncated(state.partition, state.position, diverging)
+        if self.reset is None:
+            state.look_up(None)
+            return truncated
+        if diverging is None:
+            state.look_up(self.reset)
+        else:
+            state.jump(diverging, end.epoch)
+        return None

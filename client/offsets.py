@@ -1,0 +1,221 @@
+"""Questions that only leaders answer: which offset at a time, and where an epoch ends.
+
+Asks the leaders of many partitions at once, follows them when they move, and gives up at a
+deadline. Shared by consumers and admins; never changes a position.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from ..protocol.api import ApiKey
+from ..protocol.errors import ApiError, ErrorCode, ProtocolError
+from ..protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ..protocol.messages.offset_for_leader_epoch import (
+    CONSUMER_REPLICA_ID,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from ..protocol.types import TopicPartition
+from .errors import ClientError, RequestTimedOut
+from .metadata import Metadata
+from .net.connection import KafkaConnection
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+RETRY_S: Final = 0.02
+FOREVER: Final = 2**63 - 1
+
+
+class ListedOffset(NamedTuple):
+    """What a leader said of a timestamp; offset -1 where it has no such record."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+class EpochQuestion(NamedTuple):
+    """Where does `leader_epoch` end, in the log of whoever leads in `current_epoch`?"""
+
+    leader_epoch: int
+    current_epoch: int
+
+
+class EpochAnswer(NamedTuple):
+    """The largest epoch not above the one asked for, and where it ends; -1: there is none."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+Answers = dict[TopicPartition, A | ErrorCode]
+Ask = Callable[[KafkaConnection, Mapping[TopicPartition, Q]], Awaitable[Answers[A]]]
+
+
+async def list_offsets(
+    metadata: Metadata,
+    timestamps: Mapping[TopicPartition, int],
+    *,
+    timeout_ms: int,
+    isolation_level: int = 0,
+    on_answer: Callable[[TopicPartition, ListedOffset], None] | None = None,
+) -> dict[TopicPartition, ListedOffset]:
+    """Look up the first offset at or after each timestamp (-1: the end, -2: the start).
+
+    `on_answer` hears each answer as it comes. Raises ApiError where a leader refuses for good,
+    RequestTimedOut after `timeout_ms`.
+    """
+
+    async def ask(
+        connection: KafkaConnection, wanted: Mapping[TopicPartition, int]
+    ) -> Answers[ListedOffset]:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for (name, index), timestamp in wanted.items():
+            topic = topics.setdefault(name, ListOffsetsTopic(name=name, partitions=[]))
+            view = metadata.view.leader_of(name, index)
+            epoch = -1 if view is None else view.leader_epoch
+            topic.partitions.append(
+                ListOffsetsPartition(
+                    partition_index=index, current_leader_epoch=epoch, timestamp=timestamp
+                )
+            )
+        request = ListOffsetsRequest(
+            isolation_level=isolation_level, topics=list(topics.values()), timeout_ms=timeout_ms
+        )
+        response: ListOffsetsResponse = await connection.request(request)
+        return {
+            TopicPartition(topic.name, one.partition_index): ErrorCode(one.error_code)
+            or ListedOffset(one.offset, one.timestamp, one.leader_epoch)
+            for topic in response.topics
+            for one in topic.partitions
+        }
+
+    answers: dict[TopicPartition, ListedOffset] = {}
+    async for partition, answer in _ask_leaders(metadata, timestamps, ask, timeout_ms):
+        answers[partition] = answer
+        if on_answer is not None:
+            on_answer(partition, answer)
+    return answers
+
+
+async def ends_of_epochs(
+    metadata: Metadata,
+    questions: Mapping[TopicPartition, EpochQuestion],
+    *,
+    timeout_ms: int,
+    on_answer: Callable[[TopicPartition, EpochAnswer], None],
+) -> None:
+    """Ask leaders where epochs end (KIP-320); raises as `list_offsets` does.
+
+    A broker too old to say is taken to have lost nothing.
+    """
+
+    async def ask(
+        connection: KafkaConnection, wanted: Mapping[TopicPartition, EpochQuestion]
+    ) -> Answers[EpochAnswer]:
+        if not connection.supports(ApiKey.OFFSET_FOR_LEADER_EPOCH):
+            return {tp: EpochAnswer(asked.leader_epoch, FOREVER) for tp, asked in wanted.items()}
+        topics: dict[str, OffsetForLeaderTopic] = {}
+        for (name, index), question in wanted.items():
+            topic = topics.setdefault(name, OffsetForLeaderTopic(topic=name, partitions=[]))
+            topic.partitions.append(
+                OffsetForLeaderPartition(
+                    partition=index,
+                    current_leader_epoch=question.current_epoch,
+                    leader_epoch=question.leader_epoch,
+                )
+            )
+        request = OffsetForLeaderEpochRequest(
+            replica_id=CONSUMER_REPLICA_ID, topics=list(topics.values())
+        )
+        response: OffsetForLeaderEpochResponse = await connection.request(request)
+        return {
+            TopicPartition(topic.topic, one.partition): ErrorCode(one.error_code)
+            or EpochAnswer(one.leader_epoch, one.end_offset)
+            for topic in response.topics
+            for one in topic.partitions
+        }
+
+    async for partition, answer in _ask_leaders(metadata, questions, ask, timeout_ms):
+        on_answer(partition, answer)
+
+
+async def _ask_leaders(
+    metadata: Metadata, questions: Mapping[TopicPartition, Q], ask: Ask[Q, A], timeout_ms: int
+) -> AsyncIterator[tuple[TopicPartition, A]]:
+    """Ask until every partition is answered; a partition's leader may change meanwhile."""
+    left = dict(questions)
+    trouble = "no leader is known"
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_ms / 1000
+    while left:
+        by_leader = _by_leader(metadata, left)
+        try:
+            async with asyncio.timeout_at(deadline):
+                results = await asyncio.gather(
+                    *(_ask_one(metadata, node, part, ask) for node, part in by_leader.items())
+                )
+        except TimeoutError:
+            results = []
+        for result in results:
+            if isinstance(result, str):
+                trouble = result
+                continue
+            for partition, answer in result.items():
+                if not isinstance(answer, ErrorCode):
+                    left.pop(partition, None)
+                    yield partition, answer
+                elif answer.retriable:
+                    trouble = answer.name
+                else:
+                    where = f"{partition.topic}-{partition.partition}"
+                    raise ApiError(answer, f"{where}: {answer.doc}")
+        if left and not await _wait_for_better(metadata, left, deadline):
+            names = ", ".join(f"{topic}-{index}" for topic, index in left)
+            raise RequestTimedOut(f"{names}: no answer in {timeout_ms} ms: {trouble}")
+
+
+async def _wait_for_better(
+    metadata: Metadata, left: Mapping[TopicPartition, object], deadline: float
+) -> bool:
+    """Refresh the metadata of what is left; False when the time is over."""
+    for topic in dict.fromkeys(partition.topic for partition in left):
+        metadata.watch(topic)
+    try:
+        async with asyncio.timeout_at(deadline):
+            metadata.refresh_soon()
+            await metadata.wait_until_refreshed()
+            await asyncio.sleep(RETRY_S)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _by_leader(
+    metadata: Metadata, questions: Mapping[TopicPartition, Q]
+) -> dict[int, dict[TopicPartition, Q]]:
+    found: dict[int, dict[TopicPartition, Q]] = {}
+    for partition, question in questions.items():
+        leader = metadata.view.leader_of(*partition)
+        if leader is not None:
+            found.setdefault(leader.leader_id, {})[partition] = question
+    return found
+
+
+async def _ask_one(
+    metadata: Metadata, node_id: int, questions: Mapping[TopicPartition, Q], ask: Ask[Q, A]
+) -> Answers[A] | str:
+    try:
+        connection = await metadata.connection_to(node_id)
+        return await ask(connection, questions)
+    except (ClientError, ProtocolError) as error:
+        metadata.refresh_soon(avoid=node_id)
+        return str(error)
