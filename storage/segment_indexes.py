@@ -68,6 +68,7 @@ class SegmentIndexes:
         if by_offset is None or by_time is None:
             return None
         loaded.offsets, loaded.times, loaded.is_saved = by_offset, by_time, True
+        loaded.since_entry = size - (by_offset.positions[-1] if by_offset.positions else 0)
         return loaded
 
     @staticmethod

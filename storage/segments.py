@@ -6,7 +6,7 @@ to roll or what to delete.
 
 from bisect import bisect_right
 
-from ..protocol.types import uuid_to_text
+from .checkpoints import encode_partition_metadata
 from .files import PARTITION_METADATA, Files
 from .segment import Segment
 
@@ -48,8 +48,7 @@ class Segments(list[Segment]):
         self._files.make_directory(self.directory)
         self.names_changed = True
         if self.topic_id is not None:
-            text = f"version: 0\ntopic_id: {uuid_to_text(self.topic_id)}\n"
-            self._files.replace_small(path, text.encode())
+            self._files.replace_small(path, encode_partition_metadata(self.topic_id))
 
     def begin(self, base_offset: int, now_ms: int) -> Segment:
         """Add an empty segment; the newest so far is complete, or goes if it is empty."""

@@ -1,0 +1,105 @@
+"""The small text files of a data directory, in Kafka's forms.
+
+    offset checkpoint     0\\n  count\\n  (topic SP partition SP offset \\n)*
+    meta.properties       version=1, cluster.id=, node.id=, directory.id=
+    .kafka_cleanshutdown  {"version":0,"brokerEpoch":N}
+
+Text in, values out: nothing here touches a file. A checkpoint that is empty, torn or wrong reads
+as None, and the caller goes on with the safest value.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..protocol.types import TopicPartition, uuid_from_text, uuid_to_text
+from ..runtime.config import parse_properties
+
+_VERSION = "0"
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """Write an offset checkpoint."""
+    rows = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    return "".join(f"{line}\n" for line in (_VERSION, str(len(rows)), *rows)).encode()
+
+
+def decode_offsets(data: bytes | None) -> dict[TopicPartition, int] | None:
+    """Read an offset checkpoint; None if it is missing, torn or corrupt."""
+    if data is None:
+        return None
+    offsets: dict[TopicPartition, int] = {}
+    try:
+        version, count, *rows, end = data.decode().split("\n")
+        for row in rows:
+            topic, partition, offset = row.split(" ")
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+        if version != _VERSION or end or int(count) != len(offsets) or len(rows) != len(offsets):
+            return None
+    except ValueError:
+        return None
+    return offsets if all(offset >= 0 for offset in offsets.values()) else None
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """Whose directory it is."""
+
+    directory_id: bytes
+    node_id: int
+    cluster_id: str | None
+    """None until a broker has heard from its controller."""
+
+    def encode(self) -> bytes:
+        """Write the file."""
+        lines = ["version=1", f"node.id={self.node_id}"]
+        if self.cluster_id is not None:
+            lines.append(f"cluster.id={self.cluster_id}")
+        lines.append(f"directory.id={uuid_to_text(self.directory_id)}")
+        return "".join(f"{line}\n" for line in lines).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> "MetaProperties":
+        """Read the file; ValueError if it is not one."""
+        values = parse_properties(data.decode())
+        try:
+            return cls(
+                directory_id=uuid_from_text(values["directory.id"]),
+                node_id=int(values["node.id"]),
+                cluster_id=values.get("cluster.id"),
+            )
+        except KeyError as error:
+            raise ValueError(f"{error} is missing") from None
+
+
+def encode_clean_shutdown(broker_epoch: int) -> bytes:
+    """Write the mark of a clean stop."""
+    text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+    return text.encode()
+
+
+def decode_clean_shutdown(data: bytes | None) -> int | None:
+    """The broker epoch in the mark of a clean stop; None if there is no readable mark."""
+    if data is None:
+        return None
+    try:
+        mark = json.loads(data)
+        return int(mark["brokerEpoch"]) if mark["version"] == 0 else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def encode_partition_metadata(topic_id: bytes) -> bytes:
+    """Write `partition.metadata`."""
+    return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}\n".encode()
+
+
+def decode_partition_metadata(data: bytes | None) -> bytes | None:
+    """The topic id in `partition.metadata`; None if there is none to be read."""
+    if data is None:
+        return None
+    try:
+        values = parse_properties(data.decode())
+        return uuid_from_text(values["topic_id"]) if values["version"] == "0" else None
+    except (ValueError, KeyError):
+        return None

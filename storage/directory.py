@@ -1,0 +1,340 @@
+"""One data directory: whose it is, which logs lie in it, its checkpoints, and its failure.
+
+    state        how it came                      what may be done
+    open         lock held, identity checked      everything
+    failed       any I/O error, once              nothing; every use raises LogDirectoryFailed
+    closed       after `close`                    nothing
+
+The mark of a clean stop is written last and removed before anything else is written. A directory
+of a partition that nobody knows is renamed to `...-stray`, never deleted.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..protocol.types import TopicPartition, uuid_to_text
+from ..runtime.errors import ConfigError, LogDirectoryFailed
+from ..runtime.fs import Lock, LockHeld
+from ..runtime.runtime import Runtime
+from .checkpoints import (
+    MetaProperties,
+    decode_clean_shutdown,
+    decode_offsets,
+    decode_partition_metadata,
+    encode_clean_shutdown,
+    encode_offsets,
+)
+from .files import (
+    CLEAN_SHUTDOWN,
+    DEFAULT_MAX_OPEN,
+    DELETE,
+    HIGH_WATERMARKS,
+    LOCK,
+    LOG_STARTS,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    STRAY,
+    Files,
+)
+from .log import Log
+from .topic_config import TopicConfig
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLog:
+    """A partition's directory as found on disk."""
+
+    partition: TopicPartition
+    topic_id: bytes | None
+    """None: its partition.metadata is missing or cannot be read."""
+
+
+class LogDirectory:
+    """An open data directory."""
+
+    def __init__(self, runtime: Runtime, path: str, files: Files, lock: Lock) -> None:
+        self._runtime = runtime
+        self.path = path
+        self.files = files
+        self._lock = lock
+        self.meta = MetaProperties(bytes(16), -1, None)
+        self.clean_broker_epoch: int | None = None
+        """Broker epoch of the last run if it stopped cleanly."""
+        self.logs: dict[TopicPartition, Log] = {}
+        self.recovery_points: dict[TopicPartition, int] = {}
+        self.log_starts: dict[TopicPartition, int] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """The checkpoints as read at start; 0 where they say nothing."""
+        self._to_flush: dict[Log, None] = {}
+        self._is_flushing = False
+        self._is_checkpointing = False
+        self._writing = asyncio.Lock()
+
+    @classmethod
+    async def open(
+        cls,
+        runtime: Runtime,
+        path: str,
+        *,
+        node_id: int,
+        cluster_id: str | None = None,
+        key: str = "log.dirs",
+        max_open_files: int = DEFAULT_MAX_OPEN,
+    ) -> "LogDirectory":
+        """Lock the directory, made if absent, and check whose it is.
+
+        Without a configured `cluster_id` whatever is on disk counts. ConfigError, naming `key`,
+        if it is locked, not writable, or another node's or cluster's.
+        """
+        path = path.rstrip("/") or "/"
+        try:
+            runtime.fs.mkdir(path)
+            lock = runtime.fs.lock(f"{path}/{LOCK}")
+        except LockHeld:
+            raise ConfigError(key, path, "locked by another process") from None
+        except OSError as error:
+            raise ConfigError(key, path, f"cannot be used: {error.strerror}") from None
+        directory = cls(runtime, path, Files(runtime.fs, path, max_open_files), lock)
+        try:
+            await directory._identify(node_id, cluster_id, key)
+            await directory._read_checkpoints()
+        except LogDirectoryFailed as error:
+            lock.release()
+            raise ConfigError(key, path, f"cannot be used: {error.why}") from None
+        except BaseException:
+            lock.release()
+            raise
+        return directory
+
+    @property
+    def directory_id(self) -> bytes:
+        """16 random bytes, made with the directory: an emptied disk has another."""
+        return self.meta.directory_id
+
+    @property
+    def cluster_id(self) -> str | None:
+        """None until `join` has been told."""
+        return self.meta.cluster_id
+
+    @property
+    def was_clean(self) -> bool:
+        """Did the last run stop cleanly?"""
+        return self.clean_broker_epoch is not None
+
+    @property
+    def failure(self) -> LogDirectoryFailed | None:
+        """Why the directory is offline, if it is."""
+        return self.files.failure
+
+    async def _identify(self, node_id: int, cluster_id: str | None, key: str) -> None:
+        path = f"{self.path}/{META_PROPERTIES}"
+        data = self.files.read_small(path)
+        if data is None:
+            directory_id = self._runtime.rng.randbytes(16)
+            self.meta = MetaProperties(directory_id, node_id, cluster_id)
+            await self.files.replace_durably(path, self.meta.encode())
+            return
+        try:
+            self.meta = MetaProperties.decode(data)
+        except ValueError as error:
+            raise ConfigError(key, self.path, f"{META_PROPERTIES}: {error}") from None
+        if self.meta.node_id != node_id:
+            raise ConfigError(key, self.path, f"belongs to node.id={self.meta.node_id}")
+        if cluster_id is not None:
+            if self.meta.cluster_id not in (None, cluster_id):
+                why = f"belongs to cluster.id={self.meta.cluster_id}, not {cluster_id}"
+                raise ConfigError(key, self.path, why)
+            await self.join(cluster_id)
+
+    async def join(self, cluster_id: str) -> None:
+        """Note for good which cluster this directory belongs to."""
+        if self.meta.cluster_id is None:
+            self.meta = MetaProperties(self.meta.directory_id, self.meta.node_id, cluster_id)
+            path = f"{self.path}/{META_PROPERTIES}"
+            await self.files.replace_durably(path, self.meta.encode())
+        elif self.meta.cluster_id != cluster_id:
+            why = f"belongs to cluster.id={self.meta.cluster_id}, not {cluster_id}"
+            raise ConfigError("log.dirs", self.path, why)
+
+    async def _read_checkpoints(self) -> None:
+        def offsets(name: str) -> dict[TopicPartition, int]:
+            data = self.files.read_small(f"{self.path}/{name}")
+            known = decode_offsets(data)
+            if data is not None and known is None:
+                log.warning("%s/%s cannot be read: taken as empty", self.path, name)
+            return known or {}
+
+        self.recovery_points = offsets(RECOVERY_POINTS)
+        self.log_starts = offsets(LOG_STARTS)
+        self.high_watermarks = offsets(HIGH_WATERMARKS)
+        mark = f"{self.path}/{CLEAN_SHUTDOWN}"
+        data = self.files.read_small(mark)
+        if data is not None:
+            self.clean_broker_epoch = decode_clean_shutdown(data)
+            self.files.remove(mark)
+            await self.files.fsync_directory(self.path)
+        for name in self.files.names(self.path):
+            if name.endswith(DELETE):
+                self.files.remove_tree(f"{self.path}/{name}")
+
+    # Logs.
+
+    def stored(self) -> list[StoredLog]:
+        """The partitions that have files here."""
+        found: list[StoredLog] = []
+        for name in self.files.names(self.path):
+            topic, dash, digits = name.rpartition("-")
+            if topic and dash and digits.isdecimal():
+                data = self.files.read_small(f"{self.path}/{name}/{PARTITION_METADATA}")
+                topic_id = decode_partition_metadata(data)
+                found.append(StoredLog(TopicPartition(topic, int(digits)), topic_id))
+        return found
+
+    async def open_log(
+        self, partition: TopicPartition, topic_id: bytes | None, config: TopicConfig
+    ) -> Log:
+        """Open a partition's log; recover it unless the last run stopped cleanly."""
+        opened = await Log.open(
+            self._runtime,
+            self.path_of(partition),
+            config,
+            files=self.files,
+            topic_id=topic_id,
+            clean=self.was_clean,
+            recovery_point=self.recovery_points.get(partition, 0),
+            log_start_offset=self.log_starts.get(partition, 0),
+        )
+        return self._add(partition, opened)
+
+    def new_log(self, partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
+        """The log of a partition that has no files here; nothing is written before an append."""
+        new = Log(self._runtime, self.files, self.path_of(partition), config, topic_id)
+        return self._add(partition, new)
+
+    def _add(self, partition: TopicPartition, added: Log) -> Log:
+        self.logs[partition] = added
+        added.on_rolled = self._flush_soon
+        added.on_truncated = self._checkpoint_soon
+        return added
+
+    def high_watermark_of(self, partition: TopicPartition) -> int:
+        """The checkpoint's, brought within the log: it is older than the log's bounds."""
+        known, owner = self.high_watermarks.get(partition, 0), self.logs[partition]
+        return min(max(known, owner.log_start_offset), owner.log_end_offset)
+
+    def path_of(self, partition: TopicPartition) -> str:
+        """Where the partition's files are, or will be."""
+        return f"{self.path}/{partition.topic}-{partition.partition}"
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Delete a partition's files: renamed in one step, so that half of them is never found."""
+        path = self._move_away(partition, DELETE)
+        if path is not None:
+            self.files.remove_tree(path)
+
+    def quarantine(self, partition: TopicPartition) -> str | None:
+        """Put a partition that nobody knows aside, and say where; None if it has no files."""
+        return self._move_away(partition, STRAY)
+
+    def _move_away(self, partition: TopicPartition, suffix: str) -> str | None:
+        open_log = self.logs.pop(partition, None)
+        if open_log is not None:
+            self._to_flush.pop(open_log, None)
+            open_log.abandon()
+        for known in (self.recovery_points, self.log_starts, self.high_watermarks):
+            known.pop(partition, None)
+        path = self.path_of(partition)
+        if not self.files.exists(path):
+            return None
+        mark = uuid_to_text(self._runtime.rng.randbytes(16)).replace("-", "_")
+        moved = f"{path}.{mark}{suffix}"
+        self.files.rename(path, moved)
+        return moved
+
+    # Checkpoints and flushing in the background.
+
+    async def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write where each log begins, is durable, and is committed."""
+        self.high_watermarks = dict(high_watermarks)
+        await self._write(HIGH_WATERMARKS, self.high_watermarks)
+        await self._write(LOG_STARTS, self._offsets("log_start_offset", self.log_starts))
+        await self.checkpoint_recovery_points()
+
+    async def checkpoint_recovery_points(self) -> None:
+        """Write up to where each log is durable."""
+        await self._write(RECOVERY_POINTS, self._offsets("recovery_point", self.recovery_points))
+
+    def _offsets(
+        self, attribute: str, at_start: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """What logs say now; for those not opened yet, what the checkpoint said."""
+        now = {partition: getattr(one, attribute) for partition, one in self.logs.items()}
+        return {k: v for k, v in {**at_start, **now}.items() if v}
+
+    async def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        async with self._writing:
+            await self.files.replace_durably(f"{self.path}/{name}", encode_offsets(offsets))
+
+    def _flush_soon(self, rolled: Log) -> None:
+        self._to_flush[rolled] = None
+        if not self._is_flushing:
+            self._is_flushing = True
+            self._runtime.spawn(self._flush_rolled(), f"flush of {self.path}")
+
+    async def _flush_rolled(self) -> None:
+        try:
+            while self._to_flush:
+                rolled = next(iter(self._to_flush))
+                del self._to_flush[rolled]
+                await rolled.flush()
+        except LogDirectoryFailed as error:
+            log.error("%s", error)  # whoever watches the directory was told
+        finally:
+            self._is_flushing = False
+
+    def _checkpoint_soon(self, _: Log) -> None:
+        if not self._is_checkpointing:
+            self._is_checkpointing = True
+            self._runtime.spawn(self._checkpoint_truncation(), f"checkpoint of {self.path}")
+
+    async def _checkpoint_truncation(self) -> None:
+        # From here on a truncation asks for another one: it may miss what is written now.
+        self._is_checkpointing = False
+        try:
+            await self.checkpoint_recovery_points()
+        except LogDirectoryFailed as error:
+            log.error("%s", error)
+
+    async def close(
+        self,
+        high_watermarks: Mapping[TopicPartition, int] | None = None,
+        *,
+        broker_epoch: int = -1,
+    ) -> None:
+        """Flush and close all logs, write checkpoints, leave the mark of a clean stop."""
+        try:
+            if self.failure is None:
+                for one in list(self.logs.values()):
+                    await one.close()
+                watermarks = self.high_watermarks if high_watermarks is None else high_watermarks
+                await self.checkpoint(watermarks)
+                mark = f"{self.path}/{CLEAN_SHUTDOWN}"
+                await self.files.replace_durably(mark, encode_clean_shutdown(broker_epoch))
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close all files and release the lock, saving nothing: the next start recovers."""
+        for one in self.logs.values():
+            one.abandon()
+        self._lock.release()
+
+    def free_space(self) -> int:
+        """Bytes that can still be written."""
+        with self.files.guard:
+            return self.files.fs.free_space(self.path)

@@ -1,0 +1,303 @@
+from pathlib import Path
+
+import pytest
+
+from minikafka.runtime.errors import InvariantViolation
+from minikafka.storage.log import Log, OffsetOutOfRange
+from tests.storage.support import TestRuntime, batch, contents, fill, joined, offsets_in, topic
+
+
+async def opened(
+    runtime: TestRuntime, path: Path, *, clean: bool = True, **settings: object
+) -> Log:
+    return await Log.open(runtime, str(path / "t-0"), topic(**settings), clean=clean)
+
+
+async def test_an_unused_log_leaves_nothing_on_disk(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path)
+    log.assign_epoch(3, 0)
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (0, 0, 0)
+    assert not log.read(0, max_bytes=100, up_to=10).data
+    await log.close()
+    assert runtime.fs.listdir(str(tmp_path)) == []
+
+
+async def test_what_is_appended_is_read_back(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path)
+    made = fill(log, 100)
+    assert log.log_end_offset == 100
+    assert contents(log) == joined(made)
+    await log.close()
+
+
+async def test_many_batches_go_in_one_append(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path)
+    made = [batch(n) for n in range(3000)]
+    log.append(made)
+    assert contents(log) == joined(made)
+    await log.close()
+
+
+async def test_a_read_begins_with_the_batch_that_holds_the_offset(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    log = await opened(runtime, tmp_path, index_interval_bytes=100)
+    log.append([batch(n * 10, count=10) for n in range(50)])
+    for offset in range(500):
+        found = log.read(offset, max_bytes=1 << 20, up_to=500)
+        assert offsets_in(found.data) == list(range(offset - offset % 10, 500, 10))
+    await log.close()
+
+
+async def test_a_read_ends_below_up_to(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path, index_interval_bytes=100)
+    log.append([batch(n * 10, count=10) for n in range(50)])
+    for up_to in range(501):
+        found = log.read(0, max_bytes=1 << 20, up_to=up_to)
+        assert offsets_in(found.data) == list(range(0, up_to - up_to % 10, 10))
+    await log.close()
+
+
+async def test_a_read_gives_whole_batches_within_max_bytes(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    log = await opened(runtime, tmp_path, index_interval_bytes=300)
+    made = fill(log, 50)
+    size = made[0][0].size
+    for max_bytes in range(0, size * 20, 7):
+        found = log.read(5, max_bytes=max_bytes, up_to=50)
+        assert len(found.data) == max(max_bytes // size, 1) * size
+        found = log.read(5, max_bytes=max_bytes, up_to=50, at_least_one=False)
+        assert len(found.data) == max_bytes // size * size
+    await log.close()
+
+
+async def test_a_batch_above_max_bytes_comes_whole(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path)
+    log.append([batch(0, size=100_000), batch(1)])
+    assert len(log.read(0, max_bytes=10, up_to=2).data) > 100_000
+    assert not log.read(0, max_bytes=10, up_to=2, at_least_one=False).data
+    await log.close()
+
+
+async def test_out_of_range(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path)
+    fill(log, 3)
+    log.advance_log_start(2)
+    for offset in (-1, 1, 4):
+        with pytest.raises(OffsetOutOfRange, match=r"not within 2\.\.3"):
+            log.read(offset, max_bytes=10, up_to=3)
+    assert not log.read(3, max_bytes=10, up_to=3).data
+    await log.close()
+
+
+async def test_an_append_below_the_end_is_our_bug(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path)
+    fill(log, 3)
+    with pytest.raises(InvariantViolation):
+        log.append([batch(2)])
+    with pytest.raises(InvariantViolation):
+        log.append([batch(3), batch(3)])
+    assert log.log_end_offset == 3
+    assert len(offsets_in(contents(log))) == 3
+    await log.close()
+
+
+async def test_it_rolls_by_size_and_reads_across(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path, segment_bytes=1000)
+    made = fill(log, 100)
+    assert len(log.segments) > 5
+    assert all(segment.size <= 1000 for segment in log.segments)
+    assert contents(log) == joined(made)
+    log.append([batch(n) for n in range(100, 200)])
+    assert offsets_in(contents(log)) == list(range(200))
+    names = runtime.fs.listdir(str(tmp_path / "t-0"))
+    bases = [f"{segment.base_offset:020d}" for segment in log.segments]
+    assert [name[:-4] for name in names if name.endswith(".log")] == bases
+    assert [name[:-6] for name in names if name.endswith(".index")] == bases[:-1]
+    assert [name[:-9] for name in names if name.endswith(".snapshot")] == bases[1:]
+    await log.close()
+
+
+async def test_it_rolls_by_time_of_the_records(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path, segment_ms=1000)
+    for timestamp in (5_000, 6_000, 6_001, 7_001, 7_002):
+        fill(log, 1, timestamp=timestamp)
+    assert [segment.base_offset for segment in log.segments] == [0, 2, 4]
+    await log.close()
+
+
+async def test_it_rolls_when_an_index_is_full(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path, segment_index_bytes=24, index_interval_bytes=0)
+    made = fill(log, 20)
+    assert len(log.segments) > 3
+    assert contents(log) == joined(made)
+    await log.close()
+
+
+async def test_it_rolls_where_offsets_do_not_fit(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path)
+    log.append([batch(0), batch(2**31 - 1), batch(2**31), batch(2**40)])
+    assert [segment.base_offset for segment in log.segments] == [0, 2**31, 2**40]
+    assert offsets_in(log.read(5, max_bytes=1000, up_to=2**41).data) == [2**31 - 1]
+    assert offsets_in(log.read(2**33, max_bytes=1000, up_to=2**41).data) == [2**40]
+    await log.close()
+
+
+async def test_a_follower_appends_one_buffer(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path, segment_bytes=1000)
+    made = [batch(n, epoch=n // 10) for n in range(40)]
+    log.append_run([header for header, _ in made], joined(made))
+    assert contents(log) == joined(made)
+    assert list(log.leader_epochs) == [(0, 0), (1, 10), (2, 20), (3, 30)]
+    await log.close()
+
+
+async def test_a_clean_stop_keeps_everything(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path, segment_bytes=1000, index_interval_bytes=100)
+    made = [batch(n, epoch=n // 40, producer=(7, 0, n), timestamp=n * 10) for n in range(100)]
+    for one in made:
+        log.append([one])
+    await log.close()
+    again = await opened(runtime, tmp_path, segment_bytes=1000, index_interval_bytes=100)
+    assert again.recovery_point == again.log_end_offset == 100
+    assert contents_after_cold(await read_all(again)) == joined(made)
+    assert list(again.leader_epochs) == [(0, 0), (1, 40), (2, 80)]
+    producer = again.producers.get(7)
+    assert producer is not None
+    assert producer.batches[-1].last_sequence == 99
+    assert [s.max_timestamp for s in again.segments] == [s.max_timestamp for s in log.segments]
+    fill(again, 10)
+    assert again.log_end_offset == 110
+    await again.close()
+
+
+async def read_all(log: Log) -> list[bytes]:
+    found, offset = [], log.log_start_offset
+    while offset < log.log_end_offset:
+        read = await log.read_cold(offset, max_bytes=300, up_to=log.log_end_offset)
+        found.append(bytes(read.data))
+        offset = offsets_in(read.data)[-1] + 1
+    return found
+
+
+def contents_after_cold(parts: list[bytes]) -> bytes:
+    return b"".join(parts)
+
+
+async def test_truncation_removes_whole_batches(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path, segment_bytes=1000, index_interval_bytes=100)
+    made = [batch(n * 5, count=5, epoch=n // 5) for n in range(20)]
+    log.append(made)
+    log.truncate_to(63)  # within 60..64
+    assert log.log_end_offset == 60
+    assert contents(log) == joined(made[:12])
+    assert log.leader_epochs.latest_epoch == 2
+    log.append([batch(60, epoch=9)])
+    assert offsets_in(contents(log))[-2:] == [55, 60]
+    assert list(log.leader_epochs)[-1] == (9, 60)
+    log.truncate_to(0)
+    assert (log.log_end_offset, log.size_bytes) == (0, 0)
+    fill(log, 2)
+    assert offsets_in(contents(log)) == [0, 1]
+    await log.close()
+
+
+async def test_truncation_at_every_offset(runtime: TestRuntime, tmp_path: Path) -> None:
+    for at in range(41):
+        log = await opened(runtime, tmp_path / str(at), segment_bytes=700, index_interval_bytes=1)
+        made = fill(log, 40)
+        log.truncate_to(at)
+        assert log.log_end_offset == at
+        assert contents(log) == joined(made[:at])
+        made = made[:at] + fill(log, 3, size=5)
+        assert contents(log) == joined(made)
+        await log.close()
+        log = await opened(runtime, tmp_path / str(at), segment_bytes=700)
+        assert joined(made) == b"".join(await read_all(log))
+        log.segments.close()
+
+
+async def test_truncation_cuts_epochs_even_at_the_end(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path)
+    fill(log, 5)
+    log.assign_epoch(4, 5)
+    log.truncate_to(5)
+    assert list(log.leader_epochs) == [(0, 0)]
+    await log.close()
+
+
+async def test_starting_anew_elsewhere_survives_a_restart(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    log = await opened(runtime, tmp_path)
+    fill(log, 5)
+    log.truncate_fully_and_start_at(1000)
+    assert (log.log_start_offset, log.log_end_offset, len(log.leader_epochs)) == (1000, 1000, 0)
+    log.segments.close()
+    log = await opened(runtime, tmp_path, clean=False)
+    assert (log.log_start_offset, log.log_end_offset) == (1000, 1000)
+    fill(log, 2, epoch=3)
+    assert offsets_in(contents(log)) == [1000, 1001]
+    await log.close()
+
+
+async def test_the_state_of_producers_follows_a_truncation(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    log = await opened(runtime, tmp_path, segment_bytes=1000)
+    for n in range(60):
+        log.append([batch(n, producer=(7, 0, n))])
+    for cut in (58, 40, 5):  # within what is remembered; beyond it; far beyond it
+        log.truncate_to(cut)
+        producer = log.producers.get(7)
+        assert producer is not None
+        assert producer.batches[-1].last_sequence == cut - 1
+    log.truncate_to(0)
+    assert log.producers.get(7) is None
+    await log.close()
+
+
+async def test_appending_observes_producers_once(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path)
+    one = batch(0, producer=(7, 0, 0))
+    log.producers.observe(one[0], 5)  # as a leader does when it stages the batch
+    log.append([one])
+    producer = log.producers.get(7)
+    assert producer is not None
+    assert len(producer.batches) == 1
+    await log.close()
+
+
+async def test_closed_files_are_opened_again(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path, segment_bytes=1000)
+    made = fill(log, 50)
+    log.segments.close()
+    assert b"".join(await read_all(log)) == joined(made)
+    log.segments.close()
+    made += fill(log, 10)
+    assert b"".join(await read_all(log)) == joined(made)
+    await log.close()
+
+
+async def test_reading_while_the_log_shrinks(runtime: TestRuntime, tmp_path: Path) -> None:
+    log = await opened(runtime, tmp_path)
+    made = fill(log, 50)
+    reading = log.read_cold(10, max_bytes=1 << 20, up_to=50)
+    log.truncate_to(30)
+    assert (await reading).data == joined(made[10:30])
+    await log.close()
+
+
+async def test_an_idle_log_is_small(runtime: TestRuntime, tmp_path: Path) -> None:
+    import tracemalloc
+
+    from minikafka.storage.files import Files
+
+    files, config = Files(runtime.fs, str(tmp_path)), topic()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    logs = [Log(runtime, files, f"{tmp_path}/topic-{n}", config, bytes(16)) for n in range(1000)]
+    each = (tracemalloc.get_traced_memory()[0] - before) / len(logs)
+    tracemalloc.stop()
+    assert each < 1500
