@@ -103,6 +103,9 @@ class Reading:
             # However small the limits, a reader must be able to get past its next batch (J-07).
             spec.max_bytes = 1
         answer = source.fetch(spec, now_ms)
+        if self._bytes and len(answer.records) > asker.max_bytes - self._bytes:
+            # A first batch goes whole, but only one in the response may break the bound.
+            answer.records = b""
         self._bytes += len(answer.records)
         if (
             answer.error

@@ -1,4 +1,10 @@
-"""ListOffsets: where partitions begin, end, or were at a time; every answer is its leader's."""
+"""ListOffsets: where partitions begin, end, or were at a time; every answer is its leader's.
+
+Beginnings and ends are known; a search by time reads the log, in one task for the whole request.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.list_offsets import (
@@ -9,7 +15,8 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
-from ..net.answer import Call
+from ...protocol.types import Buffer
+from ..net.answer import Answer, Call
 from ..requests import (
     EARLIEST_LOCAL_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
@@ -20,38 +27,71 @@ from ..requests import (
 LOWEST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}
 LAST_NAMED_TIMESTAMP = LATEST_TIERED_TIMESTAMP
 
+Search = Callable[[], Awaitable[OffsetAnswer]]
 
-def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+
+def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Answer:
     """Look up every partition asked for, once."""
     seen: dict[tuple[str, int], int] = {}
     for topic in request.topics:
         for asked in topic.partitions:
             key = (topic.name, asked.partition_index)
             seen[key] = seen.get(key, 0) + 1
-    topics = [
-        ListOffsetsTopicResponse(
-            name=topic.name,
-            partitions=[
-                _answered(
-                    asked.partition_index,
-                    _look_up(call, request, topic, asked)
-                    if seen[topic.name, asked.partition_index] == 1
-                    else OffsetAnswer(error=ErrorCode.INVALID_REQUEST),
-                )
-                for asked in topic.partitions
-            ],
+    response = ListOffsetsResponse(topics=[])
+    searches: list[tuple[ListOffsetsPartitionResponse, Search]] = []
+    for topic in request.topics:
+        answered = ListOffsetsTopicResponse(name=topic.name, partitions=[])
+        response.topics.append(answered)
+        for asked in topic.partitions:
+            found = OffsetAnswer(error=ErrorCode.INVALID_REQUEST)
+            if seen[topic.name, asked.partition_index] == 1:
+                found = _look_up(call, request, topic, asked)
+            data = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+            answered.partitions.append(data)
+            if found.later is not None:
+                searches.append((data, found.later))
+            else:
+                _fill(data, found)
+    return SearchedOffsets(call, response, searches) if searches else response
+
+
+class SearchedOffsets(Answer):
+    """An answer for which logs are being searched."""
+
+    __slots__ = ("_response", "_task")
+
+    def __init__(
+        self,
+        call: Call,
+        response: ListOffsetsResponse,
+        searches: list[tuple[ListOffsetsPartitionResponse, Search]],
+    ) -> None:
+        super().__init__(call)
+        self._response = response
+        self._task: asyncio.Task[None] = call.edge.runtime.spawn(
+            self._search(searches), "offset-search"
         )
-        for topic in request.topics
-    ]
-    return ListOffsetsResponse(topics=topics)
+
+    def poll(self) -> list[Buffer] | None:
+        """Answer once every search has ended."""
+        return self.call.frame(self._response) if self._task.done() else None
+
+    def cancel(self) -> None:
+        """The client is gone."""
+        self._task.cancel()
+
+    async def _search(self, searches: list[tuple[ListOffsetsPartitionResponse, Search]]) -> None:
+        for data, search in searches:
+            _fill(data, await search())
+        # The task is done when this turn ends; the connection polls in the next.
+        self.call.connection.wake()
 
 
 def _look_up(
     call: Call, request: ListOffsetsRequest, topic: ListOffsetsTopic, asked: ListOffsetsPartition
 ) -> OffsetAnswer:
-    if call.version < LOWEST_VERSION.get(asked.timestamp, 0):
-        return OffsetAnswer(error=ErrorCode.UNSUPPORTED_VERSION)
-    if asked.timestamp < LAST_NAMED_TIMESTAMP:
+    is_known = asked.timestamp >= LAST_NAMED_TIMESTAMP
+    if not is_known or call.version < LOWEST_VERSION.get(asked.timestamp, 0):
         return OffsetAnswer(error=ErrorCode.UNSUPPORTED_VERSION)
     partition = call.edge.partitions.find(topic.name, asked.partition_index)
     if isinstance(partition, ErrorCode):
@@ -64,12 +104,9 @@ def _look_up(
     )
 
 
-def _answered(index: int, answer: OffsetAnswer) -> ListOffsetsPartitionResponse:
-    if answer.error:
-        return ListOffsetsPartitionResponse(partition_index=index, error_code=answer.error)
-    return ListOffsetsPartitionResponse(
-        partition_index=index,
-        offset=answer.offset,
-        timestamp=answer.timestamp_ms,
-        leader_epoch=answer.leader_epoch,
-    )
+def _fill(data: ListOffsetsPartitionResponse, found: OffsetAnswer) -> None:
+    data.error_code = found.error
+    if not found.error:
+        data.offset = found.offset
+        data.timestamp = found.timestamp_ms
+        data.leader_epoch = found.leader_epoch

@@ -43,7 +43,6 @@ class FakePartition(Partition):
 
     def __init__(self, index: int, *, commits: bool = True) -> None:
         self.topic_id, self.topic, self.index = TOPIC_ID, TOPIC, index
-        self.leader_id, self.leader_epoch, self.is_leader = NODE, EPOCH, True
         self.commits = commits
         self.batches: list[tuple[int, int, bytes]] = []
         self.staged: list[tuple[Appended, bytes]] = []
@@ -55,15 +54,7 @@ class FakePartition(Partition):
         self.uncommitted: list[tuple[Waiter, int]] = []
         self.fetches: list[FetchSpec] = []
         self.end = 0
-        self.hw = 0
-
-    @property
-    def high_watermark(self) -> int:
-        return self.hw
-
-    @property
-    def last_stable_offset(self) -> int:
-        return self.hw
+        self.high_watermark = 0
 
     @property
     def log_start_offset(self) -> int:
@@ -101,7 +92,7 @@ class FakePartition(Partition):
             waiter.on_data(self)
 
     def commit(self, high_watermark: int, error: ErrorCode = ErrorCode.NONE) -> None:
-        self.hw = high_watermark
+        self.high_watermark = high_watermark
         done = [entry for entry in self.uncommitted if entry[1] <= high_watermark]
         self.uncommitted = [entry for entry in self.uncommitted if entry[1] > high_watermark]
         for waiter, _ in done:
@@ -115,7 +106,7 @@ class FakePartition(Partition):
     def when_committed(
         self, appended: Appended, deadline_ms: int, done: Callable[[], None]
     ) -> Waiter | None:
-        if appended.last_offset < self.hw:
+        if appended.last_offset < self.high_watermark:
             done()
             return None
         waiter = Waiter(appended.last_offset + 1, appended, deadline_ms, done)
@@ -126,10 +117,14 @@ class FakePartition(Partition):
         self.fetches.append(spec)
         if self.error:
             return FetchAnswer(error=self.error, leader_id=2, leader_epoch=EPOCH + 1)
-        limit = self.end if spec.replica_id >= 0 else self.hw
+        limit = self.end if spec.replica_id >= 0 else self.high_watermark
         if not 0 <= spec.fetch_offset <= self.end:
             return FetchAnswer(error=ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=0)
-        answer = FetchAnswer(high_watermark=self.hw, last_stable_offset=self.hw, log_start_offset=0)
+        answer = FetchAnswer(
+            high_watermark=self.high_watermark,
+            last_stable_offset=self.high_watermark,
+            log_start_offset=0,
+        )
         data = b""
         for _, last, batch in self.batches:
             if last < spec.fetch_offset or last >= limit or not spec.max_bytes:
@@ -164,7 +159,7 @@ class FakePartition(Partition):
     ) -> OffsetAnswer:
         if self.error:
             return OffsetAnswer(error=self.error)
-        offset = 0 if timestamp == EARLIEST_TIMESTAMP else self.hw
+        offset = 0 if timestamp == EARLIEST_TIMESTAMP else self.high_watermark
         return OffsetAnswer(offset=offset, leader_epoch=EPOCH)
 
     def end_offset_for_epoch(
@@ -234,6 +229,7 @@ class FakeTransport(asyncio.Transport):
         super().__init__({"peername": ("10.0.0.9", 5555)})
         self.protocol = protocol
         self.sent = bytearray()
+        self.is_written = asyncio.Event()
         self.writes = 0
         self.is_closed = self.is_aborted = self.is_paused = self.is_stuck = False
         self.unread = 0
@@ -242,6 +238,7 @@ class FakeTransport(asyncio.Transport):
     def write(self, data: Any) -> None:
         self.writes += 1
         self.sent += data
+        self.is_written.set()
         if self.is_stuck:
             self.unread += len(data)
             if self.unread > self.high and not self.protocol._is_writing_paused:
@@ -327,6 +324,13 @@ class Client:
             _, message = decode_response_frame(response_class(key), version, frame)
             found.append(message)
         return found
+
+    async def next_responses(self) -> list[Any]:
+        """Wait until something is written."""
+        async with asyncio.timeout(5):
+            self.transport.is_written.clear()
+            await self.transport.is_written.wait()
+        return self.responses()
 
     def ask(self, message: object, version: int) -> Any:
         """Send and take the one response that is there at once."""
