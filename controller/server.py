@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ..protocol.control.messages import Endpoint
+from ..protocol.types import uuid_to_text
 from ..runtime.errors import ConfigError
 from ..runtime.runtime import Runtime
+from ..storage.directory import LogDirectory
 from .api.answers import Answers
 from .api.session import Session
 from .config import ControllerConfig, Listener, listener_of
 from .driver import Controller, Settings
-from .identity import Identity, take_identity
 from .liveness import Liveness
 from .quorum.metadata_log import MetadataLog
 from .quorum.single_voter import SingleVoter
@@ -34,7 +35,7 @@ class ControllerServer:
         self,
         runtime: Runtime,
         config: ControllerConfig,
-        identity: Identity,
+        directory: LogDirectory,
         *,
         quorum: SingleVoter,
         on_failed: Callable[[str], None],
@@ -42,9 +43,10 @@ class ControllerServer:
         """Use `start`."""
         self.runtime = runtime
         self.config = config
+        cluster_id = directory.cluster_id or ""
         self.settings = Settings(
             node_id=config.node_id,
-            cluster_id=identity.cluster_id,
+            cluster_id=cluster_id,
             session_ms=config.broker_session_timeout_ms,
             snapshot_interval_bytes=config.snapshot_interval_bytes,
             defaults=config.defaults,
@@ -53,13 +55,13 @@ class ControllerServer:
         self.liveness = Liveness(
             runtime,
             self.controller.leases,
-            cluster_id=identity.cluster_id,
+            cluster_id=cluster_id,
             on_expired=self.controller.on_lease_expired,
             endpoint_of=self._endpoint_of,
         )
         self.answers = Answers()
         self.sessions: dict[Session, None] = {}
-        self._identity = identity
+        self._directory = directory
         self._doors: asyncio.Server | None = None
         self.address: tuple[str, int] = ("", 0)
         """Where it listens, once it does."""
@@ -69,17 +71,26 @@ class ControllerServer:
         cls, runtime: Runtime, config: ControllerConfig, on_failed: Callable[[str], None]
     ) -> "ControllerServer":
         """Start everything; ConfigError or StorageError when that is not possible."""
-        identity = await take_identity(runtime, config)
+        directory = await LogDirectory.open(
+            runtime, config.directory, node_id=config.node_id, cluster_id=config.cluster_id
+        )
         try:
-            metadata_log = await MetadataLog.open(runtime, config.directory)
+            # No format step: the first start of the first controller makes the cluster.
+            cluster_id = directory.cluster_id or uuid_to_text(runtime.rng.randbytes(16))
+            await directory.join(cluster_id)
+            metadata_log = await MetadataLog.open(runtime, directory.files)
             quorum = await SingleVoter.open(
-                runtime, metadata_log, node_id=config.node_id, cluster_id=identity.cluster_id
+                runtime, metadata_log, node_id=config.node_id, cluster_id=cluster_id
             )
-            server = cls(runtime, config, identity, quorum=quorum, on_failed=on_failed)
+        except BaseException:
+            directory.abandon()
+            raise
+        server = cls(runtime, config, directory, quorum=quorum, on_failed=on_failed)
+        try:
             await server.controller.start()
             await server._open_doors(listener_of(config))
         except BaseException:
-            identity.release()
+            await server.stop()
             raise
         server.liveness.set_timer()
         return server
@@ -97,7 +108,7 @@ class ControllerServer:
         for session in list(self.sessions):
             session.close()
         await self.controller.stop()
-        self._identity.release()
+        self._directory.abandon()
 
     async def _open_doors(self, listener: Listener) -> None:
         """Listen on TCP and, under the same number, on UDP."""

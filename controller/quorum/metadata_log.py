@@ -1,7 +1,7 @@
 """The metadata log on disk: a storage log in `__cluster_metadata-0`, with the quorum's files.
 
 Nothing ages out of it: what a snapshot holds is forgotten by whole segments, everything else
-stays. Owns the lock on the directory for as long as it is open.
+stays. The data directory's lock and identity are its opener's.
 """
 
 from collections.abc import Sequence
@@ -24,17 +24,17 @@ CONFIG = from_mapping(
 class MetadataLog:
     """The log and what belongs beside it in its directory."""
 
-    def __init__(self, runtime: Runtime, directory: str) -> None:
+    def __init__(self, runtime: Runtime, files: Files) -> None:
         """Use `open`."""
         self._runtime = runtime
-        self.directory = f"{directory}/{METADATA_TOPIC}-0"
-        self.files = Files(runtime.fs, directory)
+        self.directory = f"{files.root}/{METADATA_TOPIC}-0"
+        self.files = files
         self._log: Log
 
     @classmethod
-    async def open(cls, runtime: Runtime, directory: str) -> "MetadataLog":
-        """Open and recover what is in the data directory, which the caller has locked."""
-        opened = cls(runtime, directory)
+    async def open(cls, runtime: Runtime, files: Files) -> "MetadataLog":
+        """Open and recover what is in the data directory of `files`, which is locked."""
+        opened = cls(runtime, files)
         opened.files.make_directory(opened.directory)
         opened._log = await opened._open_log()
         return opened

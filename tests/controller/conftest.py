@@ -130,7 +130,7 @@ class Lab:
         self._connections.append(connection)
         return connection
 
-    async def broker(self, broker_id: int, **how: int) -> FakeBroker:
+    async def broker(self, broker_id: int, **how: Any) -> FakeBroker:
         return FakeBroker(broker_id, await self.connect(broker_id), **how)
 
     async def close(self) -> None:

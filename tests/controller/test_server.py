@@ -206,7 +206,7 @@ async def test_a_broker_that_knows_more_than_the_log_starts_again(lab: Lab) -> N
 
 async def test_a_directory_in_use_is_refused(lab: Lab) -> None:
     other = Lab(lab.directory)
-    with pytest.raises(ConfigError, match="another process uses it"):
+    with pytest.raises(ConfigError, match="locked by another process"):
         await other.start()
     other.runtime.close()
 
