@@ -12,11 +12,11 @@ to wait on. Appends are staged and written together; anything else writes them f
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.record_batch import BatchHeader
-from ..protocol.types import NO_LEADER, OffsetAndEpoch
+from ..protocol.types import NO_LEADER, OffsetAndEpoch, TopicPartition
 from ..runtime.errors import StorageError
 from ..storage.log import Log
 from ..storage.producer_state import ProducedBatch
@@ -74,25 +74,28 @@ class Partition:
         "follower",
         "high_watermark",
         "index",
-        "is_offline",
         "leader",
         "log",
         "metadata",
+        "offline_because",
         "topic",
         "topic_id",
     )
 
-    def __init__(self, host: Host, topic_id: bytes, topic: str, index: int, log: Log) -> None:
+    def __init__(
+        self, host: Host, topic_id: bytes, name: TopicPartition, log: Log, high_watermark: int = 0
+    ) -> None:
+        """`high_watermark` is what the checkpoint says: it may be older than the log."""
         self._host = host
         self.topic_id = topic_id
-        self.topic = topic
-        self.index = index
+        self.topic, self.index = name
         self.log = log
         self.metadata = PartitionMetadata(NO_LEADER, -1, -1, (), ())
         self.leader: LeaderReplica | None = None
         self.follower: FollowerReplica | None = None
-        self.high_watermark = log.log_start_offset
-        self.is_offline = False
+        self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        self.offline_because = ErrorCode.NONE
+        """What everybody is answered once the directory failed or the topic is gone."""
         self._rules = intake.IntakeRules(log.config)
         self._next_offset = log.log_end_offset
         self._staged: list[tuple[BatchHeader, memoryview]] = []
@@ -234,9 +237,7 @@ class Partition:
         return appended
 
     def _error_without_role(self) -> ErrorCode:
-        if self.is_offline:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self.offline_because or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     # Reading.
 
@@ -277,8 +278,8 @@ class Partition:
 
     def refuse(self, current_leader_epoch: int, *, leader_only: bool = True) -> ErrorCode:
         """Why a reader with this leader epoch gets nothing here; NONE if it may read."""
-        if self.is_offline:
-            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self.offline_because:
+            return self.offline_because
         self.write_staged()
         error = self.validate_epoch(current_leader_epoch)
         if error:
@@ -331,7 +332,7 @@ class Partition:
 
     def on_metadata(self, metadata: PartitionMetadata) -> None:
         """The controller's newest record of this partition; an older one changes nothing."""
-        if metadata.partition_epoch <= self.metadata.partition_epoch or self.is_offline:
+        if metadata.partition_epoch <= self.metadata.partition_epoch or self.offline_because:
             return
         self.write_staged()
         changes_epoch = metadata.leader_epoch != self.metadata.leader_epoch
@@ -343,10 +344,12 @@ class Partition:
         if changes_epoch:
             self._wake()
 
-    def on_config(self, config: TopicConfig, min_isr: int) -> None:
+    def on_config(self, config: TopicConfig) -> None:
         """The topic's settings changed."""
         self.log.reconfigure(config)
         self._rules = intake.IntakeRules(config)
+        min_isr = config.min_insync_replicas
+        self.metadata = replace(self.metadata, min_isr=min_isr)
         if self.leader is not None:
             now_ms = self._host.monotonic_ms()
             self.carry_out(self.leader.on_min_isr_changed(min_isr, now_ms))
@@ -358,7 +361,7 @@ class Partition:
 
     def go_offline(self, error: ErrorCode) -> None:
         """The role ends for good: the directory failed, or the topic is gone."""
-        self.is_offline = True
+        self.offline_because = error
         self.leader = self.follower = None
         for appended in self._staged_answers:
             appended.error = error

@@ -1,24 +1,134 @@
 """The partitions hosted on this broker, and how metadata changes them.
 
-Only maps, creates and retires them: a partition owns itself.
+Maps them, makes them, retires them, and takes a failed directory out of service; a partition owns
+itself. A delta is applied in the order deletions, new leaders, followers, so that no state between
+the two images is ever acted on.
 """
 
-from collections.abc import Iterator
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+from ..protocol.control.image import Delta, MetadataImage, PartitionState
+from ..protocol.control.records import BROKER, TOPIC
 from ..protocol.errors import ErrorCode
-from .partition import Partition
+from ..protocol.types import TopicIdPartition, TopicPartition
+from ..runtime.errors import LogDirectoryFailed, StorageError
+from ..runtime.runtime import Runtime
+from ..storage.directory import LogDirectory
+from ..storage.log import Log
+from ..storage.topic_config import TopicConfig
+from .deadlines import Deadlines
+from .fetchers import ReplicaFetchers
+from .partition import Host, Partition
+from .replica.leader import ProposeIsr
+from .replica.state import PartitionMetadata
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A log found on disk that no partition has claimed yet."""
+
+    directory: LogDirectory
+    log: Log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSettings:
+    """What holds for all partitions of a broker."""
+
+    broker_id: int
+    lag_max_ms: int
+    config_of: Callable[[MetadataImage, str], TopicConfig]
+    """The settings of a topic, defaults and all."""
 
 
 class Partitions:
     """The partitions of this broker, by topic id and index."""
 
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: PartitionSettings,
+        directories: Sequence[LogDirectory],
+        wheel: Deadlines,
+    ) -> None:
+        self._runtime = runtime
+        self._settings = settings
+        self.directories = tuple(directories)
+        self.image = MetadataImage()
+        self.fetchers: ReplicaFetchers | None = None
+        self.propose: Callable[[Partition, ProposeIsr], None] = lambda partition, proposal: None
+        self.on_directory_failed: Callable[[LogDirectory], None] = lambda directory: None
+        """Told once for each; `online` says what is left."""
+        self.host = Host(
+            broker_id=settings.broker_id,
+            wheel=wheel,
+            monotonic_ms=runtime.monotonic_ms,
+            wall_ms=runtime.wall_ms,
+            lag_max_ms=settings.lag_max_ms,
+            propose=lambda partition, proposal: self.propose(partition, proposal),
+            on_storage_error=self._on_storage_error,
+        )
+        self._partitions: dict[TopicIdPartition, Partition] = {}
+        self._by_name: dict[tuple[str, int], Partition] = {}
+        self._directory_of: dict[Partition, LogDirectory] = {}
+        self._loaded: dict[TopicPartition, Loaded] = {}
+        self._configs: dict[bytes, TopicConfig] = {}
+        self._failed: dict[LogDirectory, None] = {}
+        for directory in self.directories:
+            directory.files.on_failed = self._fail_soon
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._partitions.values())
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        """The directories that work."""
+        return [each for each in self.directories if each not in self._failed]
+
+    @property
+    def offline_directory_ids(self) -> tuple[bytes, ...]:
+        """The directories that failed since the start."""
+        return tuple(directory.directory_id for directory in self._failed)
+
+    # Finding.
+
     def get(self, topic_id: bytes, index: int) -> Partition | ErrorCode:
         """The replica here, or why there is none to use."""
-        raise NotImplementedError
+        found = self._partitions.get((topic_id, index))  # type: ignore[call-overload]
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+        if topic_id not in self.image.topics:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        return self._not_here(topic_id, index)
 
     def find(self, topic: str, index: int) -> Partition | ErrorCode:
         """The same by the topic's name, for requests that carry no ids."""
-        raise NotImplementedError
+        found = self._by_name.get((topic, index))
+        if found is not None:
+            return found
+        topic_id = self.image.topic_ids.get(topic)
+        if topic_id is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return self._not_here(topic_id, index)
+
+    def _not_here(self, topic_id: bytes, index: int) -> ErrorCode:
+        if self.image.partition(topic_id, index) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def directory_of(self, partition: Partition) -> LogDirectory:
+        """Where its files are."""
+        return self._directory_of[partition]
+
+    # Writing.
 
     def write_staged(self) -> None:
         """Write what was appended since the last call: one writev per dirty partition.
@@ -26,10 +136,251 @@ class Partitions:
         Call it at the end of every read event, before any answer. Every staged `Appended` is
         final for acks=1 afterwards.
         """
-        raise NotImplementedError
+        dirty = self.host.dirty
+        if dirty:
+            self.host.dirty = []
+            for partition in dirty:
+                partition.write_staged()
 
-    def __iter__(self) -> Iterator[Partition]:
-        raise NotImplementedError
+    # Start.
 
-    def __len__(self) -> int:
-        raise NotImplementedError
+    async def load(self) -> None:
+        """Open every log on disk, and recover those that were not closed; before anything else."""
+        for directory in self.directories:
+            try:
+                await self._load(directory)
+            except LogDirectoryFailed as error:
+                log.error("%s", error)
+
+    async def _load(self, directory: LogDirectory) -> None:
+        started_ms, stored = self._runtime.monotonic_ms(), directory.stored()
+        for found in stored:
+            name = found.partition
+            if name in self._loaded:
+                other = self._loaded[name].directory.path
+                where = directory.quarantine(name)
+                log.error("%s-%d is in %s too: put aside as %s", *name, other, where)
+                continue
+            config = self._settings.config_of(self.image, name.topic)
+            opened = await directory.open_log(name, found.topic_id, config)
+            self._loaded[name] = Loaded(directory, opened)
+        if stored:
+            how = "closed cleanly" if directory.was_clean else "recovered"
+            took_ms = self._runtime.monotonic_ms() - started_ms
+            log.info("%s: %d logs, %s, in %d ms", directory.path, len(stored), how, took_ms)
+
+    def quarantine_strays(self) -> None:
+        """Put logs aside that the metadata, once caught up, does not give to this broker."""
+        strays, self._loaded = self._loaded, {}
+        for name, stray in strays.items():
+            try:
+                where = stray.directory.quarantine(name)
+            except LogDirectoryFailed as error:
+                log.error("%s", error)
+            else:
+                log.warning("%s-%d is not in the metadata: put aside as %s", *name, where)
+
+    # Metadata.
+
+    async def apply_delta(self, delta: Delta, image: MetadataImage) -> None:
+        """Follow the metadata from one image to the next."""
+        self.write_staged()
+        self.image = image
+        self._retire_gone(delta, image)
+        if delta.changed_brokers or delta.is_snapshot:
+            self._note_brokers(delta)
+        if delta.changed_configs or delta.is_snapshot:
+            self._note_configs(delta)
+        keys = self._touched(delta, image)
+        leads = self._settings.broker_id
+        followed: list[Partition] = []
+        for key, state in keys:
+            partition = self._partition(key, state)
+            if partition is None:
+                continue
+            if state.leader != leads:
+                followed.append(partition)
+            else:
+                if self.fetchers is not None:
+                    self.fetchers.unfollow(partition)
+                self._tell(partition, state)
+        for partition in followed:
+            self._follow(partition, image)
+        if self.fetchers is not None:
+            await self.fetchers.settle()
+
+    def _touched(
+        self, delta: Delta, image: MetadataImage
+    ) -> list[tuple[TopicIdPartition, PartitionState]]:
+        """Partitions whose record may have changed and of which a replica belongs here."""
+        me = self._settings.broker_id
+        if delta.is_snapshot:
+            every: Iterable[tuple[TopicIdPartition, PartitionState]] = image.partitions()
+        else:
+            every = (
+                (key, state)
+                for key in delta.changed_partitions
+                if (state := image.partition(*key)) is not None
+            )
+        return [(key, state) for key, state in every if me in state.replicas]
+
+    def _retire_gone(self, delta: Delta, image: MetadataImage) -> None:
+        """Delete what left the metadata, or left this broker."""
+        gone: list[Partition] = []
+        if delta.is_snapshot or delta.deleted_topics:
+            gone = [p for p in self if image.partition(p.topic_id, p.index) is None]
+        me = self._settings.broker_id
+        for key in delta.changed_partitions:
+            state, partition = image.partition(*key), self._partitions.get(key)
+            if partition is not None and state is not None and me not in state.replicas:
+                gone.append(partition)
+        for partition in gone:
+            self._retire(partition)
+        for topic_id in delta.deleted_topics:
+            self._configs.pop(topic_id, None)
+
+    def _retire(self, partition: Partition) -> None:
+        name = TopicPartition(partition.topic, partition.index)
+        log.info("%r: deleted here", partition)
+        del self._partitions[TopicIdPartition(partition.topic_id, partition.index)]
+        del self._by_name[name]
+        if self.fetchers is not None:
+            self.fetchers.unfollow(partition)
+        partition.go_offline(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self.host.moved.pop(partition, None)
+        directory = self._directory_of.pop(partition)
+        if directory not in self._failed:
+            try:
+                directory.delete(name)
+            except LogDirectoryFailed as error:
+                log.error("%s", error)
+
+    def _note_brokers(self, delta: Delta) -> None:
+        brokers = self.image.brokers.values()
+        known = self.host.brokers
+        known.epochs = {each.broker_id: each.broker_epoch for each in brokers}
+        known.eligible = {each.broker_id: each.broker_epoch for each in brokers if each.is_active}
+        for partition in self:
+            partition.on_brokers_changed()
+        if self.fetchers is not None:
+            self.fetchers.on_brokers_changed(delta.changed_brokers)
+
+    def _note_configs(self, delta: Delta) -> None:
+        concerns_all = delta.is_snapshot or any(kind == BROKER for kind, _ in delta.changed_configs)
+        for partition in self:
+            if concerns_all or (TOPIC, partition.topic) in delta.changed_configs:
+                self._configs.pop(partition.topic_id, None)
+        for partition in self:
+            if partition.topic_id not in self._configs or concerns_all:
+                partition.on_config(self._config(partition.topic_id, partition.topic))
+
+    def _config(self, topic_id: bytes, topic: str) -> TopicConfig:
+        config = self._configs.get(topic_id)
+        if config is None:
+            config = self._configs[topic_id] = self._settings.config_of(self.image, topic)
+        return config
+
+    # Partitions.
+
+    def _partition(self, key: TopicIdPartition, state: PartitionState) -> Partition | None:
+        """The partition, made if it is new here; None where no directory can take it."""
+        partition = self._partitions.get(key)
+        if partition is not None:
+            return partition
+        topic = self.image.topics[key.topic_id]
+        name = TopicPartition(topic.name, key.partition)
+        try:
+            partition = self._make(key.topic_id, name)
+        except LogDirectoryFailed as error:
+            log.error("%s", error)
+            return None
+        if partition is not None:
+            self._partitions[key] = self._by_name[name] = partition
+        return partition
+
+    def _make(self, topic_id: bytes, name: TopicPartition) -> Partition | None:
+        config = self._config(topic_id, name.topic)
+        loaded = self._loaded.pop(name, None)
+        if loaded is not None and loaded.log.topic_id != topic_id:
+            where = loaded.directory.quarantine(name)
+            log.warning("%s-%d is of another topic of that name: put aside as %s", *name, where)
+            loaded = None
+        if loaded is not None:
+            directory, found = loaded.directory, loaded.log
+            found.reconfigure(config)
+        elif not self.online:
+            return None
+        else:
+            directory = min(self.online, key=lambda each: len(each.logs))
+            found = directory.new_log(name, topic_id, config)
+        checkpointed = directory.high_watermarks.get(name, 0)
+        partition = Partition(self.host, topic_id, name, found, checkpointed)
+        self._directory_of[partition] = directory
+        if directory in self._failed:
+            partition.go_offline(ErrorCode.KAFKA_STORAGE_ERROR)
+        return partition
+
+    def _tell(self, partition: Partition, state: PartitionState) -> None:
+        config = self._config(partition.topic_id, partition.topic)
+        partition.on_metadata(
+            PartitionMetadata(
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                replicas=state.replicas,
+                isr=state.isr,
+                recovering=state.recovering,
+                unclean_epoch=state.unclean_epoch,
+                min_isr=config.min_insync_replicas,
+            )
+        )
+
+    def _follow(self, partition: Partition, image: MetadataImage) -> None:
+        state = image.partition(partition.topic_id, partition.index)
+        assert state is not None
+        epoch_before = partition.leader_epoch
+        self._tell(partition, state)
+        if (
+            self.fetchers is not None
+            and partition.follower is not None
+            and partition.leader_epoch != epoch_before
+        ):
+            self.fetchers.follow(partition)
+
+    # Failing directories.
+
+    def _on_storage_error(self, partition: Partition, error: StorageError) -> None:
+        if isinstance(error, LogDirectoryFailed):
+            self._fail(self._directory_of[partition])
+        elif not partition.offline_because:
+            log.error("%r is offline: %s", partition, error)
+            self._take_offline(partition)
+
+    def _fail_soon(self, failure: LogDirectoryFailed) -> None:
+        # Called from the middle of whatever failed: let it end first.
+        asyncio.get_running_loop().call_soon(self._fail_by_path, failure.path)
+
+    def _fail_by_path(self, path: str) -> None:
+        for directory in self.directories:
+            if directory.path == path:
+                self._fail(directory)
+
+    def _fail(self, directory: LogDirectory) -> None:
+        """All of the directory is offline until the process restarts."""
+        if directory in self._failed:
+            return
+        self._failed[directory] = None
+        affected = [each for each, where in self._directory_of.items() if where is directory]
+        why = directory.failure
+        log.error(
+            "log directory %s failed, %d partitions offline: %s", directory.path, len(affected), why
+        )
+        for partition in affected:
+            self._take_offline(partition)
+        self.on_directory_failed(directory)
+
+    def _take_offline(self, partition: Partition) -> None:
+        if self.fetchers is not None:
+            self.fetchers.unfollow(partition)
+        self.host.moved.pop(partition, None)
+        partition.go_offline(ErrorCode.KAFKA_STORAGE_ERROR)

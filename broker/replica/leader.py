@@ -15,7 +15,7 @@ partition epoch it was made at, and the controller compares and swaps on it: onc
 newer partition epoch, the proposal either is part of it or can never be applied.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...protocol.errors import ErrorCode
 from ...protocol.types import NO_EPOCH, NO_OFFSET
@@ -185,7 +185,8 @@ class LeaderReplica:
 
     def on_min_isr_changed(self, min_isr: int, now_ms: int) -> Effects:
         """min.insync.replicas was configured anew."""
-        self.min_isr = min(min_isr, len(self.metadata.replicas))
+        self.metadata = replace(self.metadata, min_isr=min_isr)
+        self.min_isr = self.metadata.effective_min_isr
         return self._advance_high_watermark(now_ms)
 
     def on_brokers_changed(self, now_ms: int) -> Effects:
