@@ -5,7 +5,7 @@ Checks what it is given and hands it to the accumulator; `Sender` does the rest.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -75,6 +75,8 @@ class Producer:
             auto_create=self.config.allow_auto_create_topics,
         )
         self._sender: Sender | None = None
+        self.on_room: Callable[[], None] | None = None
+        """Called whenever records are settled, for whoever waits in another way than `drain`."""
         self._room_waiters: list[asyncio.Future[None]] = []
         self._is_closed = False
 
@@ -176,7 +178,7 @@ class Producer:
         delivery = Delivery(timestamp_ms)
         callback = on_delivery or self._on_delivery
         if callback is not None:
-            self._call_when_done(delivery, callback)
+            call_when_done(asyncio.get_running_loop(), delivery, callback)
         self.accept(topic, partition, record, check_record(record, self.config), delivery)
         return delivery
 
@@ -246,16 +248,6 @@ class Producer:
             self._sender.wake()
         return batch
 
-    def _call_when_done(self, delivery: Delivery, callback: OnDelivery) -> None:
-        loop = asyncio.get_running_loop()
-
-        def call() -> None:
-            error = delivery.error()
-            # Through the loop: an exception in a user's callback must not harm its neighbours.
-            loop.call_soon(callback, error, None if error is not None else delivery.result())
-
-        delivery.when_done(call)
-
     # -- waiting
 
     async def drain(self) -> None:
@@ -277,7 +269,18 @@ class Producer:
         if self._is_closed:
             raise ClientClosed("the producer was closed")
 
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of records that are not settled."""
+        return self._accumulator.used_bytes
+
+    def wall_ms(self) -> int:
+        """Now, as record timestamps say it."""
+        return self._runtime.wall_ms()
+
     def _on_released(self) -> None:
+        if self.on_room is not None:
+            self.on_room()
         if self._room_waiters and (self._accumulator.has_room() or self._is_closed):
             waiters, self._room_waiters = self._room_waiters, []
             for waiter in waiters:
@@ -329,6 +332,19 @@ class Producer:
         """List a topic's partitions; UnknownTopic if it does not appear within max_block_ms."""
         await self._metadata.wait_for_topics([topic], self.config.max_block_ms)
         return sorted(self._metadata.view.topics[topic].partitions)
+
+
+def call_when_done(
+    loop: asyncio.AbstractEventLoop, delivery: Delivery, callback: OnDelivery
+) -> None:
+    """Call a user's callback, on the loop, once the record's fate is known."""
+
+    def call() -> None:
+        error = delivery.error()
+        # Through the loop: an exception in a user's callback must not harm its neighbours.
+        loop.call_soon(callback, error, None if error is not None else delivery.result())
+
+    delivery.when_done(call)
 
 
 async def settled(delivery: Delivery) -> None:

@@ -1,1 +1,162 @@
-"""minikafka: a Kafka-compatible, replicated log cluster in Python."""
+"""minikafka: a Kafka-compatible, replicated log cluster in Python.
+
+    from minikafka import Producer, Consumer, Admin      # for ordinary code
+    from minikafka import aio                            # the same clients for asyncio
+
+Names are loaded when they are first used, so that importing the package costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import aio as aio
+    from .client.admin_types import (
+        BrokerDescription,
+        ClusterDescription,
+        ConfigChange,
+        ConfigEntry,
+        ConfigResource,
+        CreatedTopic,
+        NewTopic,
+        PartitionDescription,
+        TopicDescription,
+        TopicListing,
+    )
+    from .client.errors import (
+        AdminError,
+        BootstrapError,
+        BufferFull,
+        ClientClosed,
+        ClientError,
+        CorruptRecord,
+        DeliveryFailed,
+        DeliveryTimeout,
+        ForkedClient,
+        LogTruncated,
+        MessageTooLarge,
+        NoOffsetForPartition,
+        OffsetOutOfRange,
+        ProducerFenced,
+        RequestTimedOut,
+        UnknownTopic,
+    )
+    from .client.records import (
+        BatchMetadata,
+        ConsumerRecord,
+        OffsetAndTimestamp,
+        ProducerRecord,
+        RawRecords,
+        RecordMetadata,
+    )
+    from .client.sync import Admin, Consumer, Producer, SyncBatchDelivery, SyncDelivery
+    from .protocol.errors import ApiError, ErrorCode
+    from .protocol.types import TopicPartition
+    from .runtime.errors import ConfigError, MinikafkaError
+
+_HOMES = {
+    ".client.admin_types": (
+        "BrokerDescription",
+        "ClusterDescription",
+        "ConfigChange",
+        "ConfigEntry",
+        "ConfigResource",
+        "CreatedTopic",
+        "NewTopic",
+        "PartitionDescription",
+        "TopicDescription",
+        "TopicListing",
+    ),
+    ".client.errors": (
+        "AdminError",
+        "BootstrapError",
+        "BufferFull",
+        "ClientClosed",
+        "ClientError",
+        "CorruptRecord",
+        "DeliveryFailed",
+        "DeliveryTimeout",
+        "ForkedClient",
+        "LogTruncated",
+        "MessageTooLarge",
+        "NoOffsetForPartition",
+        "OffsetOutOfRange",
+        "ProducerFenced",
+        "RequestTimedOut",
+        "UnknownTopic",
+    ),
+    ".client.records": (
+        "BatchMetadata",
+        "ConsumerRecord",
+        "OffsetAndTimestamp",
+        "ProducerRecord",
+        "RawRecords",
+        "RecordMetadata",
+    ),
+    ".client.sync": ("Admin", "Consumer", "Producer", "SyncBatchDelivery", "SyncDelivery"),
+    ".protocol.errors": ("ApiError", "ErrorCode"),
+    ".protocol.types": ("TopicPartition",),
+    ".runtime.errors": ("ConfigError", "MinikafkaError"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Admin",
+    "AdminError",
+    "ApiError",
+    "BatchMetadata",
+    "BootstrapError",
+    "BrokerDescription",
+    "BufferFull",
+    "ClientClosed",
+    "ClientError",
+    "ClusterDescription",
+    "ConfigChange",
+    "ConfigEntry",
+    "ConfigError",
+    "ConfigResource",
+    "Consumer",
+    "ConsumerRecord",
+    "CorruptRecord",
+    "CreatedTopic",
+    "DeliveryFailed",
+    "DeliveryTimeout",
+    "ErrorCode",
+    "ForkedClient",
+    "LogTruncated",
+    "MessageTooLarge",
+    "MinikafkaError",
+    "NewTopic",
+    "NoOffsetForPartition",
+    "OffsetAndTimestamp",
+    "OffsetOutOfRange",
+    "PartitionDescription",
+    "Producer",
+    "ProducerFenced",
+    "ProducerRecord",
+    "RawRecords",
+    "RecordMetadata",
+    "RequestTimedOut",
+    "SyncBatchDelivery",
+    "SyncDelivery",
+    "TopicDescription",
+    "TopicListing",
+    "TopicPartition",
+    "UnknownTopic",
+    "aio",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "aio":
+        return import_module(".aio", __name__)
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(home, __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

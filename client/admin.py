@@ -1,0 +1,395 @@
+"""The asyncio admin: topics, partitions, settings, cluster.
+
+One method per thing asked for, each with a deadline of default_api_timeout_ms. Where a call names
+many things and some are refused, the others are done and AdminError says which were not.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, Unpack
+
+from ..protocol.api import ApiKey
+from ..protocol.errors import ApiError, ErrorCode, ProtocolError
+from ..protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from ..protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ..protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from ..protocol.types import TopicPartition, uuid_to_text
+from ..runtime.runtime import Runtime, SystemRuntime
+from .admin_types import (
+    ClusterDescription,
+    ConfigChange,
+    ConfigEntry,
+    ConfigResource,
+    CreatedTopic,
+    NewTopic,
+    TopicDescription,
+    TopicListing,
+)
+from .config import AdminConfig, AdminSettings, Servers, configured
+from .descriptions import (
+    alter_configs,
+    describe_cluster,
+    describe_configs,
+    describe_topics,
+    list_topics,
+)
+from .errors import AdminError, ClientClosed, ClientError, RequestTimedOut
+from .metadata import Metadata, pool_for
+from .net.backoff import Backoff
+from .net.connection import KafkaConnection
+from .offsets import ListedOffset, list_offsets
+
+T = TypeVar("T")
+Outcomes = dict[str, T | ApiError]
+
+TRY_ANOTHER: Final = (
+    ErrorCode.NOT_CONTROLLER,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+)
+"""Answers that say nothing about what was asked, only about who was asked."""
+BY_ID_VERSION: Final = 6
+
+
+class Admin:
+    """Administers a cluster.
+
+        async with Admin("localhost:9092") as admin:
+            await admin.create_topics([NewTopic("flights", num_partitions=6)])
+
+    Raises AdminError where the cluster refused, RequestTimedOut after default_api_timeout_ms.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: Servers | None = None,
+        *,
+        runtime: Runtime | None = None,
+        **settings: Unpack[AdminSettings],
+    ) -> None:
+        self.config = configured(AdminConfig, bootstrap_servers, settings)
+        self._runtime = runtime or SystemRuntime("admin")
+        self._pool = pool_for(self._runtime, self.config)
+        self._metadata = Metadata(self._runtime, self.config, self._pool)
+        self._backoff = Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
+        self._is_started = self._is_closed = False
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *, runtime: Runtime | None = None) -> Self:
+        """Make an admin from a mapping with Kafka's dotted keys."""
+        keywords: Any = dict(config)
+        return cls(runtime=runtime, **keywords)
+
+    async def start(self) -> Self:
+        """Reach the cluster; `async with` does it. BootstrapError after bootstrap_timeout_ms."""
+        if self._is_closed:
+            raise ClientClosed("the admin is closed")
+        if not self._is_started:
+            try:
+                await self._metadata.start()
+            except BaseException:
+                await self._pool.close()
+                raise
+            self._is_started = True
+        return self
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End."""
+        self._is_closed = True
+        await self._metadata.close()
+        await self._pool.close()
+
+    # -- topics
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, CreatedTopic]:
+        """Create topics; with `validate_only` say whether they could be created."""
+        by_name = {topic.name: _creatable(topic) for topic in topics}
+
+        async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[CreatedTopic]:
+            request = CreateTopicsRequest(
+                topics=[by_name[name] for name in names],
+                timeout_ms=self.config.default_api_timeout_ms,
+                validate_only=validate_only,
+            )
+            response: CreateTopicsResponse = await self._request(connection, request)
+            return {
+                one.name: _refusal(one.error_code, one.error_message)
+                or CreatedTopic(
+                    one.name,
+                    uuid_to_text(one.topic_id),
+                    one.num_partitions,
+                    one.replication_factor,
+                )
+                for one in response.topics
+            }
+
+        return await self._each(list(by_name), ask)
+
+    async def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics and all their records."""
+
+        async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[str]:
+            version = connection.version_of(ApiKey.DELETE_TOPICS)
+            request = DeleteTopicsRequest(timeout_ms=self.config.default_api_timeout_ms)
+            if version >= BY_ID_VERSION:
+                request.topics = [DeleteTopicState(name=name) for name in names]
+            else:
+                request.topic_names = names
+            response: DeleteTopicsResponse = await self._request(connection, request)
+            return {
+                one.name: _refusal(one.error_code, one.error_message) or one.name
+                for one in response.responses
+                if one.name is not None
+            }
+
+        await self._each(list(dict.fromkeys(names)), ask)
+
+    async def create_partitions(
+        self,
+        counts: Mapping[str, int],
+        *,
+        assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Raise topics to so many partitions; `assignments` names brokers per new partition."""
+        placed = assignments or {}
+
+        async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[str]:
+            topics = [
+                CreatePartitionsTopic(
+                    name=name,
+                    count=counts[name],
+                    assignments=[
+                        CreatePartitionsAssignment(broker_ids=list(brokers))
+                        for brokers in placed[name]
+                    ]
+                    if name in placed
+                    else None,
+                )
+                for name in names
+            ]
+            request = CreatePartitionsRequest(
+                topics=topics,
+                timeout_ms=self.config.default_api_timeout_ms,
+                validate_only=validate_only,
+            )
+            response: CreatePartitionsResponse = await self._request(connection, request)
+            return {
+                one.name: _refusal(one.error_code, one.error_message) or one.name
+                for one in response.results
+            }
+
+        await self._each(list(counts), ask)
+
+    async def list_topics(self, *, include_internal: bool = False) -> list[TopicListing]:
+        """List all topics by name."""
+        found = await self._somebody(list_topics)
+        return [topic for topic in found if include_internal or not topic.is_internal]
+
+    async def describe_topics(self, names: Sequence[str]) -> dict[str, TopicDescription]:
+        """Describe topics; AdminError names those that do not exist."""
+
+        async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[TopicDescription]:
+            return await describe_topics(connection, names)
+
+        return await self._each(list(dict.fromkeys(names)), ask)
+
+    # -- cluster and settings
+
+    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        """Describe the cluster: its id, its brokers, who takes admin requests."""
+        return await self._somebody(
+            lambda connection: describe_cluster(connection, include_fenced=include_fenced)
+        )
+
+    async def describe_configs(
+        self, resources: Iterable[ConfigResource], *, keys: Sequence[str] | None = None
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        """Give the settings of topics and brokers, or only `keys` of them."""
+        described: dict[ConfigResource, dict[str, ConfigEntry]] = {}
+        errors: dict[str, ApiError] = {}
+        for node_id, part in self._by_broker(resources).items():
+            found = await self._somebody(
+                lambda connection, part=part: describe_configs(connection, part, keys),  # type: ignore[misc]
+                node_id,
+            )
+            for resource, answer in found.items():
+                if isinstance(answer, ApiError):
+                    errors[str(resource)] = answer
+                else:
+                    described[resource] = answer
+        if errors:
+            raise AdminError(errors)
+        return described
+
+    async def incremental_alter_configs(
+        self,
+        changes: Mapping[ConfigResource, Sequence[ConfigChange]],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change single settings of topics and brokers, leaving others as they are."""
+        by_name = {str(resource): resource for resource in changes}
+
+        async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[str]:
+            part = {by_name[name]: changes[by_name[name]] for name in names}
+            return await alter_configs(connection, part, validate_only=validate_only)
+
+        await self._each(list(by_name), ask)
+
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
+    ) -> dict[TopicPartition, ListedOffset]:
+        """Look up the first offset at or after each time in ms; -1: the end, -2: the start."""
+        return await list_offsets(
+            self._metadata,
+            {TopicPartition(*partition): when for partition, when in timestamps.items()},
+            timeout_ms=self.config.default_api_timeout_ms,
+            isolation_level=isolation_level,
+        )
+
+    def _by_broker(
+        self, resources: Iterable[ConfigResource]
+    ) -> dict[int | None, list[ConfigResource]]:
+        """A broker's own settings are known to that broker only."""
+        parts: dict[int | None, list[ConfigResource]] = {}
+        for resource in resources:
+            is_broker = resource == ConfigResource(ConfigResource.broker(0).type, resource.name)
+            node = int(resource.name) if is_broker and resource.name.isdecimal() else None
+            parts.setdefault(node, []).append(ConfigResource(*resource))
+        return parts
+
+    # -- asking
+
+    async def _request(self, connection: KafkaConnection, request: object) -> Any:
+        grace_ms = self.config.request_timeout_ms
+        timeout_ms = self.config.default_api_timeout_ms + grace_ms
+        return await connection.request(request, timeout_ms=timeout_ms)
+
+    async def _each(
+        self,
+        names: list[str],
+        ask: Callable[[KafkaConnection, list[str]], Awaitable[Outcomes[T]]],
+    ) -> dict[str, T]:
+        """Ask until each name is done or refused for good."""
+        done: dict[str, T] = {}
+        errors: dict[str, ApiError] = {}
+        left = names
+        retriable: dict[str, ApiError] = {}
+
+        async def once(connection: KafkaConnection) -> bool:
+            retriable.clear()
+            for name, outcome in (await ask(connection, left)).items():
+                if not isinstance(outcome, ApiError):
+                    done[name] = outcome
+                elif outcome.code in TRY_ANOTHER:
+                    retriable[name] = outcome
+                else:
+                    errors[name] = outcome
+            left[:] = [name for name in left if name not in done and name not in errors]
+            return not left
+
+        if left:
+            await self._until(once, None, lambda: str(next(iter(retriable.values()), "no answer")))
+        if errors:
+            raise AdminError(errors)
+        return done
+
+    async def _somebody(
+        self, ask: Callable[[KafkaConnection], Awaitable[T]], node_id: int | None = None
+    ) -> T:
+        answers: list[T] = []
+
+        async def once(connection: KafkaConnection) -> bool:
+            answers.append(await ask(connection))
+            return True
+
+        await self._until(once, node_id, lambda: "no answer")
+        return answers[0]
+
+    async def _until(
+        self,
+        once: Callable[[KafkaConnection], Awaitable[bool]],
+        node_id: int | None,
+        trouble: Callable[[], str],
+    ) -> None:
+        """Ask the controller's broker (or `node_id`) again and again until `once` is content."""
+        if not self._is_started or self._is_closed:
+            raise ClientClosed("the admin is closed" if self._is_closed else "not started")
+        why = ""
+        failure_count = 0
+        try:
+            async with asyncio.timeout(self.config.default_api_timeout_ms / 1000):
+                while True:
+                    try:
+                        if await once(await self._connection(node_id)):
+                            return
+                        why = trouble()
+                    except ApiError as error:
+                        if error.code not in TRY_ANOTHER:
+                            raise
+                        why = str(error)
+                    except (ClientError, ProtocolError) as error:
+                        if isinstance(error, AdminError):
+                            raise
+                        why = str(error)
+                    failure_count += 1
+                    self._metadata.refresh_soon()
+                    wait_ms = self._backoff.after(failure_count, self._runtime.rng)
+                    await asyncio.sleep(wait_ms / 1000)
+        except TimeoutError:
+            waited = self.config.default_api_timeout_ms
+            raise RequestTimedOut(f"not done in {waited} ms: {why or trouble()}") from None
+
+    async def _connection(self, node_id: int | None) -> KafkaConnection:
+        target = self._metadata.view.controller_id if node_id is None else node_id
+        if node_id is not None or target in self._metadata.view.brokers:
+            return await self._metadata.connection_to(target)
+        return await self._metadata.any_connection()
+
+
+def _refusal(code: int, message: str | None) -> ApiError | None:
+    return None if code == 0 else ApiError(ErrorCode(code), message or "")
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            for index, brokers in (topic.assignments or {}).items()
+        ],
+        configs=[CreatableTopicConfig(name=k, value=v) for k, v in topic.configs.items()],
+    )

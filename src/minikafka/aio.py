@@ -1,0 +1,34 @@
+"""The asyncio clients: the same names as in `minikafka`, with `await`."""
+
+from .client.admin import Admin
+from .client.admin_types import ConfigChange, ConfigResource, NewTopic
+from .client.consumer.consumer import Consumer
+from .client.producer.delivery import BatchDelivery, Delivery
+from .client.producer.producer import Producer
+from .client.records import (
+    BatchMetadata,
+    ConsumerRecord,
+    OffsetAndTimestamp,
+    ProducerRecord,
+    RawRecords,
+    RecordMetadata,
+)
+from .protocol.types import TopicPartition
+
+__all__ = [
+    "Admin",
+    "BatchDelivery",
+    "BatchMetadata",
+    "ConfigChange",
+    "ConfigResource",
+    "Consumer",
+    "ConsumerRecord",
+    "Delivery",
+    "NewTopic",
+    "OffsetAndTimestamp",
+    "Producer",
+    "ProducerRecord",
+    "RawRecords",
+    "RecordMetadata",
+    "TopicPartition",
+]
