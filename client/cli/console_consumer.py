@@ -5,7 +5,7 @@ Owns flags, where to begin and when to end; `record_formatter` makes lines, the 
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -166,34 +166,40 @@ async def _consume(
 ) -> int:
     from ..consumer.consumer import Consumer
 
-    count = 0
-    try:
-        async with Consumer.from_config(settings) as consumer:
-            await _begin(consumer, settings, reading)
-            idle_since = time.monotonic()
-            while reading.max_messages is None or count < reading.max_messages:
-                wait_ms = POLL_MS
-                if reading.timeout_ms is not None:
-                    idle_ms = (time.monotonic() - idle_since) * 1000
-                    if idle_ms >= reading.timeout_ms:
-                        break
-                    wait_ms = min(POLL_MS, int(reading.timeout_ms - idle_ms) + 1)
-                left = (
-                    POLL_RECORDS if reading.max_messages is None else reading.max_messages - count
-                )
-                records = await consumer.poll(
-                    timeout_ms=wait_ms, max_records=min(left, POLL_RECORDS)
-                )
-                if records:
-                    idle_since = time.monotonic()
-                    count += len(records)
-                    _print(records, formatter, skip_bad=reading.skip_bad)
-    finally:
-        sys.stdout.flush()
-        if systest_events:
-            print("shutdown_complete", flush=True)
-        say(f"Processed a total of {count} messages")
+    async with Consumer.from_config(settings) as consumer:
+        await _begin(consumer, settings, reading)
+        count = 0
+        try:
+            async for records in _until_the_end(consumer, reading):
+                count += len(records)
+                _print(records, formatter, skip_bad=reading.skip_bad)
+        finally:
+            sys.stdout.flush()
+            if systest_events:
+                print("shutdown_complete", flush=True)
+            say(f"Processed a total of {count} messages")
     return 0
+
+
+async def _until_the_end(
+    consumer: "Consumer", reading: Reading
+) -> AsyncIterator[list[ConsumerRecord]]:
+    """Yield what is polled until there were --max-messages, or none for --timeout-ms."""
+    left = reading.max_messages
+    idle_since = time.monotonic()
+    while left is None or left > 0:
+        wait_ms = POLL_MS
+        if reading.timeout_ms is not None:
+            idle_ms = int((time.monotonic() - idle_since) * 1000)
+            if idle_ms >= reading.timeout_ms:
+                return
+            wait_ms = min(POLL_MS, reading.timeout_ms - idle_ms)
+        most = POLL_RECORDS if left is None else min(left, POLL_RECORDS)
+        records = await consumer.poll(timeout_ms=wait_ms, max_records=most)
+        if records:
+            idle_since = time.monotonic()
+            left = None if left is None else left - len(records)
+            yield records
 
 
 async def _begin(consumer: "Consumer", settings: dict[str, str], reading: Reading) -> None:
@@ -203,11 +209,11 @@ async def _begin(consumer: "Consumer", settings: dict[str, str], reading: Readin
         await consumer.subscribe(await topics_to_read(settings, reading.topic, reading.include))
         return
     partition = TopicPartition(reading.topic, reading.partition)
-    await consumer.assign([partition])
+    consumer.assign([partition])
     if reading.offset == "earliest" or (reading.offset is None and reading.from_beginning):
-        await consumer.seek_to_beginning(partition)
+        consumer.seek_to_beginning(partition)
     elif reading.offset in (None, "latest"):
-        await consumer.seek_to_end(partition)
+        consumer.seek_to_end(partition)
     else:
         consumer.seek(partition, int(str(reading.offset)))
 

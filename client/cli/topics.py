@@ -1,0 +1,295 @@
+"""`minikafka topics`: create, list, describe, alter and delete topics.
+
+Owns flags, Kafka's texts and exit codes; `topic_table` prints, the admin client does the work.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.create_topics import BROKER_DEFAULT
+from ...protocol.messages.incremental_alter_configs import ConfigOperation
+from ...protocol.types import NO_LEADER
+from ...runtime.errors import ConfigError, MinikafkaError
+from ..admin_types import ConfigChange, ConfigEntry, ConfigResource, NewTopic, TopicDescription
+from ..errors import AdminError
+from .common import (
+    bootstrap_server,
+    client_settings,
+    command_config,
+    run,
+    say,
+    split_properties,
+)
+from .topic_table import (
+    COLLISION_WARNING,
+    DEFAULT_MIN_ISR,
+    Filter,
+    PartitionRow,
+    TopicRow,
+    description,
+    matching,
+    parse_assignment,
+)
+
+if TYPE_CHECKING:
+    from ..admin import Admin
+
+DELETE = ConfigOperation.DELETE
+TOPIC_EXISTS = ErrorCode.TOPIC_ALREADY_EXISTS
+ACTIONS = ("list", "create", "delete", "alter", "describe")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the flags ask for."""
+
+    action: str
+    topic: str | None
+    topic_id: str | None
+    partitions: int | None
+    replication_factor: int | None
+    assignment: list[list[int]] | None
+    configs: Mapping[str, str]
+    deleted_configs: Sequence[str]
+    if_exists: bool
+    if_not_exists: bool
+    exclude_internal: bool
+    wanted: Filter
+
+    @classmethod
+    def from_flags(cls, flags: Mapping[str, Any]) -> Self:
+        """Read the flags; UsageError unless they name exactly one action."""
+        chosen = [action for action in ACTIONS if flags[f"action_{action}"]]
+        if len(chosen) != 1:
+            raise click.UsageError(
+                "Command must include exactly one action: --list, --describe, --create, --alter "
+                "or --delete"
+            )
+        assignment = flags["replica_assignment"]
+        return cls(
+            action=chosen[0],
+            topic=flags["topic"],
+            topic_id=flags["topic_id"],
+            partitions=flags["partitions"],
+            replication_factor=flags["replication_factor"],
+            assignment=None if assignment is None else parse_assignment(assignment),
+            configs=split_properties(flags["configs"], "--config"),
+            deleted_configs=[key for keys in flags["delete_config"] for key in keys.split(",")],
+            if_exists=flags["if_exists"],
+            if_not_exists=flags["if_not_exists"],
+            exclude_internal=flags["exclude_internal"],
+            wanted=Filter(
+                under_replicated=flags["under_replicated_partitions"],
+                unavailable=flags["unavailable_partitions"],
+                under_min_isr=flags["under_min_isr_partitions"],
+                at_min_isr=flags["at_min_isr_partitions"],
+                with_overrides=flags["topics_with_overrides"],
+            ),
+        )
+
+    def check(self) -> None:
+        """UsageError where flags are missing or contradict each other."""
+        if self.action in ("create", "delete", "alter") and self.topic is None:
+            raise click.UsageError(f"--{self.action} needs --topic")
+        if self.assignment is not None and self.replication_factor is not None:
+            raise click.UsageError(
+                "--replica-assignment and --replication-factor exclude each other"
+            )
+        if self.action == "create" and self.assignment is not None and self.partitions is not None:
+            raise click.UsageError("--replica-assignment and --partitions exclude each other")
+        if self.action == "alter":
+            if self.partitions is None and not self.configs and not self.deleted_configs:
+                raise click.UsageError("--alter needs --partitions, --config or --delete-config")
+            if self.replication_factor is not None:
+                raise click.UsageError("--alter cannot change --replication-factor")
+        elif self.deleted_configs:
+            raise click.UsageError("--delete-config needs --alter")
+
+
+@click.command()
+@bootstrap_server
+@click.option("--list", "action_list", is_flag=True, help="Print the names of topics.")
+@click.option("--create", "action_create", is_flag=True, help="Create a topic.")
+@click.option("--delete", "action_delete", is_flag=True, help="Delete topics.")
+@click.option("--alter", "action_alter", is_flag=True, help="Add partitions, change settings.")
+@click.option("--describe", "action_describe", is_flag=True, help="Print topics and partitions.")
+@click.option("--topic", help="The topic; except for --create, regular expressions.")
+@click.option("--topic-id", help="Describe the topic with this id.")
+@click.option("--partitions", type=click.IntRange(1, 2**31 - 1), help="Number of partitions.")
+@click.option(
+    "--replication-factor", type=click.IntRange(1, 2**15 - 1), help="Copies of each partition."
+)
+@click.option("--replica-assignment", metavar="1:2,2:3", help="Brokers of each partition.")
+@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="Set a setting.")
+@click.option("--delete-config", multiple=True, metavar="KEY", help="Back to the default.")
+@click.option("--if-exists", is_flag=True, help="A missing topic is no error.")
+@click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
+@click.option("--exclude-internal", is_flag=True, help="Leave internal topics out.")
+@click.option("--under-replicated-partitions", is_flag=True, help="Only those that miss replicas.")
+@click.option("--unavailable-partitions", is_flag=True, help="Only those without a leader.")
+@click.option("--under-min-isr-partitions", is_flag=True, help="Only those below min ISR.")
+@click.option("--at-min-isr-partitions", is_flag=True, help="Only those that are just at min ISR.")
+@click.option("--topics-with-overrides", is_flag=True, help="Only topics with own settings.")
+@click.option("--partition-size-limit-per-response", type=int, expose_value=False, hidden=True)
+@command_config("--admin.config")
+def topics(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
+    """Create, list, describe, alter and delete topics.
+
+    Exit code 1 if the cluster refused.
+
+    \b
+    minikafka topics --bootstrap-server localhost:9092 --create --topic t --partitions 6
+    minikafka topics --bootstrap-server localhost:9092 --describe --topic t
+    minikafka topics --bootstrap-server localhost:9092 --alter --topic t \\
+        --config unclean.leader.election.enable=true
+    """
+    request = Request.from_flags(flags)
+    request.check()
+    settings = client_settings(bootstrap, command_config, usual={"client.id": "topics"})
+    run(_carry_out(settings, request))
+
+
+class TopicCommandError(MinikafkaError):
+    """What Kafka's TopicCommand would refuse."""
+
+
+async def _carry_out(settings: Mapping[str, str], request: Request) -> int:
+    from ..admin import Admin
+
+    try:
+        async with Admin.from_config(settings) as admin:
+            await DO[request.action](admin, request)
+    except ConfigError:
+        raise
+    except AdminError as error:
+        why = "; ".join(_refusal(one) for one in error.errors.values())
+        return _fail(why)
+    except MinikafkaError as error:
+        return _fail(str(error))
+    return 0
+
+
+def _fail(why: str) -> int:
+    say(f"Error while executing topic command : {why}")
+    return 1
+
+
+def _refusal(error: ApiError) -> str:
+    """The broker's own words, or else what the code means."""
+    return error.detail or f"{error.code.name}: {error.code.doc}"
+
+
+async def _names(admin: "Admin", request: Request) -> list[str]:
+    """The topics that the flags mean; an error if they mean none and should mean one."""
+    listed = await admin.list_topics(include_internal=not request.exclude_internal)
+    names = matching(
+        (topic.name for topic in listed if request.topic_id in (None, topic.topic_id)),
+        request.topic,
+    )
+    if not names and not request.if_exists:
+        if request.topic_id is not None:
+            raise TopicCommandError(f"TopicId '{request.topic_id}' does not exist as expected")
+        if request.topic is not None:
+            raise TopicCommandError(f"Topic '{request.topic}' does not exist as expected")
+    return names
+
+
+async def _list(admin: "Admin", request: Request) -> None:
+    for name in await _names(admin, replace(request, if_exists=True)):
+        print(name)
+
+
+async def _create(admin: "Admin", request: Request) -> None:
+    name = str(request.topic)
+    if "." in name or "_" in name:
+        print(COLLISION_WARNING)
+    assignments = None if request.assignment is None else dict(enumerate(request.assignment))
+    topic = NewTopic(
+        name,
+        BROKER_DEFAULT if request.partitions is None else request.partitions,
+        BROKER_DEFAULT if request.replication_factor is None else request.replication_factor,
+        assignments=assignments,
+        configs=request.configs,
+    )
+    try:
+        await admin.create_topics([topic])
+    except AdminError as error:
+        if not request.if_not_exists or error.errors[name].code is not TOPIC_EXISTS:
+            raise
+    else:
+        print(f"Created topic {name}.")
+
+
+async def _delete(admin: "Admin", request: Request) -> None:
+    if names := await _names(admin, request):
+        await admin.delete_topics(names)
+
+
+async def _alter(admin: "Admin", request: Request) -> None:
+    names = await _names(admin, request)
+    if request.partitions is not None and names:
+        await _add_partitions(admin, names, request.partitions, request.assignment)
+    changes = [ConfigChange(key, value) for key, value in request.configs.items()]
+    changes += [ConfigChange(key, None, DELETE) for key in request.deleted_configs]
+    if changes and names:
+        await admin.incremental_alter_configs(
+            {ConfigResource.topic(name): changes for name in names}
+        )
+        for name in names:
+            print(f"Updated config for topic {name}.")
+
+
+async def _add_partitions(
+    admin: "Admin", names: list[str], count: int, assignment: list[list[int]] | None
+) -> None:
+    assignments = None
+    if assignment is not None:
+        # Kafka's tool takes the assignment of all partitions and uses that of the new ones.
+        found = await admin.describe_topics(names)
+        assignments = {name: assignment[len(found[name].partitions) :] for name in names}
+    await admin.create_partitions(dict.fromkeys(names, count), assignments=assignments)
+
+
+async def _describe(admin: "Admin", request: Request) -> None:
+    names = await _names(admin, request)
+    found = await admin.describe_topics(names)
+    configs = await admin.describe_configs([ConfigResource.topic(name) for name in names])
+    rows = [_row(found[name], configs[ConfigResource.topic(name)]) for name in names]
+    for line in description(rows, request.wanted):
+        print(line)
+
+
+def _row(topic: TopicDescription, configs: Mapping[str, ConfigEntry]) -> TopicRow:
+    partitions = tuple(
+        PartitionRow(
+            index=partition.partition,
+            leader=None if partition.leader_id == NO_LEADER else partition.leader_id,
+            replicas=partition.replicas,
+            isr=partition.isr,
+            elr=partition.eligible_leader_replicas,
+            last_known_elr=partition.last_known_elr,
+        )
+        for partition in topic.partitions
+    )
+    min_isr = configs.get("min.insync.replicas")
+    return TopicRow(
+        topic.name,
+        topic.topic_id,
+        partitions,
+        {entry.name: entry.value or "" for entry in configs.values() if not entry.is_default},
+        DEFAULT_MIN_ISR if min_isr is None or min_isr.value is None else int(min_isr.value),
+    )
+
+
+DO = {
+    "list": _list,
+    "create": _create,
+    "delete": _delete,
+    "alter": _alter,
+    "describe": _describe,
+}
