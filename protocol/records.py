@@ -71,19 +71,30 @@ def records(
     RemoteProtocolError when the batch is cut off, damaged, or above `max_bytes` decompressed.
     """
     header = read_header(buf, pos)
+    if check_crc and not crc_is_valid(buf, pos, header):
+        raise RemoteProtocolError(f"crc {header.crc:#010x} does not match")
+    body = record_bytes(buf, pos, header, max_bytes=max_bytes)
+    try:
+        return _read_all(body, header)
+    except IndexError as error:
+        raise RemoteProtocolError(f"{header!r} ends inside a record") from error
+    except ValueError as error:
+        raise RemoteProtocolError(f"{header!r}: {error}") from error
+
+
+def record_bytes(
+    buf: Buffer, pos: int, header: BatchHeader, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> bytes:
+    """Give the records of the batch at `pos` as bytes, decompressed; RemoteProtocolError if bad."""
     if header.magic != MAGIC:
         raise RemoteProtocolError(f"magic {header.magic}: only record batches of magic 2 are read")
     if not HEADER_SIZE <= header.size <= len(buf) - pos:
         raise RemoteProtocolError(f"batch of {header.size} bytes in {len(buf) - pos}")
-    if check_crc and not crc_is_valid(buf, pos, header):
-        raise RemoteProtocolError(f"crc {header.crc:#010x} does not match")
-    body = memoryview(buf)[pos + HEADER_SIZE : pos + header.size]
     if header.attributes & 0x07 > Codec.ZSTD:
         raise RemoteProtocolError(f"codec {header.attributes & 0x07}")
+    body = memoryview(buf)[pos + HEADER_SIZE : pos + header.size]
     try:
-        return _read_all(decompress(header.compression, body, max_bytes), header)
-    except IndexError as error:
-        raise RemoteProtocolError(f"{header!r} ends inside a record") from error
+        return decompress(header.compression, body, max_bytes)
     except ValueError as error:
         raise RemoteProtocolError(f"{header!r}: {error}") from error
 
@@ -121,7 +132,9 @@ def _read_all(body: bytes, header: BatchHeader) -> list[Record]:
         if key_length >= 0x80:
             key_length, pos = _continue(body, pos, key_length)
         if key_length & 1:
-            key, pos = _null(key_length), pos
+            if key_length != 1:
+                raise ValueError("a negative key length other than -1")
+            key = None
         else:
             key = body[pos : pos + (key_length >> 1)]
             pos += key_length >> 1
@@ -130,7 +143,9 @@ def _read_all(body: bytes, header: BatchHeader) -> list[Record]:
         if value_length >= 0x80:
             value_length, pos = _continue(body, pos, value_length)
         if value_length & 1:
-            value = _null(value_length)
+            if value_length != 1:
+                raise ValueError("a negative value length other than -1")
+            value = None
         else:
             value = body[pos : pos + (value_length >> 1)]
             pos += value_length >> 1
@@ -166,13 +181,10 @@ def _continue(body: bytes, pos: int, value: int) -> tuple[int, int]:
     return value, pos + 1
 
 
-def _null(zigzag: int) -> None:
-    if zigzag != 1:
-        raise ValueError("a negative length other than -1")
-
-
 def _read_headers(body: bytes, pos: int) -> tuple[Headers, int]:
     count, pos = _read_length(body, pos)
+    if count < 0:
+        raise ValueError("a negative number of headers")
     headers = []
     for _ in range(count):
         length, pos = _read_length(body, pos)
@@ -193,7 +205,8 @@ def _read_length(body: bytes, pos: int) -> tuple[int, int]:
     if zigzag >= 0x80:
         zigzag, pos = _continue(body, pos, zigzag)
     if zigzag & 1:
-        _null(zigzag)
+        if zigzag != 1:
+            raise ValueError("a negative length other than -1")
         return -1, pos
     return zigzag >> 1, pos
 

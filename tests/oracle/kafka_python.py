@@ -9,7 +9,10 @@ with warnings.catch_warnings():
     import kafka.protocol.consumer
     import kafka.protocol.metadata
     import kafka.protocol.producer
+    import kafka.record.default_records
     from kafka.protocol.schemas import load_json
+
+RECORDS = kafka.record.default_records
 
 MODULES = (
     kafka.protocol.producer,
