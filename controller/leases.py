@@ -40,6 +40,13 @@ class ProbeOutcome(Enum):
     """No answer in time, or no way to the host."""
 
 
+class Doubt(Enum):
+    """What made us ask whether a broker lives."""
+
+    CONNECTION_LOST = auto()
+    HEARTBEATS_STOPPED = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """Try to connect to the broker and report what came of it."""
@@ -82,7 +89,8 @@ class Lease:
     heartbeat_ms: int | None = None
     """Last heartbeat; None while heartbeats are not expected."""
     sequence: int = -1
-    is_probing: bool = False
+    probing: Doubt | None = None
+    """Why a probe is under way."""
     is_warned: bool = False
     metadata_offset: int = -1
     shutdown_offset: int = -1
@@ -92,7 +100,7 @@ class Lease:
         if not self.is_live:
             return []
         found = [self.contact_ms + session_ms]
-        if not self.is_probing and self.heartbeat_ms is not None:
+        if self.probing is None and self.heartbeat_ms is not None:
             found.append(self.heartbeat_ms + session_ms)
         if self.sequence < 0 and not self.is_warned:
             found.append(self.opened_ms + session_ms)
@@ -162,9 +170,9 @@ class Leases:
         if lease is None:
             return []
         lease.connection_count -= 1
-        if lease.connection_count or not lease.is_live or lease.is_probing:
+        if lease.connection_count or not lease.is_live or lease.probing:
             return []
-        lease.is_probing = True
+        lease.probing = Doubt.CONNECTION_LOST
         return [Probe(broker_id, broker_epoch)]
 
     def on_control_contact(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
@@ -186,17 +194,19 @@ class Leases:
         ):
             lease.sequence = heartbeat.sequence
             lease.heartbeat_ms = now_ms
+            if lease.probing is Doubt.HEARTBEATS_STOPPED:
+                lease.probing = None
 
     def on_probed(self, probe: Probe, outcome: ProbeOutcome) -> list[LeaseEffect]:
         """Whoever answered is not another start of the broker: that one would have registered."""
         lease = self._of(probe.broker_id, probe.broker_epoch)
-        if lease is None or not lease.is_probing:
+        if lease is None or lease.probing is None:
             return []
-        lease.is_probing = False
+        doubt, lease.probing = lease.probing, None
         if not lease.is_live:
             return []
-        if lease.connection_count == 0:
-            if outcome is ProbeOutcome.REFUSED:
+        if doubt is Doubt.CONNECTION_LOST:
+            if outcome is ProbeOutcome.REFUSED and lease.connection_count == 0:
                 return [self._expire(lease, "connection lost, and its listener refuses: crashed")]
             return []
         if outcome is not ProbeOutcome.ANSWERED:
@@ -236,8 +246,8 @@ class Leases:
         if lease.contact_ms <= since:
             why = f"its control connection made no progress for {self.session_ms} ms"
             return [self._expire(lease, why)]
-        if lease.heartbeat_ms is not None and lease.heartbeat_ms <= since and not lease.is_probing:
-            lease.is_probing = True
+        if lease.heartbeat_ms is not None and lease.heartbeat_ms <= since and not lease.probing:
+            lease.probing = Doubt.HEARTBEATS_STOPPED
             return [Probe(lease.broker_id, lease.broker_epoch)]
         if lease.sequence < 0 and lease.opened_ms <= since:
             return self._warn(lease, "no heartbeat (UDP) ever arrived")
@@ -251,7 +261,7 @@ class Leases:
 
     def _expire(self, lease: Lease, reason: str) -> LeaseExpired:
         lease.is_live = False
-        lease.is_probing = False
+        lease.probing = None
         lease.heartbeat_ms = None
         return LeaseExpired(lease.broker_id, lease.broker_epoch, reason)
 

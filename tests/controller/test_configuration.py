@@ -1,0 +1,100 @@
+"""Changes of topic and broker configuration."""
+
+from typing import Any
+
+import pytest
+
+from minikafka.controller.metadata.configuration import incremental_alter
+from minikafka.protocol.control.records import BROKER, TOPIC
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+from .machine import Machine, error
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+@pytest.fixture
+def machine() -> Machine:
+    made = Machine(brokers_up=1)
+    made.create("t", 1, 1)
+    return made
+
+
+def test_keys_are_set_changed_and_unset(machine: Machine) -> None:
+    assert error(machine.configure("t", retention_ms="5", segment_bytes="1000")) == 0
+    machine.configure("t", retention_ms="6")
+    assert machine.image.configs[TOPIC, "t"] == {"retention.ms": "6", "segment.bytes": "1000"}
+    machine.configure("t", operation=DELETE, retention_ms=None, segment_bytes=None)
+    assert machine.image.configs == {}
+
+
+def test_what_changes_nothing_writes_nothing(machine: Machine) -> None:
+    machine.configure("t", retention_ms="5")
+    length = len(machine.log)
+    machine.configure("t", retention_ms="5")
+    machine.configure("t", operation=DELETE, segment_bytes=None)
+    assert len(machine.log) == length
+
+
+def test_lists_grow_and_shrink_from_their_default(machine: Machine) -> None:
+    machine.configure("t", operation=APPEND, cleanup_policy="compact")
+    assert machine.image.configs[TOPIC, "t"] == {"cleanup.policy": "delete,compact"}
+    machine.configure("t", operation=SUBTRACT, cleanup_policy="delete")
+    assert machine.image.configs[TOPIC, "t"] == {"cleanup.policy": "compact"}
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ({"name": "x", "retention_ms": "1"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"name": "t", "retention_ms": "soon"}, ErrorCode.INVALID_CONFIG),
+        ({"name": "t", "retentionms": "1"}, ErrorCode.INVALID_CONFIG),
+        ({"name": "t", "retention_ms": None}, ErrorCode.INVALID_CONFIG),
+        ({"name": "t", "operation": APPEND, "retention_ms": "1"}, ErrorCode.INVALID_CONFIG),
+        ({"name": "t", "operation": 7, "retention_ms": "1"}, ErrorCode.INVALID_REQUEST),
+        ({"name": "t", "min_compaction_lag_ms": "2", "max_compaction_lag_ms": "1"}, 40),
+        ({"name": "t", "kind": 8, "retention_ms": "1"}, ErrorCode.INVALID_REQUEST),
+        ({"name": "b", "kind": BROKER, "retention_ms": "1"}, ErrorCode.INVALID_REQUEST),
+        ({"name": "1", "kind": BROKER, "unclean_leader_election_enable": "true"}, 40),
+        ({"name": "", "kind": BROKER, "unclean_leader_election_enable": "maybe"}, 40),
+        ({"name": "", "kind": BROKER, "min_insync_replicas": "0"}, ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_what_cannot_be_set(machine: Machine, how: dict[str, Any], code: int) -> None:
+    length = len(machine.log)
+    answer = machine.configure(**how)
+    assert error(answer) == code
+    assert answer.error_message
+    assert len(machine.log) == length
+
+
+def test_broker_keys_that_only_brokers_know_are_kept_for_them(machine: Machine) -> None:
+    assert error(machine.configure("1", kind=BROKER, log_retention_ms="5")) == 0
+    assert machine.image.configs[BROKER, "1"] == {"log.retention.ms": "5"}
+
+
+def test_each_resource_stands_for_itself_and_is_named_once(machine: Machine) -> None:
+    change = AlterableConfig(name="retention.ms", config_operation=SET, value="1")
+    bad = AlterableConfig(name="nonsense", config_operation=SET, value="1")
+    machine.create("u", 1, 1)
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[change, bad]),
+            AlterConfigsResource(resource_type=TOPIC, resource_name="u", configs=[change]),
+            AlterConfigsResource(resource_type=TOPIC, resource_name="u", configs=[change]),
+            AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[change, change]),
+        ]
+    )
+    answer = machine.carry_out(incremental_alter(machine.cluster, request))
+    assert [each.error_code for each in answer.responses] == [
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+    ]
+    assert machine.image.configs == {(TOPIC, "u"): {"retention.ms": "1"}}
