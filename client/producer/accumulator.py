@@ -29,6 +29,9 @@ class Claim(Protocol):
     def fail(self, error: ClientError) -> None:
         """The record got into no batch."""
 
+    def when_done(self, watcher: Callable[[], None]) -> None:
+        """Call `watcher` once the record's fate is known."""
+
 
 class Parcel(NamedTuple):
     """What goes to one broker in one request; at most one batch per partition."""

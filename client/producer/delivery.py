@@ -5,10 +5,12 @@ A future is made only when somebody awaits. Never retries, never decides.
 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any
 
 from ..errors import ClientError
 from ..records import BatchMetadata, RecordMetadata
+from .accumulator import Accumulator
 from .batch import Acknowledged, Batch
 
 
@@ -134,3 +136,20 @@ async def _until(when_done: Callable[[Callable[[], None]], None]) -> None:
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     when_done(lambda: None if future.done() else future.set_result(None))
     await future
+
+
+async def until_settled(accumulator: Accumulator) -> None:
+    """Wait until the fate of everything an accumulator holds now is known."""
+    for topic in list(accumulator.parked):
+        for parked in list(accumulator.parked.get(topic, ())):
+            await _until(parked.claim.when_done)
+    batches = [
+        batch for queue in accumulator.busy.values() for batch in (*queue.in_flight, *queue.waiting)
+    ]
+    for batch in batches:
+        if batch.outcome is None:
+            await _until(partial(_when_done, batch))
+
+
+def _when_done(batch: Batch, watcher: Callable[[], None]) -> None:
+    batch.when_done(lambda _: watcher())

@@ -12,12 +12,12 @@ from typing import Any, Self, Unpack
 from ...protocol.record_batch import Codec, Headers, NewRecord
 from ...runtime.runtime import Runtime, SystemRuntime
 from ..config import ProducerConfig, ProducerSettings, Servers, configured
-from ..errors import BufferFull, ClientClosed, ClientError, MessageTooLarge
+from ..errors import BufferFull, ClientClosed, MessageTooLarge
 from ..metadata import Metadata, pool_for
 from ..records import OnDelivery, ProducerRecord
 from .accumulator import RECORD_OVERHEAD, Accumulator, Limits, Parked, record_size
 from .batch import Batch
-from .delivery import BatchDelivery, Delivery
+from .delivery import BatchDelivery, Delivery, until_settled
 from .sender import Sender
 
 log = logging.getLogger(__name__)
@@ -298,35 +298,9 @@ class Producer:
         self._sender.wake()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                await self._until_settled()
+                await until_settled(self._accumulator)
         finally:
             self._accumulator.flush_count -= 1
-
-    async def _until_settled(self) -> None:
-        accumulator = self._accumulator
-        for topic in list(accumulator.parked):
-            for parked in list(accumulator.parked.get(topic, ())):
-                assert isinstance(parked.claim, Delivery)
-                await settled(parked.claim)
-        open_batches = [
-            batch
-            for queue in accumulator.busy.values()
-            for batch in (*queue.in_flight, *queue.waiting)
-        ]
-        left = len(open_batches)
-        if not left:
-            return
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def on_one(_: Batch) -> None:
-            nonlocal left
-            left -= 1
-            if not left and not done.done():
-                done.set_result(None)
-
-        for batch in open_batches:
-            batch.when_done(on_one)
-        await done
 
     async def partitions_for(self, topic: str) -> list[int]:
         """List a topic's partitions; UnknownTopic if it does not appear within max_block_ms."""
@@ -345,14 +319,6 @@ def call_when_done(
         loop.call_soon(callback, error, None if error is not None else delivery.result())
 
     delivery.when_done(call)
-
-
-async def settled(delivery: Delivery) -> None:
-    """Wait until a delivery is decided, whichever way."""
-    try:
-        await delivery
-    except ClientError:
-        return
 
 
 def check_record(record: NewRecord, config: ProducerConfig) -> int:

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ApiError, ErrorCode, ProtocolError
-from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ...protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -25,7 +24,7 @@ from ...protocol.types import NO_LEADER, ZERO_UUID, TopicPartition
 from ...runtime.runtime import Runtime
 from ..cluster import Broker, Changes
 from ..config import ProducerConfig
-from ..errors import ClientError, UnknownTopic, UnsupportedVersion
+from ..errors import ClientError, UnknownTopic
 from ..metadata import NOT_YET, Metadata
 from ..net.backoff import Backoff
 from ..net.connection import KafkaConnection
@@ -33,6 +32,7 @@ from ..net.pool import PRODUCE
 from .accumulator import Accumulator, Parcel
 from .batch import Batch, ProducerIdentity
 from .partition_queue import Answer, PartitionQueue, Verdict
+from .producer_ids import ProducerIds
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,6 @@ TOPIC_ID_VERSION: Final = 13
 """From this version on a produce request names topics by id."""
 ANSWER_GRACE_MS: Final = 2_000
 """How much longer than the broker may wait for replicas we wait for its answer."""
-NO_TIMEOUT_MS: Final = 0x7FFFFFFF
 
 
 @dataclass(slots=True, eq=False)
@@ -71,14 +70,15 @@ class Sender:
         self._metadata = metadata
         self._accumulator = accumulator
         self._loop = asyncio.get_running_loop()
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._flights: dict[_Flight, None] = {}
         self._connecting: dict[int, int] = {}
         """Brokers being connected to, and when metadata was last asked for because of that."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_scheduled = False
         self._is_closed = False
-        self._acquiring: asyncio.Task[None] | None = None
+        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._backoff = backoff
+        self._producer_ids = ProducerIds(runtime, metadata, backoff, self._on_identity)
         self.fatal: ClientError | None = None
         """Why nothing can be sent any more."""
         metadata.listen(self._on_metadata)
@@ -86,7 +86,7 @@ class Sender:
     def start(self) -> None:
         """Begin with what every first record would wait for: a producer id."""
         if self._config.is_idempotent:
-            self._acquire_identity()
+            self._producer_ids.allocate()
 
     def wake(self) -> None:
         """Look for something to send, at the end of this turn of the loop."""
@@ -99,9 +99,7 @@ class Sender:
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._acquiring is not None:
-            self._acquiring.cancel()
-            await asyncio.wait([self._acquiring])
+        await self._producer_ids.close()
 
     # -- sending
 
@@ -112,7 +110,7 @@ class Sender:
         now_ms = self._runtime.monotonic_ms()
         _log_failures(self._accumulator.on_deadlines(now_ms))
         if self._config.is_idempotent and self._accumulator.wants_identity():
-            self._acquire_identity()
+            self._producer_ids.allocate()
         drained = self._accumulator.drain(now_ms, self._metadata.view, self._room)
         for parcel in drained.parcels:
             self._send(parcel, now_ms)
@@ -337,41 +335,13 @@ class Sender:
             look_again_ms = due_ms if look_again_ms is None else min(look_again_ms, due_ms)
         return look_again_ms
 
-    # -- producer ids
-
-    def _acquire_identity(self) -> None:
-        if self._acquiring is None or self._acquiring.done():
-            self._acquiring = self._runtime.spawn(self._allocate(), "producer id")
-
-    async def _allocate(self) -> None:
-        """Ask brokers for a producer id until one gives it, or refuses for good."""
-        failure_count = 0
-        request = InitProducerIdRequest(transaction_timeout_ms=NO_TIMEOUT_MS)
-        while True:
-            try:
-                connection = await self._metadata.any_connection()
-                answer: InitProducerIdResponse = await connection.request(request)
-            except UnsupportedVersion as error:
-                self._end_all(error)
-                return
-            except (ClientError, ProtocolError) as error:
-                log.debug("no producer id: %s", error)
-            else:
-                code = ErrorCode(answer.error_code)
-                if code is ErrorCode.NONE:
-                    break
-                if not code.retriable:
-                    self._end_all(ClientError(f"no producer id: {ApiError(code)}"))
-                    return
-            failure_count += 1
-            await asyncio.sleep(self._backoff.after(failure_count, self._runtime.rng) / 1000)
-        identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
-        self._accumulator.identity = identity
+    def _on_identity(self, identity: ProducerIdentity | ClientError) -> None:
+        if isinstance(identity, ClientError):
+            self.fatal = identity
+            _log_failures(self._accumulator.fail_all(identity))
+        else:
+            self._accumulator.identity = identity
         self.wake()
-
-    def _end_all(self, error: ClientError) -> None:
-        self.fatal = error
-        _log_failures(self._accumulator.fail_all(error))
 
 
 def _log_failures(batches: list[Batch]) -> None:
