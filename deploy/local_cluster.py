@@ -101,7 +101,10 @@ class LocalCluster:
         self._daemons = Daemons(inherit=[self._lock_fd])
         if temporary:
             self._daemons.remove_in_the_end(self.directory)
-        self._layout = self._open_layout(self.directory)
+        try:
+            self._layout = self._open_layout(self.directory)
+        except OSError as failure:
+            raise ConfigError("data", str(self.directory), str(failure)) from failure
         for node in self._layout.nodes:
             self._start_node(node)
 

@@ -145,6 +145,8 @@ class Nursery:
 
 def _load(program: str) -> Main:
     module, _, attribute = program.partition(":")
+    # Daemons import their loop when they run; importing it starts nothing.
+    importlib.import_module("uvloop")
     main: Main = getattr(importlib.import_module(module), attribute)
     # What is loaded now never dies: out of the collector's sight it stays out of its writes
     # too, and the pages stay shared between the daemons.

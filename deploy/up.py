@@ -81,7 +81,7 @@ def up(
         code = _say(f"minikafka up: {error}", 2)
     except DaemonFailed as error:
         code = _say(f"minikafka up: {error}", error.exit_code)
-    except MinikafkaError as error:
+    except (MinikafkaError, OSError) as error:
         code = _say(f"minikafka up: {error}", 1)
     raise click.exceptions.Exit(max(code, _stop(cluster, quiet=code > 0)))
 

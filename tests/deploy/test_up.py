@@ -215,6 +215,14 @@ def test_bad_arguments_are_one_line(ups: list[Up], arguments: list[str], words: 
     assert words in err
 
 
+def test_a_directory_that_cannot_be_used_is_one_line(ups: list[Up], tmp_path: Path) -> None:
+    (tmp_path / "broker-1").write_text("in the way")
+    code, out, err = start(ups, "--data", tmp_path, "--port", 0).end()
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert f"minikafka up: data={tmp_path}: " in err
+
+
 def test_other_numbers_than_the_directorys_are_one_line(ups: list[Up], tmp_path: Path) -> None:
     Layout.plan(tmp_path, brokers=2, controllers=1, port=19092).write({}, {})
     for arguments in (["--brokers", "3"], ["--port", "19093"]):

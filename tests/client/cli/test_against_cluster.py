@@ -1,0 +1,205 @@
+"""The commands as processes against a cluster of real processes."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minikafka.deploy.local_cluster import LocalCluster
+
+pytestmark = pytest.mark.slow
+CODE = "from minikafka.deploy.cli import main; main()"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(brokers=3) as made:
+        yield made
+
+
+class Minikafka:
+    """The command line, with --bootstrap-server already given."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.bootstrap = cluster.bootstrap
+
+    def command(self, name: str, *arguments: object) -> list[str]:
+        to = ["--bootstrap-server", self.bootstrap]
+        return [sys.executable, "-c", CODE, name, *to, *map(str, arguments)]
+
+    def __call__(
+        self, name: str, *arguments: object, feed: bytes = b"", code: int = 0
+    ) -> tuple[str, str]:
+        command = self.command(name, *arguments)
+        done = subprocess.run(command, input=feed, capture_output=True, timeout=60)
+        out, err = done.stdout.decode(), done.stderr.decode()
+        assert done.returncode == code, err
+        return out, err
+
+
+@pytest.fixture
+def minikafka(cluster: LocalCluster) -> Minikafka:
+    return Minikafka(cluster)
+
+
+def test_topics(minikafka: Minikafka) -> None:
+    created = minikafka("topics", "--create", "--topic", "plain", "--partitions", 2)
+    assert created == ("Created topic plain.\n", "")
+    out, _ = minikafka("topics", "--describe", "--topic", "plain")
+    first, *partitions = out.splitlines()
+    pattern = (
+        r"Topic: plain\tTopicId: [\w-]{22}\tPartitionCount: 2\tReplicationFactor: 3\tConfigs: .*"
+    )
+    assert re.fullmatch(pattern, first)
+    for number, line in enumerate(partitions):
+        assert re.fullmatch(
+            rf"\tTopic: plain\tPartition: {number}\tLeader: [123]\tReplicas: [123],[123],[123]"
+            r"\tIsr: [123],[123],[123]\tElr: .*\tLastKnownElr: .*",
+            line,
+        )
+    alter = ("topics", "--alter", "--topic", "plain")
+    minikafka(*alter, "--partitions", 3)
+    minikafka(*alter, "--config", "segment.bytes=1048576", "--config", "cleanup.policy=compact")
+    minikafka(*alter, "--delete-config", "cleanup.policy")
+    out, _ = minikafka("topics", "--describe", "--topic", "plain")
+    assert "PartitionCount: 3" in out
+    assert "segment.bytes=1048576" in out
+    assert "cleanup.policy" not in out
+    minikafka("topics", "--delete", "--topic", "plain")
+    assert "plain" not in minikafka("topics", "--list")[0].split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--create", "--topic", "wide", "--replication-factor", "4"], "4"),
+        (["--create", "--topic", "bad/name"], "bad/name"),
+        (["--create", "--topic", "t", "--config", "segment.byte=1"], "segment.byte"),
+        (["--create", "--topic", "t", "--config", "segment.bytes=x"], "segment.bytes"),
+        (["--describe", "--topic", "nowhere"], "Topic 'nowhere' does not exist as expected"),
+    ],
+)
+def test_refusals_are_one_line(minikafka: Minikafka, arguments: list[str], words: str) -> None:
+    out, err = minikafka("topics", *arguments, code=1)
+    assert out == ""
+    assert err.startswith("Error while executing topic command : ")
+    assert words in err
+    assert len(err.splitlines()) == 1
+
+
+def test_lines_in_lines_out(minikafka: Minikafka) -> None:
+    minikafka("topics", "--create", "--topic", "lines", "--partitions", 1)
+    produce = ("console-producer", "--topic", "lines")
+    minikafka(*produce, feed=b"one\ntwo\n\nf\xc3\xbcnf")
+    properties = ["parse.key=true", "parse.headers=true", "null.marker=~", "key.separator=|"]
+    flags = [flag for each in properties for flag in ("--reader-property", each)]
+    minikafka(
+        *produce, *flags, "--compression-codec", "--sync", feed=b"h:1,i:\tk|v\n~\t~|w\nx:1\tk|~\n"
+    )
+    read = ("console-consumer", "--topic", "lines", "--from-beginning", "--max-messages")
+    out, err = minikafka(*read, 4)
+    assert (out, err) == ("one\ntwo\n\nfünf\n", "Processed a total of 4 messages\n")
+    shown = ["print.key=true", "print.headers=true", "print.offset=true", "print.partition=true"]
+    flags = [flag for each in shown for flag in ("--formatter-property", each)]
+    out, _ = minikafka("console-consumer", *read[1:], 3, "--partition", 0, *flags)
+    assert out.splitlines()[0] == "Partition:0\tOffset:0\tNO_HEADERS\tnull\tone"
+    later = ("console-consumer", "--topic", "lines", "--partition", 0, "--offset", 4)
+    out, err = minikafka(*later, "--timeout-ms", 1000, *flags)
+    assert out.splitlines() == [
+        "Partition:0\tOffset:4\th:1,i:\tk\tv",
+        "Partition:0\tOffset:5\tNO_HEADERS\tnull\tw",
+        "Partition:0\tOffset:6\tx:1\tk\tnull",
+    ]
+    assert err == "Processed a total of 3 messages\n"
+
+
+def test_a_bad_line_ends_it_after_what_came_before(minikafka: Minikafka) -> None:
+    minikafka("topics", "--create", "--topic", "halves", "--partitions", 1)
+    keyed = ("--topic", "halves", "--property", "parse.key=true")
+    _, err = minikafka("console-producer", *keyed, feed=b"a\tb\nc\n", code=1)
+    assert err == "minikafka: No key separator found on line number 2: 'c'\n"
+    read = ("--topic", "halves", "--from-beginning", "--timeout-ms", 1000)
+    assert minikafka("console-consumer", *read)[0] == "b\n"
+
+
+def test_undeliverable_records_are_an_error(minikafka: Minikafka) -> None:
+    flags = ("--topic", "bad/name", "--max-block-ms", 500)
+    _, err = minikafka("console-producer", *flags, feed=b"x\n", code=1)
+    assert err.startswith("minikafka console-producer: bad/name")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_consumer_follows_until_it_is_interrupted(minikafka: Minikafka) -> None:
+    minikafka("topics", "--create", "--topic", "live", "--partitions", 3)
+    command = minikafka.command("console-consumer", "--include", "liv.", "--from-beginning")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as consumer:
+        assert consumer.stdout is not None
+        minikafka("console-producer", "--topic", "live", feed=b"first\n")
+        assert consumer.stdout.readline() == b"first\n"
+        minikafka("console-producer", "--topic", "live", feed=b"second\n")
+        assert consumer.stdout.readline() == b"second\n"
+        consumer.terminate()
+        _, err = consumer.communicate(timeout=30)
+    assert err == b"Processed a total of 2 messages\n"
+    assert consumer.returncode == 130
+
+
+def test_performance_tests(minikafka: Minikafka) -> None:
+    minikafka("topics", "--create", "--topic", "perf", "--partitions", 3)
+    send = ("--topic", "perf", "--num-records", 3000, "--record-size", 100)
+    props = ("--producer-props", "acks=all", "linger.ms=2")
+    out, _ = minikafka("producer-perf-test", *send, "--throughput", -1, *props)
+    assert re.fullmatch(
+        r"3000 records sent, [\d.]+ records/sec \([\d.]+ MB/sec\), [\d.]+ ms avg latency, "
+        r"[\d.]+ ms max latency, \d+ ms 50th, \d+ ms 95th, \d+ ms 99th, \d+ ms 99.9th.\n",
+        out,
+    )
+    read = ("--topic", "perf", "--messages", 3000)
+    header, line = minikafka("consumer-perf-test", *read)[0].splitlines()
+    assert header.startswith("start.time, end.time, data.consumed.in.MB, MB.sec, ")
+    assert line.split(", ")[2::2][:2] == ["0.2861", "3000"]
+    few = ("--topic", "perf", "--num-records", 4000, "--timeout", 500, "--hide-header")
+    out, _ = minikafka("consumer-perf-test", *few, code=1)
+    assert out.startswith("WARNING: Exiting before consuming the expected number of messages")
+
+
+def test_what_a_broker_wrote_can_be_dumped(cluster: LocalCluster, minikafka: Minikafka) -> None:
+    minikafka("topics", "--create", "--topic", "dumped", "--partitions", 1)
+    minikafka("console-producer", "--topic", "dumped", feed=b"payload one\npayload two\n")
+    for broker in (1, 2, 3):
+        directory = cluster.node(broker).data_path / "dumped-0"
+        segment = directory / "00000000000000000000.log"
+        command = [sys.executable, "-c", CODE, "dump-log", "--print-data-log", "--files"]
+        done = subprocess.run([*command, str(segment)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("payload: payload ") == 2
+
+
+def test_a_killed_broker_leaves_the_isr(cluster: LocalCluster, minikafka: Minikafka) -> None:
+    minikafka("topics", "--create", "--topic", "survivor", "--partitions", 3)
+    minikafka("console-producer", "--topic", "survivor", feed=b"before\n")
+    cluster.kill(3)
+    minikafka("console-producer", "--topic", "survivor", feed=b"after\n")
+    out, _ = minikafka("topics", "--describe", "--topic", "survivor")
+    for line in out.splitlines()[1:]:
+        fields = dict(field.split(": ", 1) for field in line.strip().split("\t"))
+        assert fields["Leader"] in ("1", "2")
+        assert "3" not in fields["Isr"].split(",")
+    under = minikafka("topics", "--describe", "--under-replicated-partitions")[0]
+    assert sum("Topic: survivor\t" in line for line in under.splitlines()) == 3
+    read = ("--topic", "survivor", "--from-beginning", "--max-messages", 2)
+    assert sorted(minikafka("console-consumer", *read)[0].split()) == ["after", "before"]
+    cluster.restart(3)
+
+
+def test_metadata_log_can_be_dumped(cluster: LocalCluster) -> None:
+    (controller,) = cluster.layout.controllers
+    segments = sorted(Path(controller.data_path).glob("**/*.log"))
+    assert segments
+    command = [sys.executable, "-c", CODE, "dump-log", "--cluster-metadata-decoder", "--files"]
+    done = subprocess.run([*command, str(segments[0])], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert '"type": "ClusterRecord"' in done.stdout
