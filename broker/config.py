@@ -9,7 +9,7 @@ from ..runtime.config import INT32_MAX, INT64_MAX, KiB, MiB, config_table, setti
 from ..runtime.errors import ConfigError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT",)
-DAY_MS = 86_400_000
+ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +84,17 @@ class BrokerConfig:
     )
     broker_heartbeat_interval_ms: int = setting(
         "broker.heartbeat.interval.ms",
-        1000,
+        500,
         at_least=10,
         at_most=INT32_MAX,
         doc="How often the controller hears of this broker; longer is cheaper and fences later.",
     )
     broker_session_timeout_ms: int = setting(
         "broker.session.timeout.ms",
-        9000,
-        at_least=10,
+        2000,
+        at_least=100,
         at_most=INT32_MAX,
-        doc="How long the controller waits for a sign of life before it fences a broker.",
+        doc="The controller's patience; a controller silent for as long is given up.",
     )
     controlled_shutdown_enable: bool = setting(
         "controlled.shutdown.enable",
@@ -353,12 +353,17 @@ def bound_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
 
 def advertised_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
     """What to tell others; a port 0 stands for the one that was bound."""
-    if config.advertised_listeners is None:
-        return bound_listeners(config)
     key = "advertised.listeners"
+    if config.advertised_listeners is None:
+        bound = bound_listeners(config)
+        for listener in bound:
+            if listener.host in ANY_ADDRESS:
+                why = f"is required: nobody can reach {listener.name} at {listener.host}"
+                raise ConfigError(key, None, why)
+        return bound
     listeners = parse_listeners(key, config.advertised_listeners)
     for listener in listeners:
-        if listener.host in ("", "0.0.0.0", "::"):
+        if listener.host in ("", *ANY_ADDRESS):
             why = f"{listener.name} needs a host that others can reach"
             raise ConfigError(key, config.advertised_listeners, why)
     return listeners

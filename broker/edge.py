@@ -38,6 +38,7 @@ class Surroundings:
     controller: Controller
     image: Callable[[], MetadataImage]
     """The newest metadata; ask again after every await."""
+    topic_defaults: TopicDefaults
     file_settings: dict[str, str]
     """What the properties file and the overrides said, for DescribeConfigs."""
 
@@ -61,7 +62,7 @@ class Edge:
         )
         self.auto_creation = AutoCreation(parts.runtime, parts.controller, parts.file_settings)
         self.producer_ids = ProducerIds(parts.runtime, parts.controller)
-        self.topic_defaults = TopicDefaults(config.node_id, parts.file_settings)
+        self.topic_defaults = parts.topic_defaults
         bound = config.queued_max_request_bytes
         self.load = Load(
             max_request_bytes=bound if bound >= 0 else NO_BOUND,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..protocol.control.image import MetadataImage
 from ..protocol.control.records import BROKER, TOPIC
 from ..runtime.config import Setting, from_mapping, settings_of
+from ..runtime.errors import ConfigError
 from ..storage.topic_config import TopicConfig
 
 MINUTE_MS = 60_000
@@ -111,6 +112,16 @@ class TopicDefaults:
         if key in self._file:
             yield Layer(FILE_CONFIG, first, self._file[key])
         yield Layer(DEFAULT_CONFIG, first, row.format(row.default))
+
+
+def check_dynamic(key: str, value: str | None) -> None:
+    """ConfigError unless a broker's key may be changed to this at run time, or back (None)."""
+    topic_key = BROKER_KEYS.get(key)
+    if topic_key is None:
+        raise ConfigError(key, value, "cannot be changed while the broker runs")
+    if value is not None:
+        row = ROWS[topic_key]
+        replace(row, aliases={key: SYNONYMS[topic_key][key]}).parse(value, key)
 
 
 def _synonym(row: Setting, settings: Mapping[str, str]) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...protocol.api import ApiKey
 from ...protocol.codec import encode_bytes, response_class
+from ...protocol.control.records import BROKER
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -32,7 +33,9 @@ from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ...protocol.types import Buffer
+from ...runtime.errors import ConfigError
 from ..net.answer import Answer, Call
+from ..topic_defaults import check_dynamic
 
 Refusal = Callable[[Any, ErrorCode, str], object]
 """The response that gives everything in a request the same error."""
@@ -90,8 +93,15 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> Answer:
     return Forwarded(call, ApiKey.CREATE_PARTITIONS, request, _no_partitions_created)
 
 
-def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> Answer:
-    """Change the configuration of topics and brokers."""
+def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> object:
+    """Change the configuration of topics and brokers; only a broker knows a broker's keys."""
+    for resource in request.resources:
+        if resource.resource_type == BROKER:
+            for change in resource.configs:
+                try:
+                    check_dynamic(change.name, change.value)
+                except ConfigError as error:
+                    return _no_configs_altered(request, ErrorCode.INVALID_CONFIG, str(error))
     return Forwarded(call, ApiKey.INCREMENTAL_ALTER_CONFIGS, request, _no_configs_altered)
 
 

@@ -21,6 +21,7 @@ from minikafka.broker.requests import (
     FetchSpec,
     OffsetAnswer,
 )
+from minikafka.broker.topic_defaults import TopicDefaults
 from minikafka.broker.waiters import Waiter
 from minikafka.protocol import batch_header
 from minikafka.protocol.codec import decode_response_frame, frame_request, response_class
@@ -321,6 +322,7 @@ class Client:
             self._read += 4 + size
             correlation_id = int.from_bytes(frame[:4], "big")
             key, version = self.asked.pop(correlation_id)
+            message: Any
             _, message = decode_response_frame(response_class(key), version, frame)
             found.append(message)
         return found
@@ -358,6 +360,7 @@ class FakeBroker:
                 deadlines=self.deadlines,
                 controller=self.controller,
                 image=lambda: self.image,
+                topic_defaults=TopicDefaults(NODE, mapping),
                 file_settings=mapping,
             )
         )

@@ -1,0 +1,28 @@
+"""The program minikafka-broker."""
+
+from typing import TYPE_CHECKING
+
+from ..runtime.daemon import Plan, Stop, daemon_command
+from .server import Broker
+from .settings import read_settings
+
+if TYPE_CHECKING:
+    from ..runtime.runtime import Runtime
+
+
+def prepare(properties: dict[str, str]) -> Plan:
+    """Check the configuration; nothing is opened."""
+    settings = read_settings(properties)
+
+    async def start(runtime: "Runtime", stop: Stop) -> Broker:
+        return await Broker.start(runtime, settings, stop)
+
+    return Plan(f"broker-{settings.config.node_id}", start, settings.warnings)
+
+
+main = daemon_command(
+    "minikafka-broker", prepare, help="Run one broker: partitions, replication, the Kafka API."
+)
+
+if __name__ == "__main__":
+    main()

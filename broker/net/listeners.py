@@ -1,0 +1,111 @@
+"""The sockets a broker listens on, one or more per listener, and what it tells others to dial.
+
+Owns opening and closing; what a connection does is the connection's own business. A port in use
+is a configuration error that names the listener.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from ...protocol.control.messages import Endpoint
+from ...runtime.errors import ConfigError
+from ..config import (
+    BrokerConfig,
+    Listener,
+    advertised_listeners,
+    bound_listeners,
+    inter_broker_listener,
+    security_protocol_of,
+)
+
+LOCAL_HOST = "localhost"
+
+
+class Listeners:
+    """The listeners of one broker."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._servers: dict[str, asyncio.Server] = {}
+        self._host_name = LOCAL_HOST
+        self.ports: dict[str, int] = {}
+        """What each listener is bound to, where 0 was asked for too."""
+
+    async def open(self, connect: Callable[[str], asyncio.BaseProtocol]) -> None:
+        """Bind every listener; `connect` makes the protocol for a client of the named one.
+
+        Nobody is accepted before `start`. ConfigError for an address that cannot be had.
+        """
+        for listener in bound_listeners(self._config):
+            try:
+                server = await self._bind(listener, connect)
+            except (OSError, OverflowError) as error:
+                await self.close()
+                where = f"{listener.name}://{listener.host}:{listener.port}"
+                why = getattr(error, "strerror", None) or str(error)
+                raise ConfigError("listeners", where, why) from None
+            self._servers[listener.name] = server
+            self.ports[listener.name] = server.sockets[0].getsockname()[1]
+
+    async def _bind(
+        self, listener: Listener, connect: Callable[[str], asyncio.BaseProtocol]
+    ) -> asyncio.Server:
+        name = listener.name
+        return await asyncio.get_running_loop().create_server(
+            lambda: connect(name),
+            listener.host or None,
+            listener.port,
+            backlog=self._config.socket_listen_backlog_size,
+            reuse_address=True,
+            start_serving=False,
+        )
+
+    async def start(self) -> None:
+        """Accept connections."""
+        for name, server in self._servers.items():
+            try:
+                await server.start_serving()
+            except OSError as error:
+                # Bound by two, and the other one was faster to listen.
+                await self.close()
+                raise ConfigError("listeners", name, error.strerror or str(error)) from None
+
+    async def close(self) -> None:
+        """Accept nobody any more. Open connections are for the edge to close."""
+        for server in self._servers.values():
+            server.close()
+        self._servers.clear()
+
+    async def resolve_host(self) -> None:
+        """Find what to tell where the host was left empty: this machine's name, if it resolves."""
+        if all(listener.host for listener in advertised_listeners(self._config)):
+            return
+        import platform  # rarely needed
+
+        name = platform.node()
+        try:
+            await asyncio.get_running_loop().getaddrinfo(name, 0)
+        except OSError:
+            return
+        self._host_name = name or LOCAL_HOST
+
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """What others are told to dial, the brokers' own listener first."""
+        inter = inter_broker_listener(self._config)
+        told = [
+            Endpoint(
+                listener.name,
+                listener.host or self._host_name,
+                listener.port or self.ports[listener.name],
+                security_protocol_of(self._config, listener.name),
+            )
+            for listener in advertised_listeners(self._config)
+        ]
+        return tuple(sorted(told, key=lambda endpoint: endpoint.name != inter))
+
+    def bound(self) -> Mapping[str, tuple[str, int]]:
+        """Host and port of each listener, for whoever started the daemon."""
+        return {
+            listener.name: (listener.host or LOCAL_HOST, self.ports[listener.name])
+            for listener in bound_listeners(self._config)
+        }

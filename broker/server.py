@@ -1,0 +1,277 @@
+"""A running broker: how its parts are put together, started and stopped.
+
+Order of start: directories (lock, identity), sockets bound, logs loaded while the controller is
+told of us, metadata caught up, doors opened, unfenced. Order of stop: leadership handed over,
+doors, connections, everything that works by itself, logs flushed and closed, controller left.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import TypeVar
+
+from ..protocol.control.image import Delta, MetadataImage
+from ..protocol.control.messages import Endpoint, RegisterBroker
+from ..protocol.control.records import SUPPORTED_FEATURES
+from ..protocol.errors import ApiError, ErrorCode
+from ..runtime.daemon import Stop
+from ..runtime.errors import ConfigError, MinikafkaError
+from ..runtime.runtime import Runtime
+from ..storage.directory import LogDirectory
+from .api.table import make_apis
+from .config import controller_addresses, inter_broker_listener
+from .controller_channel import ChannelSettings, ControllerChannel
+from .deadlines import Deadlines
+from .edge import Edge, Surroundings
+from .fetcher import FetchSettings
+from .fetchers import ReplicaFetchers
+from .isr_proposals import IsrProposals
+from .metadata_follower import MetadataFollower
+from .net.connection import Connection
+from .net.listeners import Listeners
+from .partitions import Partitions, PartitionSettings
+from .settings import Settings
+from .topic_defaults import TopicDefaults
+from .upkeep import Upkeep, UpkeepSettings, close_directories
+
+T = TypeVar("T")
+
+HAND_OVER_MS = 10_000
+"""How long a stop waits for the controller to move what is led here."""
+
+log = logging.getLogger(__name__)
+
+
+class Broker:
+    """Everything that one broker process runs."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: Settings,
+        stop: Stop,
+        directories: list[LogDirectory],
+        listeners: Listeners,
+    ) -> None:
+        """Use `start`."""
+        config = settings.config
+        self.runtime = runtime
+        self.config = config
+        self._stop = stop
+        self._listeners = listeners
+        self._is_loaded = False
+        self._refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.deadlines = Deadlines(runtime)
+        defaults = TopicDefaults(config.node_id, settings.properties)
+        self.partitions = Partitions(
+            runtime,
+            PartitionSettings(
+                broker_id=config.node_id,
+                lag_max_ms=config.replica_lag_time_max_ms,
+                config_of=defaults.config_of,
+            ),
+            directories,
+            self.deadlines,
+        )
+        self.channel = ControllerChannel(
+            runtime,
+            ChannelSettings(
+                addresses=controller_addresses(config),
+                heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+                session_timeout_ms=config.broker_session_timeout_ms,
+                request_timeout_ms=config.request_timeout_ms,
+            ),
+            self._registration(),
+            config.cluster_id or directories[0].cluster_id,
+        )
+        self.follower = MetadataFollower(runtime, self.channel, self._publish)
+        self.proposals = IsrProposals(runtime, self.channel, config.node_id)
+        self.fetchers = ReplicaFetchers(runtime, self._fetch_settings(), self._endpoint_of)
+        self.upkeep = Upkeep(
+            runtime,
+            UpkeepSettings(
+                checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
+                retention_interval_ms=config.log_retention_check_interval_ms,
+                lag_max_ms=config.replica_lag_time_max_ms,
+                flush_interval_ms=config.log_flush_scheduler_interval_ms,
+            ),
+            self.partitions,
+        )
+        self.edge = Edge(
+            Surroundings(
+                runtime=runtime,
+                config=config,
+                partitions=self.partitions,
+                deadlines=self.deadlines,
+                controller=self.channel,
+                image=lambda: self.follower.image,
+                topic_defaults=defaults,
+                file_settings=settings.properties,
+            )
+        )
+        self._apis = make_apis()
+        self._introduce()
+
+    @classmethod
+    async def start(cls, runtime: Runtime, settings: Settings, stop: Stop) -> "Broker":
+        """Start everything; ConfigError or StorageError when that is not possible."""
+        directories: list[LogDirectory] = []
+        listeners = Listeners(settings.config)
+        broker: Broker | None = None
+        try:
+            await _open_directories(runtime, settings, directories)
+            made: list[Broker] = []
+            await listeners.open(lambda name: made[0].connect(name))
+            await listeners.resolve_host()
+            broker = cls(runtime, settings, stop, directories, listeners)
+            made.append(broker)
+            await broker._live()
+        except BaseException:
+            await listeners.close()
+            if broker is not None:
+                await broker._end_work()
+            for directory in directories:
+                directory.abandon()
+            raise
+        return broker
+
+    def connect(self, listener: str) -> Connection:
+        """Take up a client that dialled the named listener."""
+        return Connection(self.edge, listener, self._apis)
+
+    def ready(self) -> Mapping[str, object]:
+        """Node id and bound listeners."""
+        return {"node_id": self.config.node_id, "listeners": self._listeners.bound()}
+
+    async def stop(self) -> None:
+        """Hand over what is led here, then flush, and leave the mark of a clean stop."""
+        hands_over = self.config.controlled_shutdown_enable
+        if hands_over and not await self.channel.shut_down(HAND_OVER_MS):
+            log.warning("the controller did not let us go within %d ms", HAND_OVER_MS)
+        await self._listeners.close()
+        self.edge.close_connections()
+        await self._end_work(keep_channel=True)
+        await close_directories(self.partitions, broker_epoch=self.channel.broker_epoch)
+        await self.channel.close()
+        self.deadlines.close()
+
+    # Start, step by step.
+
+    async def _live(self) -> None:
+        self.channel.start()
+        await self.partitions.load()
+        self._is_loaded = True
+        await self._unless_refused(self.channel.wait_until_registered())
+        await self._join()
+        self.follower.start()
+        await self._unless_refused(self.follower.wait_until_caught_up())
+        self.partitions.quarantine_strays()
+        await self._listeners.start()
+        self.upkeep.start()
+        self.channel.on_recovered()
+        await self._unless_refused(self.channel.wait_until_unfenced())
+
+    async def _join(self) -> None:
+        """The controller has said which cluster this is; every directory must be of it."""
+        cluster_id = self.channel.cluster_id
+        assert cluster_id is not None
+        for directory in self.partitions.directories:
+            await directory.join(cluster_id)
+
+    async def _unless_refused(self, waiting: Awaitable[T]) -> T:
+        """Wait, but not for a controller that will never have us."""
+        task = asyncio.ensure_future(waiting)
+        await asyncio.wait((task, self._refused), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+            await self._refused
+        return await task
+
+    def _introduce(self) -> None:
+        """Tell the parts of each other."""
+        channel, partitions = self.channel, self.partitions
+        channel.metadata_offset = lambda: self.follower.image.offset
+        channel.offline_directory_ids = lambda: partitions.offline_directory_ids
+        channel.on_refused = self._on_refused
+        partitions.propose = self.proposals.propose
+        partitions.fetchers = self.fetchers
+        partitions.on_directory_failed = self._on_directory_failed
+
+    def _registration(self) -> RegisterBroker:
+        config, directories = self.config, self.partitions.directories
+        epochs = {each.clean_broker_epoch for each in directories}
+        # A stop was clean only if every directory says so, of one and the same run.
+        clean = directories[0].clean_broker_epoch if len(epochs) == 1 else None
+        return RegisterBroker(
+            broker_id=config.node_id,
+            incarnation_id=self.runtime.rng.randbytes(16),
+            directory_ids=tuple(each.directory_id for each in directories),
+            endpoints=self._listeners.endpoints(),
+            rack=config.broker_rack,
+            features=dict(SUPPORTED_FEATURES),
+            previous_broker_epoch=-1 if clean is None else clean,
+        )
+
+    def _fetch_settings(self) -> FetchSettings:
+        config = self.config
+        return FetchSettings(
+            broker_id=config.node_id,
+            broker_epoch=lambda: self.channel.broker_epoch,
+            partition_max_bytes=config.replica_fetch_max_bytes,
+            response_max_bytes=config.replica_fetch_response_max_bytes,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            socket_timeout_ms=config.replica_socket_timeout_ms,
+        )
+
+    # What happens while it runs.
+
+    async def _publish(self, delta: Delta, image: MetadataImage) -> None:
+        await self.partitions.apply_delta(delta, image)
+
+    def _endpoint_of(self, broker_id: int) -> Endpoint | None:
+        """Where this broker dials another one."""
+        broker = self.follower.image.brokers.get(broker_id)
+        return None if broker is None else broker.endpoint(inter_broker_listener(self.config))
+
+    def _on_refused(self, error: ApiError) -> None:
+        if self._refused.done():
+            return
+        if error.code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            where = ",".join(self.config.log_dirs)
+            refused: MinikafkaError = ConfigError("log.dirs", where, error.detail)
+        else:
+            refused = ConfigError("node.id", self.config.node_id, str(error))
+        self._refused.set_exception(refused)
+
+    def _on_directory_failed(self, directory: LogDirectory) -> None:
+        if self.partitions.online:
+            self.channel.poke()
+        else:
+            self._stop.crash(f"no log directory is left: {directory.path} failed too")
+
+    async def _end_work(self, *, keep_channel: bool = False) -> None:
+        """End everything that works by itself."""
+        await self.follower.close()
+        await self.upkeep.close()
+        await self.fetchers.close()
+        await self.proposals.close()
+        if not keep_channel:
+            self.edge.close_connections()
+            await self.channel.close()
+            self.deadlines.close()
+            self._refused.cancel()
+
+
+async def _open_directories(
+    runtime: Runtime, settings: Settings, opened: list[LogDirectory]
+) -> None:
+    """Lock and identify every directory; they must agree on the cluster."""
+    config = settings.config
+    cluster_id = config.cluster_id
+    for path in config.log_dirs:
+        directory = await LogDirectory.open(
+            runtime, path, node_id=config.node_id, cluster_id=cluster_id
+        )
+        opened.append(directory)
+        cluster_id = cluster_id or directory.cluster_id

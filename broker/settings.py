@@ -1,0 +1,52 @@
+"""From a properties file to the broker's configuration: which keys are known, which mean nothing.
+
+Refuses what nobody knows before anything is opened. A file may be shared with controllers, and
+may hold keys of features that are yet to come: neither is worth a warning.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..runtime.config import check_keys, from_mapping
+from ..runtime.kafka_keys import KNOWN_UNUSED
+from .config import BrokerConfig
+from .topic_defaults import BROKER_KEYS, TopicDefaults
+
+CONTROLLER_KEYS = frozenset(
+    {
+        "metadata.log.dir",
+        "metadata.log.max.record.bytes.between.snapshots",
+        "metadata.log.max.snapshot.interval.ms",
+        "metadata.log.segment.bytes",
+        "metadata.log.segment.ms",
+        "metadata.max.retention.bytes",
+        "metadata.max.retention.ms",
+    }
+)
+COORDINATOR_PREFIXES = ("group.", "offsets.", "transaction.", "transactional.", "producer.id.")
+"""Keys of the coordinators of groups and transactions."""
+
+
+class Settings(NamedTuple):
+    """What a properties file says."""
+
+    config: BrokerConfig
+    properties: dict[str, str]
+    warnings: list[str]
+
+
+def read_settings(properties: Mapping[str, str]) -> Settings:
+    """ConfigError for an unknown key, or a value that cannot be."""
+    own = {key: value for key, value in properties.items() if not _is_elsewhere(key)}
+    warnings = check_keys(own, BrokerConfig, known_unused=KNOWN_UNUSED)
+    config = from_mapping(BrokerConfig, properties)
+    TopicDefaults(config.node_id, properties)
+    return Settings(config, dict(properties), warnings)
+
+
+def _is_elsewhere(key: str) -> bool:
+    return (
+        key in BROKER_KEYS
+        or key in CONTROLLER_KEYS
+        or (key.startswith(COORDINATOR_PREFIXES) and key not in KNOWN_UNUSED)
+    )
