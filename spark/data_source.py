@@ -1,5 +1,7 @@
 """What `spark.read.format("minikafka")` finds: the options decide, source and sink do the work."""
 
+from typing import cast
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -57,7 +59,7 @@ class MinikafkaDataSource(DataSource):
         return StreamWriter(options)
 
     def _checked(self, schema: StructType) -> StructType:
-        expected = StructType.fromDDL(self.schema())
+        expected = cast("StructType", StructType.fromDDL(self.schema()))
         if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in expected]:
             raise OptionError(
                 "schema", schema.simpleString(), f"the source has its own: {self.schema()}"

@@ -24,6 +24,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from ..client.records import ProducerRecord
+from ..client.sync import SyncBatchDelivery
 from .cluster import cluster_for
 from .options import OptionError, SinkOptions
 
@@ -87,13 +89,16 @@ class _Writing:
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         """Write a task's rows; returns when all were acknowledged by every in-sync replica."""
         producer = cluster_for(self.options.client).producer()
-        records = 0
+        sent: list[SyncBatchDelivery] = []
+        count = 0
         for batch in iterator:
-            for rows in _by_topic(batch, self.options.topic, records):
-                producer.send_batch(**rows)
-            records += batch.num_rows
+            for (topic, partition), records in _by_place(batch, self.options.topic, count).items():
+                sent.append(producer.send_batch(topic, records, partition=partition))
+            count += batch.num_rows
         producer.flush()
-        return Written(records)
+        for delivery in sent:
+            delivery.result()
+        return Written(count)
 
 
 class BatchWriter(_Writing, DataSourceArrowWriter):
@@ -116,27 +121,31 @@ class StreamWriter(_Writing, DataSourceStreamArrowWriter):
         """Do nothing: what was acknowledged stays, as at-least-once says."""
 
 
-def _by_topic(batch: pa.RecordBatch, topic: str | None, first_row: int) -> Iterator[dict[str, Any]]:
+def _by_place(
+    batch: pa.RecordBatch, topic: str | None, first_row: int
+) -> dict[tuple[str, int | None], list[ProducerRecord]]:
+    """Sort a batch's rows by where they go, in their order; a partition of None is the key's."""
     columns: dict[str, list[Any]] = {
         name: batch.column(name).to_pylist() for name in batch.schema.names
     }
-    count = batch.num_rows
-    topics = [topic] * count if topic is not None else columns["topic"]
-    if None in topics:
-        raise RowError(f"row {first_row + topics.index(None)} of the task has a null topic")
-    keys = [_bytes(key) for key in columns.get("key", [None] * count)]
-    values = [_bytes(value) for value in columns["value"]]
-    partitions = columns.get("partition", [None] * count)
-    headers = [_headers(each) for each in columns.get("headers", [None] * count)]
-    for name in dict.fromkeys(topics):
-        mine = [row for row in range(count) if topics[row] == name]
-        yield {
-            "topic": name,
-            "values": [values[row] for row in mine],
-            "keys": [keys[row] for row in mine],
-            "partitions": [partitions[row] for row in mine],
-            "headers": [headers[row] for row in mine],
-        }
+    nothing = [None] * batch.num_rows
+    topics = nothing if topic is not None else columns["topic"]
+    rows = zip(
+        topics,
+        columns.get("partition", nothing),
+        columns.get("key", nothing),
+        columns["value"],
+        columns.get("headers", nothing),
+        strict=True,
+    )
+    places: dict[tuple[str, int | None], list[ProducerRecord]] = {}
+    for row, (named, partition, key, value, headers) in enumerate(rows, start=first_row):
+        where = topic if topic is not None else named
+        if where is None:
+            raise RowError(f"row {row} of the task has a null topic")
+        record = ProducerRecord(_bytes(value), _bytes(key), _headers(headers))
+        places.setdefault((where, partition), []).append(record)
+    return places
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:

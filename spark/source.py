@@ -21,6 +21,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from ..client.errors import OffsetOutOfRange
+from ..protocol.types import TopicPartition
 from . import offsets as arithmetic
 from .cluster import Cluster, cluster_for
 from .columns import HEADERS_TYPE, Columns, decode
@@ -71,13 +73,23 @@ class _Reading:
                 yield from _arrow_batches(columns, wanted, arrow_schema)
 
     def _batches_of(self, wanted: OffsetRange) -> Iterator[memoryview]:
+        partition = TopicPartition(wanted.topic, wanted.partition)
         position = wanted.start
-        for raw in self.cluster().read(wanted.topic, wanted.partition, wanted.start, wanted.end):
-            if raw.log_start_offset > position:
-                lost = f"offsets {position} to {raw.log_start_offset} were deleted before the read"
-                self._lost(f"{wanted.topic}-{wanted.partition}: {lost}")
-            position = raw.next_position
-            yield raw.data
+        while position < wanted.end:
+            try:
+                for raw in self.cluster().read(partition, position, wanted.end):
+                    position = raw.next_position
+                    yield raw.data
+            except OffsetOutOfRange:
+                name = f"{wanted.topic}-{wanted.partition}"
+                where = {wanted.topic: (wanted.partition,)}
+                first = self.cluster().earliest(where)[wanted.topic][wanted.partition]
+                if first <= position:
+                    why = f"{name} ends before offset {position}, which was to be read"
+                    self._lost(why)
+                    return
+                self._lost(f"{name}: offsets {position} to {first} were deleted before the read")
+                position = first
 
     def _lost(self, why: str) -> None:
         if self.options.fail_on_data_loss:
@@ -91,13 +103,9 @@ class _Reading:
         return cluster.earliest(partitions), cluster.latest(partitions)
 
     def _range_partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
-        found = arithmetic.ranges(start, end)
         # Spark makes one partition of its own of an empty list, and reads it.
-        return [RangePartition(each) for each in found] or [
-            RangePartition(OffsetRange(topic, partition, offset, offset))
-            for topic, by in sorted(end.items())
-            for partition, offset in sorted(by.items())
-        ][:1]
+        found = arithmetic.ranges(start, end) or [OffsetRange("", 0, 0, 0)]
+        return [RangePartition(each) for each in found]
 
 
 class BatchReader(_Reading, DataSourceReader):

@@ -14,8 +14,10 @@ from pathlib import Path
 import click
 from pyspark.sql import SparkSession
 
-from ....client.sync import Admin, Consumer, NewTopic, TopicPartition
+from ....client.admin_types import NewTopic
+from ....client.sync import Admin, Consumer
 from ....deploy.local_cluster import LocalCluster
+from ....protocol.types import TopicPartition
 from . import jobs, report
 from .chaos import Chaos, LeaderKill
 from .dataset import Dataset, Delays, prepare
@@ -80,7 +82,7 @@ class Run:
                     f"epoch {kill.epoch_after}"
                 )
             chaos.maybe_restart()
-            query.awaitTermination(0.2)
+            time.sleep(0.2)
         query.awaitTermination()
         batches = len({each.batchId for each in query.recentProgress if each.numInputRows})
         kill.batches_after = batches - kill.batches_before

@@ -81,7 +81,7 @@ class Chaos:
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             behind = [
-                f"{topic.name}-{partition.index}"
+                f"{topic.name}-{partition.partition}"
                 for topic in self.admin.describe_topics(topics).values()
                 for partition in topic.partitions
                 if sorted(partition.isr) != sorted(partition.replicas)
@@ -92,5 +92,5 @@ class Chaos:
 
     def _leader(self) -> tuple[int, int]:
         description = self.admin.describe_topics([self.kill.topic])[self.kill.topic]
-        found = next(p for p in description.partitions if p.index == self.kill.partition)
+        found = next(p for p in description.partitions if p.partition == self.kill.partition)
         return found.leader_id, found.leader_epoch

@@ -53,7 +53,7 @@ def plot(delays: Delays, path: Path) -> None:
     dates = np.array(calendar, dtype="datetime64[D]")
     right.plot(dates, daily, color="#b9cde4", linewidth=0.8, label="day")
     right.plot(dates[3:-3], week, color="#c2502f", linewidth=1.8, label="mean of 7 days")
-    right.xaxis.set_major_formatter(matplotlib.dates.DateFormatter("%b"))
+    right.xaxis.set_major_formatter(matplotlib.dates.DateFormatter("%b"))  # type: ignore[no-untyped-call]
     right.set_ylabel("mean delay of a departure (minutes)")
     right.spines[["top", "right"]].set_visible(False)
     right.legend(frameon=False)
