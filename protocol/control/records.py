@@ -51,7 +51,8 @@ class UnknownRecord(MetadataRecord):
     fields: tuple[Any, ...]
 
 
-_types: dict[int, tuple[type[MetadataRecord], int]] = {}
+RECORD_TYPES: dict[int, tuple[type[MetadataRecord], int]] = {}
+"""What each type decodes to, and the newest version of it that we know."""
 _type_of: dict[type[MetadataRecord], tuple[int, int]] = {}
 
 
@@ -60,8 +61,8 @@ def _record(number: int, *, version: int = 1) -> Callable[[type[R]], type[R]]:
     def declare(cls: type[R]) -> type[R]:
         declared = packed(cls)
         assert issubclass(declared, MetadataRecord)
-        assert number not in _types, f"record type {number} is taken"
-        _types[number] = (declared, version)
+        assert number not in RECORD_TYPES, f"record type {number} is taken"
+        RECORD_TYPES[number] = (declared, version)
         _type_of[declared] = (number, version)
         return declared
 
@@ -215,9 +216,9 @@ def decode_record(value: Buffer) -> MetadataRecord:
     number, version, fields = plain[:3]
     if type(number) is not int or type(version) is not int or type(fields) is not list:
         raise RemoteProtocolError("a metadata record is [type, version, fields]")
-    if number not in _types:
+    if number not in RECORD_TYPES:
         return UnknownRecord(number, version, tuple(fields))
-    cls, known_version = _types[number]
+    cls, known_version = RECORD_TYPES[number]
     record, extra = from_plain(cls, fields)
     if extra or version > known_version:
         record = dataclasses.replace(record, unknown=Unknown(version, tuple(extra)))

@@ -1,0 +1,211 @@
+"""The metadata image: what each record means, what a run of them touched, snapshots."""
+
+import pytest
+
+from minikafka.protocol.control import records as r
+from minikafka.protocol.control.batches import (
+    SNAPSHOT_BATCH_RECORDS,
+    decode_batches,
+    encode_batch,
+    load_snapshot,
+    replay,
+    snapshot_batches,
+)
+from minikafka.protocol.control.image import Delta, MetadataImage, PartitionState
+from minikafka.protocol.control.messages import Endpoint, SnapshotId, VersionRange
+from minikafka.protocol.errors import RemoteProtocolError
+from minikafka.protocol.types import TopicIdPartition
+
+T, U = b"t" * 16, b"u" * 16
+BROKER = r.RegisterBrokerRecord(
+    1,
+    b"i" * 16,
+    (b"d" * 16,),
+    (Endpoint("INSIDE", "h", 1), Endpoint("OUTSIDE", "o", 2, "SSL")),
+    "rack",
+    {"metadata.version": VersionRange(1, 1)},
+)
+
+
+def play(image: MetadataImage, *records: r.MetadataRecord) -> Delta:
+    delta = Delta()
+    for record in records:
+        image.apply(record, image.offset + 1, delta)
+    return delta
+
+
+def an_image_of_everything() -> MetadataImage:
+    image = MetadataImage()
+    play(
+        image,
+        r.ClusterRecord("cluster"),
+        r.ControllerElected(9, 4),
+        r.FeatureRecord(r.METADATA_VERSION, 1),
+        BROKER,
+        r.BrokerChangeRecord(1, 3, fenced=False),
+        r.TopicRecord("t", T, unknown=r.Unknown(2, ("later",))),
+        r.ConfigRecord(r.TOPIC, "t", "retention.ms", "5"),
+        r.ConfigRecord(r.BROKER, "", "k", "v"),
+        r.PartitionRecord(T, 0, (1, 2), (1, 2), 1),
+        r.PartitionChangeRecord(T, 0, isr=(1,), leader=1),
+        r.PartitionRecord(T, 1, (2, 1), (2,), -1, elr=(1,), directories=(b"x" * 16,)),
+        r.ProducerIdsRecord(1, 3, 2000),
+        r.UnknownRecord(99, 1, (1, "x")),
+    )
+    return image
+
+
+def test_a_registration_without_epoch_gets_that_of_its_offset() -> None:
+    image = MetadataImage()
+    play(image, r.ClusterRecord("c"), BROKER)
+    broker = image.brokers[1]
+    assert broker.broker_epoch == 1
+    assert broker.fenced
+    assert not broker.is_active
+    assert broker.endpoint("OUTSIDE") == Endpoint("OUTSIDE", "o", 2, "SSL")
+    assert broker.endpoint("NOWHERE") is None
+
+
+def test_a_change_leaves_alone_what_it_does_not_name() -> None:
+    image = MetadataImage()
+    play(image, BROKER, r.BrokerChangeRecord(1, 0, in_controlled_shutdown=True))
+    assert image.brokers[1].fenced
+    assert image.brokers[1].in_controlled_shutdown
+    play(image, r.BrokerChangeRecord(1, 0, fenced=False))
+    assert image.brokers[1].in_controlled_shutdown
+
+
+def test_epochs_of_a_partition_grow_by_the_book() -> None:
+    image = MetadataImage()
+    play(image, r.TopicRecord("t", T), r.PartitionRecord(T, 0, (1, 2, 3), (1, 2, 3), 1))
+    play(image, r.PartitionChangeRecord(T, 0, isr=(1, 2)))
+    expected = PartitionState((1, 2, 3), (1, 2), 1, leader_epoch=0, partition_epoch=1)
+    assert image.partition(T, 0) == expected
+    play(image, r.PartitionChangeRecord(T, 0, leader=1))
+    state = image.partition(T, 0)
+    assert state is not None
+    assert (state.leader, state.leader_epoch, state.partition_epoch) == (1, 1, 2)
+
+
+def test_a_delta_tells_what_was_touched() -> None:
+    image = an_image_of_everything()
+    delta = play(
+        image,
+        r.TopicRecord("u", U),
+        r.PartitionRecord(U, 0, (1,), (1,), 1),
+        r.PartitionChangeRecord(T, 1, leader=2),
+        r.ConfigRecord(r.TOPIC, "t", "retention.ms", None),
+        r.BrokerChangeRecord(1, 3, fenced=True),
+    )
+    assert list(delta.new_topics) == [U]
+    assert list(delta.changed_partitions) == [TopicIdPartition(U, 0), TopicIdPartition(T, 1)]
+    assert list(delta.changed_configs) == [(r.TOPIC, "t")]
+    assert list(delta.changed_brokers) == [1]
+    assert (r.TOPIC, "t") not in image.configs
+    assert not Delta()
+
+
+def test_deleted_and_made_again_in_one_delta_are_two_topics() -> None:
+    image = an_image_of_everything()
+    before = image.topics[T]
+    delta = play(
+        image,
+        r.PartitionChangeRecord(T, 0, leader=2),
+        r.ConfigRecord(r.TOPIC, "t", "retention.ms", "7"),
+        r.RemoveTopicRecord(T),
+        r.TopicRecord("t", U),
+        r.PartitionRecord(U, 0, (1,), (1,), 1),
+    )
+    assert delta.deleted_topics == {T: before}
+    assert list(delta.new_topics) == [U]
+    assert list(delta.changed_partitions) == [TopicIdPartition(U, 0)]
+    assert delta.changed_configs == {}
+    assert image.topic_ids == {"t": U}
+    assert (r.TOPIC, "t") not in image.configs
+
+
+def test_made_and_deleted_in_one_delta_leaves_nothing_to_do_but_delete() -> None:
+    image = MetadataImage()
+    delta = play(
+        image,
+        r.TopicRecord("u", U),
+        r.PartitionRecord(U, 0, (1,), (1,), 1),
+        r.RemoveTopicRecord(U),
+    )
+    assert (delta.new_topics, delta.changed_partitions) == ({}, {})
+    assert list(delta.deleted_topics) == [U]
+    assert (image.topics, image.topic_ids) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        r.RemoveTopicRecord(U),
+        r.PartitionRecord(U, 0, (1,), (1,), 1),
+        r.PartitionChangeRecord(U, 0, leader=1),
+        r.PartitionChangeRecord(T, 9, leader=1),
+        r.TopicRecord("t", U),
+        r.TopicRecord("other", T),
+        r.BrokerChangeRecord(1, 77, fenced=True),
+        r.BrokerChangeRecord(2, 3, fenced=True),
+    ],
+)
+def test_a_13_a_record_that_does_not_fit_is_never_skipped(record: r.MetadataRecord) -> None:
+    with pytest.raises(RemoteProtocolError):
+        play(an_image_of_everything(), record)
+
+
+def test_19_a_snapshot_holds_the_image_and_the_tail_goes_on_from_it() -> None:
+    image = an_image_of_everything()
+    data = b"".join(snapshot_batches(image, 5))
+    loaded = load_snapshot(data, SnapshotId(image.offset + 1, image.epoch))
+    assert loaded == image
+    for each in (loaded, image):
+        play(each, r.RemoveTopicRecord(T), r.ConfigRecord(r.BROKER, "", "k", None))
+    assert loaded == image
+
+
+def test_a_snapshot_has_batches_of_bounded_size() -> None:
+    image = MetadataImage()
+    play(image, r.TopicRecord("t", T))
+    for index in range(2 * SNAPSHOT_BATCH_RECORDS):
+        play(image, r.PartitionRecord(T, index, (1,), (1,), 1))
+    batches = list(snapshot_batches(image, 0))
+    assert len(batches) == 3
+    loaded = load_snapshot(b"".join(batches), SnapshotId(image.offset + 1, image.epoch))
+    assert loaded == image
+
+
+def test_a_copy_is_not_reached_by_later_records() -> None:
+    image = an_image_of_everything()
+    copy, twin = image.copy(), an_image_of_everything()
+    assert copy == image
+    play(
+        image,
+        r.PartitionChangeRecord(T, 0, leader=2),
+        r.BrokerChangeRecord(1, 3, fenced=True),
+        r.ConfigRecord(r.TOPIC, "t", "retention.ms", "6"),
+        r.FeatureRecord(r.METADATA_VERSION, 2),
+        r.UnknownRecord(98, 1, ()),
+        r.TopicRecord("u", U),
+    )
+    assert copy == twin
+
+
+def test_batches_are_replayed_in_order_and_whole() -> None:
+    first = encode_batch(
+        [r.ClusterRecord("c"), r.TopicRecord("t", T)], base_offset=0, epoch=3, timestamp_ms=1
+    )
+    second = encode_batch([r.TopicRecord("u", U)], base_offset=2, epoch=4, timestamp_ms=2)
+    image = MetadataImage()
+    delta = replay(image, first + second)
+    assert (image.offset, image.epoch) == (2, 4)
+    assert list(delta.new_topics) == [T, U]
+    with pytest.raises(RemoteProtocolError, match="the next offset is 3"):
+        replay(image, second)
+    with pytest.raises(RemoteProtocolError, match="after the last whole"):
+        replay(MetadataImage(), (first + second)[:-1])
+    broken = bytearray(first)
+    broken[-1] ^= 1
+    with pytest.raises(RemoteProtocolError, match="crc"):
+        list(decode_batches(broken))
