@@ -122,22 +122,17 @@ class Daemon:
 class Daemons:
     """Starts daemons through one nursery and keeps the pipe whose end is their end."""
 
-    def __init__(self, *, inherit: Sequence[int] = ()) -> None:
+    def __init__(self, *, first: Program, inherit: Sequence[int] = ()) -> None:
+        """Start the nursery, which begins at once to load the program to be started first."""
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lifeline_read, self._lifeline_write = os.pipe()
         self._running: dict[str, Daemon] = {}
         self._exits: list[Exited] = []
         fd = theirs.fileno()
         with theirs:
+            command = [sys.executable, "-m", "minikafka.deploy.nursery", str(fd), NURSERY_TITLE]
             self._nursery = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "minikafka.deploy.nursery",
-                    str(fd),
-                    NURSERY_TITLE,
-                    TITLE_ROOM,
-                ],
+                [*command, TITLE_ROOM, first.entry],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(fd, *inherit),
                 start_new_session=True,

@@ -98,13 +98,14 @@ class LocalCluster:
         if self.directory is None:
             self.directory = Path(tempfile.mkdtemp(prefix="minikafka-"))
         self._lock_fd = _lock(self.directory)
-        self._daemons = Daemons(inherit=[self._lock_fd])
+        self._daemons = Daemons(first=self._programs["controller"], inherit=[self._lock_fd])
         if temporary:
             self._daemons.remove_in_the_end(self.directory)
         try:
             self._layout = self._open_layout(self.directory)
         except OSError as failure:
             raise ConfigError("data", str(self.directory), str(failure)) from failure
+        self._load_probe()
         for node in self._layout.nodes:
             self._start_node(node)
 
@@ -260,11 +261,15 @@ class LocalCluster:
             raise DaemonFailed(f"{node.name} {daemon.exited.how}: {words}", code)
 
     def _ask(self, node: Node) -> frozenset[int]:
+        return self._load_probe()(node.host, node.port, PROBE_SECONDS)
+
+    def _load_probe(self) -> Probe:
+        """Import the codec. Asked first while the nursery imports too, on another core."""
         if self._probe is None:
             from .probe import unfenced_brokers
 
             self._probe = unfenced_brokers
-        return self._probe(node.host, node.port, PROBE_SECONDS)
+        return self._probe
 
     def _owned(self) -> Daemons:
         if self._daemons is None:

@@ -191,13 +191,17 @@ def _set_title(title: str) -> None:
 
 
 def main() -> None:
-    """Run `python -m minikafka.deploy.nursery SOCKET-FD TITLE PADDING`."""
+    """Run `python -m minikafka.deploy.nursery SOCKET-FD TITLE PADDING [PROGRAM]`.
+
+    The program is loaded before anybody asks for it.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     owner = socket.socket(fileno=int(sys.argv[1]))
     owner.set_inheritable(False)
-    title = sys.argv[2]
-    _set_title(title)
+    _set_title(sys.argv[2])
+    for program in sys.argv[4:]:
+        _load(program)
     nursery = Nursery(owner)
     if (born := nursery.serve()) is not None:
         sys.exit(born())
