@@ -13,6 +13,7 @@ import click
 
 from ...runtime.config import apply_overrides, parse_properties
 
+INTERRUPTED = 130
 F = TypeVar("F", bound=Callable[..., Any])
 
 bootstrap_server = click.option(
@@ -90,7 +91,10 @@ def run(main: Coroutine[Any, Any, int]) -> None:
 
     signal.signal(signal.SIGTERM, interrupt)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    code = uvloop.run(main)
+    try:
+        code = uvloop.run(main)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     sys.stdout.flush()
     raise click.exceptions.Exit(code)
 
