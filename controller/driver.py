@@ -201,13 +201,16 @@ class Controller:
     def on_append_lost(self, why: str) -> None:
         """Nothing that was not committed ever happened."""
         log.error("metadata was not written: %s", why)
+        self._fail_pending(why)
+        self._loading = self.runtime.spawn(self._become_active_again(), "load metadata")
+
+    def _fail_pending(self, why: str) -> None:
         self._is_active = False
         self._replayed.clear()
         pending, self._pending = self._pending, deque()
         for each in pending:
             if not each.future.done():
                 each.future.set_exception(ApiError(ErrorCode.NOT_CONTROLLER, why))
-        self._loading = self.runtime.spawn(self._become_active_again(), "load metadata")
 
     async def _become_active_again(self) -> None:
         await asyncio.sleep(LOAD_AGAIN_MS / 1000)
@@ -219,7 +222,7 @@ class Controller:
 
     def on_quorum_failed(self, why: str) -> None:
         """End: nobody may take an answer from here for good."""
-        self._is_active = False
+        self._fail_pending(why)
         self.on_failed(why)
 
     async def wait_for_metadata(self, offset: int, max_wait_ms: int) -> None:

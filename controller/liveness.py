@@ -19,6 +19,8 @@ from ..runtime.runtime import Runtime
 from .leases import LeaseEffect, LeaseExpired, Leases, Probe, ProbeOutcome, Warning
 
 PROBE_WAIT_MS: Final = 500
+PROBE_STAYS_MS: Final = 50
+PROBE_AGAIN_MS: Final = 10
 
 log = logging.getLogger(__name__)
 
@@ -117,18 +119,47 @@ class Liveness:
         self.carry_out(self._leases.on_probed(probe, outcome))
 
     async def _connect(self, endpoint: Endpoint) -> ProbeOutcome:
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(PROBE_WAIT_MS / 1000):
-                transport, _ = await loop.create_connection(
-                    asyncio.Protocol, endpoint.host, endpoint.port
-                )
+                while not await self._is_open_door(endpoint):
+                    await asyncio.sleep(PROBE_AGAIN_MS / 1000)
         except TimeoutError:
             return ProbeOutcome.SILENT
         except OSError as error:
             return ProbeOutcome.REFUSED if _is_refusal(error) else ProbeOutcome.SILENT
-        transport.abort()
         return ProbeOutcome.ANSWERED
+
+    @staticmethod
+    async def _is_open_door(endpoint: Endpoint) -> bool:
+        """Connect, and see whether the connection stays.
+
+        While a killed process is taken apart, its listener may outlive its other sockets by some
+        milliseconds: the kernel still accepts, then resets. Nobody is there.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            transport, door = await loop.create_connection(_Door, endpoint.host, endpoint.port)
+        except ConnectionResetError:
+            return False
+        try:
+            async with asyncio.timeout(PROBE_STAYS_MS / 1000):
+                await door.closed.wait()
+                return False
+        except TimeoutError:
+            return True
+        finally:
+            transport.abort()
+
+
+class _Door(asyncio.Protocol):
+    """The asking end of a probe."""
+
+    def __init__(self) -> None:
+        self.closed = asyncio.Event()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the loop."""
+        self.closed.set()
 
 
 def _is_refusal(error: OSError) -> bool:
