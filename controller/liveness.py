@@ -122,7 +122,7 @@ class Liveness:
         try:
             async with asyncio.timeout(PROBE_WAIT_MS / 1000):
                 while not await self._is_open_door(endpoint):
-                    await asyncio.sleep(PROBE_AGAIN_MS / 1000)
+                    pass
         except TimeoutError:
             return ProbeOutcome.SILENT
         except OSError as error:
@@ -140,15 +140,17 @@ class Liveness:
         try:
             transport, door = await loop.create_connection(_Door, endpoint.host, endpoint.port)
         except ConnectionResetError:
+            await asyncio.sleep(PROBE_AGAIN_MS / 1000)
             return False
         try:
             async with asyncio.timeout(PROBE_STAYS_MS / 1000):
                 await door.closed.wait()
-                return False
         except TimeoutError:
             return True
         finally:
             transport.abort()
+        await asyncio.sleep(PROBE_AGAIN_MS / 1000)
+        return False
 
 
 class _Door(asyncio.Protocol):
