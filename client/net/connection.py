@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from ...protocol import codec
 from ...protocol.api import ApiKey
@@ -290,10 +290,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; called once."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are asyncio's in all but ancestry.
+        self._transport = cast(asyncio.Transport, transport)
         if self._end is not None:
-            transport.abort()
+            self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what was in flight; called once."""

@@ -246,9 +246,8 @@ class Accumulator:
                 if node_id not in rooms:
                     rooms[node_id] = room(node_id)
                 size = sizes.get(node_id, 0) + batch.size
-                if rooms[node_id] <= 0 or (
-                    node_id in parcels and size > self.limits.max_request_size
-                ):
+                is_full = node_id in parcels and size > self.limits.max_request_size
+                if rooms[node_id] <= 0 or is_full or not queue.may_go_to(node_id):
                     continue
                 queue.on_sent(batch, node_id)
                 sizes[node_id] = size

@@ -9,6 +9,9 @@ Pure. The theory, for an idempotent producer:
   not acknowledged are sent again in order.
 - At most `max_in_flight` batches lie between the oldest unacknowledged and the newest sent,
   acknowledged ones included: a broker recognises only its last 5 as duplicates.
+- Before the first acknowledgement under an identity only one batch is in flight: a broker that
+  does not know the producer yet accepts any sequence, so a second batch could pass a first one
+  that was refused.
 - A batch given up (expired, refused) leaves a gap, or none if it was appended after all. The next
   batch finds out: OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID for the oldest
   unacknowledged batch proves that it is not in the log. Only then the epoch grows and what is
@@ -79,6 +82,8 @@ class PartitionQueue:
         self._next_order = 0
         self._must_renumber = False
         self._is_held = False
+        self._is_known = False
+        """Was anything acknowledged under the present identity?"""
 
     @property
     def is_idle(self) -> bool:
@@ -107,6 +112,7 @@ class PartitionQueue:
         if self.in_flight and (
             self._is_held
             or self._must_renumber
+            or not self._is_known
             or len(self.in_flight) >= self._max_in_flight
             # Order holds only within one producer id.
             or (self._is_idempotent and self.in_flight[0].identity != self.identity)
@@ -120,6 +126,10 @@ class PartitionQueue:
         if oldest is not None and order - oldest.order >= self._max_in_flight:
             return None
         return batch
+
+    def may_go_to(self, node_id: int) -> bool:
+        """Is nothing in flight elsewhere? Order holds only on the way to one broker."""
+        return not self.in_flight or self.sent_to == node_id
 
     def on_sent(self, batch: Batch, node_id: int) -> None:
         """The batch that `next_to_send` gave goes out to a broker."""
@@ -138,6 +148,7 @@ class PartitionQueue:
         self.identity = identity
         self._must_renumber = any(batch.order >= 0 for batch in self.waiting)
         self._next_sequence = self._next_order = 0
+        self._is_known = False
 
     def _number(self, batch: Batch) -> None:
         if self._is_idempotent:
@@ -159,6 +170,7 @@ class PartitionQueue:
                 return False
             self.identity = ProducerIdentity(self.identity.producer_id, self.identity.epoch + 1)
         self._next_sequence = self._next_order = 0
+        self._is_known = False
         for batch in numbered:
             self._number(batch)
         return True
@@ -173,6 +185,7 @@ class PartitionQueue:
         if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._leave_flight(batch)
             self.failure_count = 0
+            self._is_known = self._is_known or batch.identity == self.identity
             batch.complete(Acknowledged(answer.base_offset, answer.log_append_time_ms))
             return Verdict.DONE
         batch.last_error = f"{code.name}: {answer.message or code.doc}"
