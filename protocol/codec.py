@@ -28,8 +28,11 @@ BAD_BYTES: Final = (struct.error, IndexError, ValueError)
 
 _HEADER: Final = struct.Struct(">hhih")
 _RESPONSE_HEADER: Final = struct.Struct(">ii")
+_CORRELATION_ID: Final = struct.Struct(">i")
 _decoders: Final[dict[tuple[type, int], Decoder]] = {}
 _encoders: Final[dict[tuple[type, int], Encoder]] = {}
+_tagged_headers: Final[dict[tuple[type, int], bool]] = {}
+_new_tuple = tuple.__new__
 
 
 class RequestHeader(NamedTuple):
@@ -54,6 +57,19 @@ def response_class(api_key: int) -> type:
 def is_flexible(cls: type, version: int) -> bool:
     """Tell whether `version` of a message uses compact lengths and tagged fields (KIP-482)."""
     return version in shape_of(cls).flexible
+
+
+def has_tagged_header(cls: type, version: int) -> bool:
+    """Tell whether tagged fields end the header; a version above ours may be asked for too."""
+    tagged = _tagged_headers.get((cls, version))
+    if tagged is None:
+        shape = shape_of(cls)
+        tagged = version in shape.flexible
+        if cls is RESPONSES.get(API_VERSIONS_KEY):
+            tagged = False
+        if version in shape.versions:
+            _tagged_headers[cls, version] = tagged
+    return tagged
 
 
 def decoder_of(cls: type, version: int) -> Decoder:
@@ -116,16 +132,15 @@ def frame_request(
     start = bytearray(4)
     start += _HEADER.pack(shape.api_key, version, correlation_id, length)
     start += client
-    if version in shape.flexible:
+    if has_tagged_header(type(message), version):
         start.append(0)
     return _sized(start, message, version)
 
 
 def frame_response(message: object, version: int, correlation_id: int) -> list[Buffer]:
     """Write size, header and body of a response as parts."""
-    shape = shape_of(type(message))
     start = bytearray(_RESPONSE_HEADER.pack(0, correlation_id))
-    if version in shape.flexible and shape.api_key != API_VERSIONS_KEY:
+    if has_tagged_header(type(message), version):
         start.append(0)
     return _sized(start, message, version)
 
@@ -146,21 +161,20 @@ def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
                 raise ValueError(f"client id of {length} bytes does not fit the frame")
             client_id = str(view[10:pos], "utf-8")
         cls = REQUESTS.get(api_key)
-        if cls is not None and version in shape_of(cls).flexible:
+        if cls is not None and has_tagged_header(cls, version):
             pos = pos + 1 if view[pos] == 0 else _skip_tags(view, pos)
     except BAD_BYTES as error:
         raise RemoteProtocolError(f"request header: {error}") from error
-    return RequestHeader(api_key, version, correlation_id, client_id), pos
+    return _new_tuple(RequestHeader, (api_key, version, correlation_id, client_id)), pos
 
 
 def decode_response_frame(cls: type[T], version: int, view: Buffer) -> tuple[int, T]:
     """Read a response (without its size): its correlation id and the message."""
     view = memoryview(view)
-    shape = shape_of(cls)
     try:
-        correlation_id = int.from_bytes(view[:4], "big", signed=True)
+        (correlation_id,) = _CORRELATION_ID.unpack_from(view, 0)
         pos = 4
-        if version in shape.flexible and shape.api_key != API_VERSIONS_KEY:
+        if has_tagged_header(cls, version):
             pos = _skip_tags(view, pos)
     except BAD_BYTES as error:
         raise RemoteProtocolError(f"{cls.__name__} v{version} header: {error}") from error
@@ -171,7 +185,7 @@ def _encode_onto(start: bytearray, parts: list[Buffer], message: object, version
     cls = type(message)
     try:
         return encoder_of(cls, version)(start, parts, message)
-    except (struct.error, TypeError, AttributeError, OverflowError) as error:
+    except (struct.error, TypeError, AttributeError, OverflowError, UnicodeError) as error:
         raise LocalProtocolError(f"{cls.__name__} v{version}: {error}") from error
 
 

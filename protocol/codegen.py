@@ -99,6 +99,11 @@ def present(shape: Shape, version: int) -> tuple[list[Field], list[Field], list[
     return in_place, tagged, absent
 
 
+def length_code(element: Element) -> str:
+    """Give the `struct` code of a length in versions that are not flexible."""
+    return "h" if element.wire is not None and element.wire.name == "string" else "i"
+
+
 def minimum_size(element: Element, version: int, flexible: bool) -> int:
     """Give the fewest bytes an item takes: what an array's claimed count is checked against."""
     if code := fixed_code(element):
@@ -146,25 +151,31 @@ class _Decoding:
             if fixed_code(f.element):
                 run.append(f)
                 continue
-            self._fixed_run(src, run)
+            if f.element.struct is None:
+                self._length(src, f.element, run)
+                self._after_length(src, f.element, f"o.{f.name}", f)
+            else:
+                self._fixed_run(src, run)
+                self._field(src, f, f"o.{f.name}")
             run = []
-            self._field(src, f, f"o.{f.name}")
-        self._fixed_run(src, run)
         for f in (*absent, *tagged):
             value = "[]" if isinstance(f.default, list) else src.name(f.default)
             src.add(f"o.{f.name} = {value}")
+        self._fixed_run(src, run, "B" if self.flexible else "")
         if self.flexible:
             self._tags(src, tagged)
         src.add("return o, pos")
         return src.compile("buf, pos, end", f"decode {shape.cls.__name__} v{self.version}")
 
-    def _fixed_run(self, src: _Source, run: list[Field]) -> None:
-        if not run:
-            return
-        layout = struct.Struct(">" + "".join(fixed_code(f.element) for f in run))
-        targets = ", ".join(f"o.{f.name}" for f in run)
-        unpack = src.name(layout.unpack_from, "unpack")
-        src.add(f"{targets}, = {unpack}(buf, pos)", f"pos += {layout.size}")
+    def _fixed_run(self, src: _Source, run: list[Field], then: str = "") -> None:
+        """Read fields of fixed size, and a number `n` of code `then` after them, in one call."""
+        targets = [f"o.{f.name}" for f in run] + ["n"] * bool(then)
+        if targets == ["n"] and then == "B":
+            src.add("n = buf[pos]", "pos += 1")
+        elif targets:
+            layout = struct.Struct(">" + "".join(fixed_code(f.element) for f in run) + then)
+            unpack = src.name(layout.unpack_from, "unpack")
+            src.add(f"{', '.join(targets)}, = {unpack}(buf, pos)", f"pos += {layout.size}")
 
     def _field(self, src: _Source, f: Field, target: str) -> None:
         nullable = self.version in f.nullable
@@ -173,13 +184,12 @@ class _Decoding:
             with src.block("if present == 255:"):
                 src.add(f"{target} = None")
             with src.block("else:"):
-                self._value(src, f.element, target, f.name)
+                self._value(src, f.element, target, f)
             return
-        self._value(src, f.element, target, f.name, nullable)
+        self._value(src, f.element, target, f)
 
-    def _value(
-        self, src: _Source, element: Element, target: str, what: str, nullable: bool = False
-    ) -> None:
+    def _value(self, src: _Source, element: Element, target: str, f: Field) -> None:
+        """Read a value of `f`: the whole of it, or one item of an array."""
         if code := fixed_code(element):
             layout = struct.Struct(">" + code)
             unpack = src.name(layout.unpack_from, "unpack")
@@ -188,27 +198,31 @@ class _Decoding:
             nested = src.name(self.of(shape_of(element.struct)), "decode")
             src.add(f"{target}, pos = {nested}(buf, pos, end)")
         else:
-            self._length(src, element)
-            with src.block("if n < 0:"):
-                src.add(f"{target} = None" if nullable else f"raise null({what!r})")
-            with src.block("else:"):
-                if element.items is not None:
-                    self._items(src, element.items, target, what)
-                else:
-                    self._span(src, element, target, what)
+            self._length(src, element, [])
+            self._after_length(src, element, target, f)
 
-    def _length(self, src: _Source, element: Element) -> None:
-        """Leave the length in `n`: -1 for null."""
-        if self.flexible:
-            src.add("n = buf[pos]", "pos += 1")
-            with src.block("if n > 127:"):
-                src.add("n, pos = continue_uvarint(buf, pos, n)")
-            src.add("n -= 1")
+    def _length(self, src: _Source, element: Element, run: list[Field]) -> None:
+        """Read `run`, then leave the length of `element` in `n`: -1 for null."""
+        if not self.flexible:
+            self._fixed_run(src, run, length_code(element))
             return
-        code = "h" if element.wire is not None and element.wire.name == "string" else "i"
-        layout = struct.Struct(">" + code)
-        unpack = src.name(layout.unpack_from, "unpack")
-        src.add(f"n, = {unpack}(buf, pos)", f"pos += {layout.size}")
+        self._fixed_run(src, run, "B")
+        with src.block("if n > 127:"):
+            with src.block("if buf[pos] < 128:"):  # two bytes: most records, no call
+                src.add("n += (buf[pos] << 7) - 128", "pos += 1")
+            with src.block("else:"):
+                src.add("n, pos = continue_uvarint(buf, pos, n)")
+        src.add("n -= 1")
+
+    def _after_length(self, src: _Source, element: Element, target: str, f: Field) -> None:
+        with src.block("if n < 0:"):
+            nullable = element is f.element and self.version in f.nullable
+            src.add(f"{target} = None" if nullable else f"raise null({f.name!r})")
+        with src.block("else:"):
+            if element.items is not None:
+                self._items(src, element.items, target, f)
+            else:
+                self._span(src, element, target, f.name)
 
     def _span(self, src: _Source, element: Element, target: str, what: str) -> None:
         assert element.wire is not None
@@ -222,10 +236,10 @@ class _Decoding:
         }[element.wire.name]
         src.add(f"{target} = {made}", "pos = stop")
 
-    def _items(self, src: _Source, items: Element, target: str, what: str) -> None:
+    def _items(self, src: _Source, items: Element, target: str, f: Field) -> None:
         least = minimum_size(items, self.version, self.flexible)
         with src.block(f"if n * {least} > end - pos:"):
-            src.add(f"raise short({what!r}, n, end - pos)")
+            src.add(f"raise short({f.name!r}, n, end - pos)")
         if items.wire is not None and items.wire.code and items.wire.code != "16s":
             src.add(
                 f"{target} = list(unpack_from('>%d{items.wire.code}' % n, buf, pos))",
@@ -235,12 +249,12 @@ class _Decoding:
         out, item = src.variable(), src.variable()
         src.add(f"{out} = []")
         with src.block("for _ in range(n):"):
-            self._value(src, items, item, what)
+            self._value(src, items, item, f)
             src.add(f"{out}.append({item})")
         src.add(f"{target} = {out}")
 
     def _tags(self, src: _Source, tagged: list[Field]) -> None:
-        src.add("n = buf[pos]", "pos += 1")
+        """Read the tagged fields, whose number is in `n` but for the rest of a long varint."""
         with src.block("if n:"):
             with src.block("if n > 127:"):
                 src.add("n, pos = continue_uvarint(buf, pos, n)")
@@ -293,107 +307,117 @@ class _Encoding:
             if fixed_code(f.element):
                 run.append(f)
                 continue
-            self._fixed_run(src, run)
-            run = []
             src.add(f"x = o.{f.name}")
-            self._field(src, f)
-        self._fixed_run(src, run)
-        if self.flexible:
+            if f.element.struct is None:
+                self._sized(src, f.element, f, run)
+            else:
+                self._fixed_run(src, run)
+                self._field(src, f)
+            run = []
+        # A pad byte is a zero: the number of tagged fields where there are none to write.
+        self._fixed_run(src, run, "x" if self.flexible and not tagged and run else "")
+        if self.flexible and (tagged or not run):
             self._tags(src, tagged)
         src.add("return b")
         return src.compile("b, parts, o", f"encode {shape.cls.__name__} v{self.version}")
 
-    def _fixed_run(self, src: _Source, run: list[Field]) -> None:
-        if run:
-            layout = struct.Struct(">" + "".join(fixed_code(f.element) for f in run))
-            values = ", ".join(f"o.{f.name}" for f in run)
-            src.add(f"b += {src.name(layout.pack, 'pack')}({values})")
+    def _fixed_run(self, src: _Source, run: list[Field], then: str = "", n: str = "") -> None:
+        """Write fields of fixed size, and what `then` stands for after them, in one call."""
+        values = [f"o.{f.name}" for f in run] + [n] * bool(n)
+        if values:
+            layout = struct.Struct(">" + "".join(fixed_code(f.element) for f in run) + then)
+            src.add(f"b += {src.name(layout.pack, 'pack')}({', '.join(values)})")
 
     def _field(self, src: _Source, f: Field) -> None:
         """Write `x`."""
-        nullable = self.version in f.nullable
-        if f.element.struct is not None and nullable and f.tag is None:
+        if f.element.struct is not None and self.version in f.nullable and f.tag is None:
             with src.block("if x is None:"):
                 src.add("b.append(255)")
             with src.block("else:"):
                 src.add("b.append(1)")
-                self._value(src, f.element, f.name)
+                self._value(src, f.element, f)
             return
-        self._value(src, f.element, f.name, nullable)
+        self._value(src, f.element, f)
 
-    def _value(self, src: _Source, element: Element, what: str, nullable: bool = False) -> None:
+    def _value(self, src: _Source, element: Element, f: Field) -> None:
+        """Write `x`: the whole of `f`, or one item of an array."""
         if code := fixed_code(element):
             src.add(f"b += {src.name(struct.Struct('>' + code).pack, 'pack')}(x)")
         elif element.struct is not None:
             nested = src.name(self.of(shape_of(element.struct)), "encode")
             src.add(f"b = {nested}(b, parts, x)")
         else:
-            with src.block("if x is None:"):
-                if nullable:
-                    self._null(src, element)
-                else:
-                    src.add(f"raise TypeError('{what} may not be None')")
-            with src.block("else:"):
-                if element.items is not None:
-                    self._items(src, element.items, what)
-                else:
-                    self._span(src, element)
+            self._sized(src, element, f, [])
 
-    def _null(self, src: _Source, element: Element) -> None:
-        if self.flexible:
-            src.add("b.append(0)")
-        elif element.wire is not None and element.wire.name == "string":
-            src.add("b += b'\\xff\\xff'")
-        else:
-            src.add("b += b'\\xff\\xff\\xff\\xff'")
-
-    def _length(self, src: _Source, element: Element) -> None:
-        """Write the length of `x`."""
-        if self.flexible:
-            src.add("n = len(x) + 1")
-            with src.block("if n < 128:"):
-                src.add("b.append(n)")
-            with src.block("else:"):
-                src.add("b += encode_uvarint(n)")
-            return
-        code = ">h" if element.wire is not None and element.wire.name == "string" else ">i"
-        src.add(f"b += {src.name(struct.Struct(code).pack, 'pack')}(len(x))")
-
-    def _span(self, src: _Source, element: Element) -> None:
-        assert element.wire is not None
-        if element.wire.name == "string":
-            src.add("x = x.encode()")
-        self._length(src, element)
-        if element.wire.name != "records":
-            src.add("b += x")
-            return
-        with src.block(f"if len(x) <= {INLINE_RECORDS_BYTES}:"):
-            src.add("b += x")
+    def _sized(self, src: _Source, element: Element, f: Field, run: list[Field]) -> None:
+        """Write `run`, then the length of `x` and what it holds."""
+        nullable = element is f.element and self.version in f.nullable
+        with src.block("if x is None:"):
+            null_length = "n = 0" if self.flexible else "n = -1"
+            src.add(null_length if nullable else f"raise TypeError('{f.name} may not be None')")
         with src.block("else:"):
-            src.add("parts.append(b)", "parts.append(x)", "b = bytearray()")
+            if element.wire is not None and element.wire.name == "string":
+                src.add("x = x.encode()")
+            src.add("n = len(x) + 1" if self.flexible else "n = len(x)")
+        self._length(src, element, run)
+        if not nullable:
+            self._content(src, element, f)
+            return
+        with src.block("if x is not None:"):
+            self._content(src, element, f)
 
-    def _items(self, src: _Source, items: Element, what: str) -> None:
-        self._length(src, Element(items=items))
+    def _length(self, src: _Source, element: Element, run: list[Field]) -> None:
+        if not self.flexible:
+            self._fixed_run(src, run, length_code(element), "n")
+            return
+        with src.block("if n < 128:"):
+            if run:
+                self._fixed_run(src, run, "B", "n")
+            else:
+                src.add("b.append(n)")
+        with src.block("else:"):
+            self._fixed_run(src, run)
+            src.add("b += encode_uvarint(n)")
+
+    def _content(self, src: _Source, element: Element, f: Field) -> None:
+        if element.items is not None:
+            self._items(src, element.items, f)
+        elif element.wire is None or element.wire.name != "records":
+            src.add("b += x")
+        else:
+            with src.block(f"if len(x) <= {INLINE_RECORDS_BYTES}:"):
+                src.add("b += x")
+            with src.block("else:"):
+                src.add("parts.append(b)", "parts.append(x)", "b = bytearray()")
+
+    def _items(self, src: _Source, items: Element, f: Field) -> None:
         if items.wire is not None and items.wire.code and items.wire.code != "16s":
             src.add(f"b += pack('>%d{items.wire.code}' % len(x), *x)")
             return
         with src.block("for x in x:"):
-            self._value(src, items, what)
+            self._value(src, items, f)
 
     def _tags(self, src: _Source, tagged: list[Field]) -> None:
         """Write tagged fields that differ from their default, in the order of their tags."""
         if not tagged:
             src.add("b.append(0)")
             return
-        src.add("tags = []")
-        for f in tagged:
-            src.add(f"x = o.{f.name}")
-            default = "[]" if isinstance(f.default, list) else src.name(f.default)
-            differs = "x is not None" if f.default is None else f"x != {default}"
-            with src.block(f"if {differs}:"):
-                src.add("outer, b = b, bytearray()")
-                self._field(src, f)
-                src.add(f"tags.append(({f.tag}, b))", "b = outer")
-        src.add("b += encode_uvarint(len(tags))")
-        with src.block("for tag, x in tags:"):
-            src.add("b += encode_uvarint(tag)", "b += encode_uvarint(len(x))", "b += x")
+        differs = [self._differs(src, f) for f in tagged]
+        with src.block(f"if {' or '.join(differs)}:"):
+            src.add("tags = []")
+            for f, condition in zip(tagged, differs, strict=True):
+                with src.block(f"if {condition}:"):
+                    src.add("outer, b = b, bytearray()", f"x = o.{f.name}")
+                    self._field(src, f)
+                    src.add(f"tags.append(({f.tag}, b))", "b = outer")
+            src.add("b += encode_uvarint(len(tags))")
+            with src.block("for tag, x in tags:"):
+                src.add("b += encode_uvarint(tag)", "b += encode_uvarint(len(x))", "b += x")
+        with src.block("else:"):
+            src.add("b.append(0)")
+
+    def _differs(self, src: _Source, f: Field) -> str:
+        if f.default is None:
+            return f"o.{f.name} is not None"
+        default = "[]" if isinstance(f.default, list) else src.name(f.default)
+        return f"o.{f.name} != {default}"
