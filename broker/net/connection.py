@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from ...protocol.codec import decode_at, decode_request_header, frame_response
+from ...protocol.codec import BAD_BYTES, decode_request_header, decoder_of, frame_response
 from ...protocol.errors import ProtocolError, RemoteProtocolError
 from ...protocol.framing import FrameReader
 from ...protocol.types import Buffer
@@ -242,7 +242,7 @@ class Connection(asyncio.BufferedProtocol):
                 raise RemoteProtocolError(f"{spoken} is not spoken here")
             self._send(frame_response(api.refuse_version(), 0, header.correlation_id))
             return
-        request: Any = decode_at(api.request, header.api_version, frame, position)
+        request = _decode(api.request, header.api_version, frame, position)
         call = Call(self._edge, self, header.api_version, header.correlation_id, header.client_id)
         answer = api.handle(call, request)
         if isinstance(answer, Answer):
@@ -337,3 +337,14 @@ class Connection(asyncio.BufferedProtocol):
             self._watch_idleness()
         else:
             self.close_after_answers("idle")
+
+
+def _decode(cls: type, version: int, frame: memoryview, position: int) -> Any:
+    """Read a request. What follows it in the frame is ignored, as Kafka does.
+
+    librdkafka 2.16 sends three stray bytes behind Metadata v13 for all topics.
+    """
+    try:
+        return decoder_of(cls, version)(frame, position, len(frame))[0]
+    except BAD_BYTES as error:
+        raise RemoteProtocolError(f"{cls.__name__} v{version}: {error}") from error

@@ -326,7 +326,16 @@ async def test_repeated_requests_are_answered_like_the_first(make_broker: MakeBr
         assert failed.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_repeat_with_other_records_length_or_rubbish_behind_is_decoded_in_full(
+async def test_bytes_behind_a_request_are_ignored_as_kafka_does(make_broker: MakeBroker) -> None:
+    """librdkafka 2.16 sends Metadata v13 for all topics with three stray bytes."""
+    client = make_broker().connect()
+    client.asked[3] = (ApiKey.METADATA, 13)
+    client.feed(bytes.fromhex("000000190003000d00000003000772646b61666b610000000000010000"))
+    (response,) = client.responses()
+    assert [topic.name for topic in response.topics] == [TOPIC]
+
+
+async def test_a_repeat_that_is_not_exactly_one_is_decoded_in_full(
     make_broker: MakeBroker,
 ) -> None:
     broker = make_broker()
@@ -340,8 +349,13 @@ async def test_a_repeat_with_other_records_length_or_rubbish_behind_is_decoded_i
     frame += b"\0"
     struct.pack_into(">i", frame, 0, len(frame) - 4)
     client.feed(bytes(frame))
+    (answered,) = client.responses()
+    assert answered.responses[0].partition_responses[0].base_offset == 2
+    broken = bytearray(client.frame(request, 9))
+    broken[len(broken) - len(data[0].records or b"") - 4] = 0x7F
+    client.feed(bytes(broken))
     assert client.transport.is_closed
-    assert len(broker.partition.batches) == 2
+    assert len(broker.partition.batches) == 3
 
 
 # Offsets.
@@ -611,13 +625,7 @@ async def test_without_a_controller_each_resource_gets_the_error(make_broker: Ma
         (CreateTopicsRequest(topics=[CreatableTopic(name="t")]), 7, "topics"),
         (DeleteTopicsRequest(topic_names=["t"], timeout_ms=1), 5, "responses"),
         (DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1), 6, "responses"),
-        (
-            CreatePartitionsRequest(
-                topics=[CreatePartitionsTopic(name="t", count=2)], timeout_ms=1
-            ),
-            3,
-            "results",
-        ),
+        (CreatePartitionsRequest(topics=wider, timeout_ms=1), 3, "results"),
         (alter, 1, "responses"),
     ]
     for request, version, field in requests:

@@ -1,0 +1,164 @@
+"""confluent-kafka (librdkafka), unmodified, against real processes."""
+
+from typing import Any
+
+import confluent_kafka.admin
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from ..support.cluster import Cluster
+from .payloads import ACKS, COMPRESSIONS, PARTITIONS, Payload, by_partition, payloads
+
+pytestmark = pytest.mark.slow
+
+kadmin: Any = confluent_kafka.admin
+
+
+def make_topic(cluster: Cluster, name: str) -> str:
+    admin = kadmin.AdminClient({"bootstrap.servers": cluster.bootstrap})
+    (created,) = admin.create_topics([kadmin.NewTopic(name, PARTITIONS, 1)]).values()
+    created.result(10)
+    return name
+
+
+def consume(cluster: Cluster, topic: str, count: int, **settings: Any) -> dict[int, list[Payload]]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "enable.partition.eof": False,
+            "check.crcs": True,
+            **settings,
+        }
+    )
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
+    found: dict[int, list[Payload]] = {index: [] for index in range(PARTITIONS)}
+    missing = count
+    while missing:
+        messages = consumer.consume(missing, timeout=15)
+        assert messages, f"{missing} of {count} records are missing"
+        message: Any
+        for message in messages:
+            assert message.error() is None, message.error()
+            index = message.partition()
+            assert message.offset() == len(found[index])
+            headers = tuple((k, v) for k, v in message.headers() or ())
+            found[index].append(
+                Payload(index, message.key(), message.value(), headers, message.timestamp()[1])
+            )
+            missing -= 1
+    consumer.close()
+    return found
+
+
+def produce(cluster: Cluster, topic: str, sent: list[Payload], **settings: Any) -> list[int]:
+    failures: list[KafkaError] = []
+    offsets: list[int] = []
+
+    def on_delivery(error: KafkaError | None, message: Any) -> None:
+        if error is not None:
+            failures.append(error)
+        else:
+            offsets.append(message.offset())
+
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5, **settings})
+    for one in sent:
+        producer.produce(
+            topic,
+            one.value,
+            one.key,
+            partition=one.partition,
+            on_delivery=on_delivery,
+            timestamp=one.timestamp_ms,
+            headers=list(one.headers),
+        )
+    assert producer.flush(20) == 0
+    assert failures == []
+    return offsets
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("acks", ACKS)
+def test_every_record_comes_back_byte_for_byte(
+    cluster: Cluster, acks: object, compression: str
+) -> None:
+    topic = make_topic(cluster, f"confluent-{acks}-{compression}")
+    sent = payloads(seed=1)
+    produce(cluster, topic, sent, **{"acks": acks, "compression.type": compression})
+    assert consume(cluster, topic, len(sent)) == by_partition(sent)
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_an_idempotent_producer(cluster: Cluster, compression: str) -> None:
+    topic = make_topic(cluster, f"confluent-idempotent-{compression}")
+    sent = payloads(seed=2)
+    settings = {"enable.idempotence": True, "compression.type": compression, "linger.ms": 0}
+    produce(cluster, topic, sent, **settings)
+    assert consume(cluster, topic, len(sent)) == by_partition(sent)
+
+
+def test_one_record_per_request_and_small_fetches(cluster: Cluster) -> None:
+    topic = make_topic(cluster, "confluent-small")
+    sent = payloads(seed=3)
+    produce(cluster, topic, sent, **{"linger.ms": 0, "batch.num.messages": 1})
+    found = consume(cluster, topic, len(sent), **{"fetch.message.max.bytes": 1000})
+    assert found == by_partition(sent)
+
+
+def test_large_batches(cluster: Cluster) -> None:
+    topic = make_topic(cluster, "confluent-large")
+    sent = [Payload(i % 3, b"%d" % i, b"%07d" % i * 1400, (), 1000 + i) for i in range(2000)]
+    produce(cluster, topic, sent, **{"linger.ms": 50, "batch.size": 900_000})
+    assert consume(cluster, topic, len(sent)) == by_partition(sent)
+
+
+def test_a_topic_is_created_by_asking_for_it(cluster: Cluster) -> None:
+    sent = payloads(seed=4, count=30)
+    produce(cluster, "confluent-auto-created", sent)
+    assert consume(cluster, "confluent-auto-created", len(sent)) == by_partition(sent)
+
+
+def test_watermarks_and_offsets_for_times(cluster: Cluster) -> None:
+    topic = make_topic(cluster, "confluent-offsets")
+    sent = [Payload(0, None, b"%d" % i, (), 5000 + 10 * i) for i in range(50)]
+    produce(cluster, topic, sent, **{"batch.num.messages": 7})
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "unused"})
+    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), 10) == (0, 50)
+    for wanted, offset in ((0, 0), (5000, 0), (5101, 11), (5490, 49)):
+        asked = [TopicPartition(topic, 0, wanted)]
+        assert consumer.offsets_for_times(asked, 10)[0].offset == offset
+    assert consumer.offsets_for_times([TopicPartition(topic, 0, 9999)], 10)[0].offset == -1
+    consumer.close()
+
+
+def test_admin_client(cluster: Cluster) -> None:
+    admin = kadmin.AdminClient({"bootstrap.servers": cluster.bootstrap})
+    new = kadmin.NewTopic("confluent-admin", 2, 1, config={"retention.ms": "3600000"})
+    admin.create_topics([new])["confluent-admin"].result(10)
+    (again,) = admin.create_topics([new]).values()
+    with pytest.raises(Exception, match="TOPIC_ALREADY_EXISTS"):
+        again.result(10)
+    too_many = kadmin.NewTopic("confluent-too-many", 1, 3)
+    with pytest.raises(Exception, match="INVALID_REPLICATION_FACTOR"):
+        admin.create_topics([too_many])["confluent-too-many"].result(10)
+    admin.create_partitions([kadmin.NewPartitions("confluent-admin", 4)])["confluent-admin"].result(
+        10
+    )
+    resource = kadmin.ConfigResource(kadmin.ConfigResource.Type.TOPIC, "confluent-admin")
+    described = admin.describe_configs([resource])[resource].result(10)
+    assert described["retention.ms"].value == "3600000"
+    change = kadmin.ConfigEntry(
+        "retention.ms", "7200000", incremental_operation=kadmin.AlterConfigOpType.SET
+    )
+    resource.add_incremental_config(change)
+    admin.incremental_alter_configs([resource])[resource].result(10)
+    same = kadmin.ConfigResource(kadmin.ConfigResource.Type.TOPIC, "confluent-admin")
+    assert admin.describe_configs([same])[same].result(10)["retention.ms"].value == "7200000"
+    listed = admin.list_topics(timeout=10)
+    assert len(listed.topics["confluent-admin"].partitions) == 4
+    assert listed.brokers[1].port == cluster.broker(1).port
+    nodes = admin.describe_cluster().result(10)
+    assert [node.id for node in nodes.nodes] == [1]
+    admin.delete_topics(["confluent-admin"])["confluent-admin"].result(10)
+    assert "confluent-admin" not in admin.list_topics(timeout=10).topics
