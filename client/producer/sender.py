@@ -178,7 +178,8 @@ class Sender:
                 connection.send_and_forget(request, version=version)
                 self._on_forgotten(flight)
                 return
-            timeout_ms = self._config.request_timeout_ms + ANSWER_GRACE_MS
+            allowed_ms = self._config.request_timeout_ms
+            timeout_ms = allowed_ms + min(allowed_ms, ANSWER_GRACE_MS)
             future = connection.send(request, version=version, timeout_ms=timeout_ms)
         except (ClientError, ProtocolError) as error:
             self._on_lost(flight, str(error))

@@ -167,6 +167,7 @@ class FakeCluster:
         self.after: Fault | None = None
         """As `fault`, but called when the request has been carried out."""
         self.changed = asyncio.Event()
+        self.carried_out = asyncio.Event()
         self.next_producer_id = 1000
         self.versions: dict[int, tuple[int, int]] = {
             key: (shape_of(cls).versions.first, shape_of(cls).versions.last)
@@ -206,6 +207,11 @@ class FakeCluster:
     def notify(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait; the condition is looked at again whenever a request was carried out."""
+        while not condition():
+            await self.carried_out.wait()
 
     def find(self, name: str, topic_id: bytes) -> FakeTopic | None:
         if name:
@@ -298,6 +304,8 @@ class FakeNode:
             if self.cluster.fault is not None:
                 self.cluster.fault(self, key, request)
             self.cluster.requests.append((self.node_id, key, request))
+            self.cluster.carried_out.set()
+            self.cluster.carried_out = asyncio.Event()
             response = HANDLERS[key](self, request)
             if asyncio.iscoroutine(response):
                 response = await response
