@@ -85,11 +85,14 @@ class Deadlines:
         """Fire every notch whose time has come, oldest first."""
         self._timer = None
         now_ms = self._runtime.monotonic_ms()
+        due: list[Deadline] = []
         while self._order and self._order[0] * NOTCH_MS <= now_ms:
-            for deadline in self._notches.pop(heapq.heappop(self._order)).values():
-                # One that an earlier deadline of this notch cancelled has nothing to call.
-                expire, deadline.expire = deadline.expire, None
-                if expire is not None:
-                    expire()
+            due.extend(self._notches.pop(heapq.heappop(self._order)).values())
+        for deadline in due:
+            # One that an earlier deadline cancelled has nothing to call. One that is armed from
+            # here for a time already past waits for the next turn: the loop gets its own.
+            expire, deadline.expire = deadline.expire, None
+            if expire is not None:
+                expire()
         if self._order:
             self._arm()

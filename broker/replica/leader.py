@@ -178,9 +178,11 @@ class LeaderReplica:
         if metadata.isr != old.isr:
             effects.append(IsrChanged(metadata.isr))
         self._count_quorum()
-        effects.extend(self._advance_high_watermark(now_ms))
         if metadata.recovering:
             effects.extend(self._propose(metadata.isr))
+        else:
+            effects.extend(self._propose_expansion(now_ms))
+        effects.extend(self._advance_high_watermark(now_ms))
         return tuple(effects)
 
     def on_min_isr_changed(self, min_isr: int, now_ms: int) -> Effects:
@@ -190,8 +192,8 @@ class LeaderReplica:
         return self._advance_high_watermark(now_ms)
 
     def on_brokers_changed(self, now_ms: int) -> Effects:
-        """Somebody died or returned: an outsider that held us back may no longer count."""
-        return self._advance_high_watermark(now_ms)
+        """Somebody died or returned: an outsider may join, or no longer hold us back."""
+        return self._propose_expansion(now_ms) + self._advance_high_watermark(now_ms)
 
     def on_appended(self, log_end_offset: int, now_ms: int) -> Effects:
         """Our log grew. Alone that commits something only where nobody else is waited for."""
@@ -235,7 +237,7 @@ class LeaderReplica:
         progress.leader_end_at_fetch = self.log_end_offset
         progress.broker_epoch = broker_epoch
         if follower not in self.metadata.isr:
-            return self._propose_expansion(follower, now_ms) + self._advance_high_watermark(now_ms)
+            return self._propose_expansion(now_ms) + self._advance_high_watermark(now_ms)
         if fetch_offset > before:
             return self._advance_high_watermark(now_ms)
         return NOTHING
@@ -328,18 +330,28 @@ class LeaderReplica:
                 held = min(held, progress.log_end_offset)
         return held
 
-    def _propose_expansion(self, follower: int, now_ms: int) -> Effects:
+    def _propose_expansion(self, now_ms: int) -> Effects:
+        """Ask for every outsider that has proved enough, all at once."""
         if self.proposal is not None or now_ms < self._pause_until_ms:
             return NOTHING
+        isr = self.metadata.isr
+        joiners = tuple(
+            follower
+            for follower in self.followers
+            if follower not in isr and self._may_join(follower, now_ms)
+        )
+        return self._propose((*isr, *joiners)) if joiners else NOTHING
+
+    def _may_join(self, follower: int, now_ms: int) -> bool:
         progress = self.followers[follower]
+        # Just elected, our high watermark may be below the true one; our epoch's first offset is
+        # not.
         if progress.log_end_offset < max(self.high_watermark, self.epoch_start_offset):
-            # Just elected, our high watermark may be below the true one; our epoch's first
-            # offset is not.
-            return NOTHING
+            return False
         epoch = self._brokers.eligible.get(follower)
         if epoch is None or progress.broker_epoch not in (NO_EPOCH, epoch):
-            return NOTHING
-        return self._propose((*self.metadata.isr, follower))
+            return False
+        return now_ms - progress.fetched_at_ms <= self._lag_max_ms
 
     def _propose(self, isr: tuple[int, ...]) -> Effects:
         self.proposal = ProposeIsr(
