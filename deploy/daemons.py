@@ -6,6 +6,7 @@ Blocking and single-threaded by design; every wait takes a deadline. It knows no
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -24,6 +25,8 @@ NURSERY_TITLE = "minikafka-nursery"
 TITLE_ROOM = " " * 240
 LOG_LINE_MAX_BYTES = 4096
 AFTER_SIGKILL_SECONDS = 5.0
+LOG_PREFIX = re.compile(r"^[\d-]+ [\d:.]+ [A-Z]+ [\w.]+: ")
+"""When, how bad, who: of no use to who reads it right then, on a terminal."""
 
 
 class DaemonFailed(MinikafkaError):
@@ -32,6 +35,10 @@ class DaemonFailed(MinikafkaError):
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class NotReadyInTime(DaemonFailed):
+    """It still runs, and may become ready yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +105,13 @@ class Daemon:
         return True
 
     def last_words(self) -> str:
-        """The last line that it logged since this start."""
+        """The last line that it logged since this start, without its time and level."""
         with self._log_path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
             log.seek(max(self._log_start, size - LOG_LINE_MAX_BYTES))
             lines = log.read().decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return LOG_PREFIX.sub("", last)
 
     def on_exited(self, exited: Exited) -> None:
         """Note the end and let go of the descriptors."""

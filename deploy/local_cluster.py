@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..runtime.errors import ConfigError
-from .daemons import Daemon, DaemonFailed, Daemons, Exited, Program
+from .daemons import Daemon, DaemonFailed, Daemons, Exited, NotReadyInTime, Program
 from .layout import Layout, Node, read_properties, write_properties
 
 PROGRAMS: Mapping[str, Program] = {
@@ -110,7 +110,10 @@ class LocalCluster:
             self._start_node(node)
 
     def wait_until_ready(self, timeout_seconds: float = 30.0) -> None:
-        """Wait until every running daemon accepts and every broker sees every running broker."""
+        """Wait until every running daemon accepts and every broker sees every running broker.
+
+        NotReadyInTime after the time: it may be called again. DaemonFailed where one ended.
+        """
         deadline = time.monotonic() + timeout_seconds
         nodes = [node for node in self.layout.nodes if self.is_running(node.name)]
         for node in nodes:
@@ -121,7 +124,7 @@ class LocalCluster:
             while not ids <= self._ask(node):
                 self._raise_if_ended(node)
                 if time.monotonic() > deadline:
-                    raise DaemonFailed(f"{node.name} does not see every broker unfenced in time")
+                    raise NotReadyInTime(f"{node.name} does not see every broker unfenced yet")
                 time.sleep(PROBE_PAUSE_SECONDS)
 
     def stop(self, timeout_seconds: float = STOP_SECONDS) -> list[str]:
@@ -250,7 +253,7 @@ class LocalCluster:
         # The pipe closed without a line: it is ending. Else it is merely slow.
         self._owned().wait(daemon, min(1.0, max(0.0, deadline - time.monotonic())))
         self._raise_if_ended(node)
-        raise DaemonFailed(f"{node.name} is not ready in time; its log is {node.log_path}")
+        raise NotReadyInTime(f"{node.name} is not ready yet; its log is {node.log_path}")
 
     def _raise_if_ended(self, node: Node) -> None:
         daemon = self._running[node.name]
@@ -292,12 +295,24 @@ def _lock(directory: Path) -> int:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > deadline:
+            holder = os.pread(fd, 20, 0).decode(errors="replace").strip()
+            if _is_alive(holder) or time.monotonic() > deadline:
                 os.close(fd)
-                raise ConfigError("data", str(directory), "another cluster runs there") from None
+                why = f"another cluster runs there (launched by process {holder})"
+                raise ConfigError("data", str(directory), why) from None
             time.sleep(LOCK_POLL_SECONDS)
         else:
+            os.truncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
             return fd
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state not in "ZX"
 
 
 def memory_kilobytes(pids: Sequence[int]) -> dict[int, int]:

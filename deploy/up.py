@@ -14,11 +14,12 @@ from typing import NoReturn
 import click
 
 from ..runtime.errors import ConfigError, MinikafkaError
-from .daemons import DaemonFailed
+from .daemons import DaemonFailed, NotReadyInTime
 from .local_cluster import STOP_SECONDS, LocalCluster
 
 RESTART_SECONDS = 1.0
-READY_SECONDS = 60.0
+READY_SECONDS = 600.0
+PROGRESS_SECONDS = 5.0
 FOREVER_SECONDS = 3600.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -94,10 +95,21 @@ def _run(cluster: LocalCluster, restart: bool) -> NoReturn:
         f"starting {_count(len(nodes.brokers), 'broker')} and "
         f"{_count(len(nodes.controllers), 'controller')} in {cluster.directory}"
     )
-    cluster.wait_until_ready(READY_SECONDS)
+    _wait_until_ready(cluster, started + READY_SECONDS)
     print(f"ready bootstrap.servers={cluster.bootstrap}", flush=True)
     _say(f"started in {time.monotonic() - started:.1f} s; Ctrl-C stops")
     _supervise(cluster, restart)
+
+
+def _wait_until_ready(cluster: LocalCluster, deadline: float) -> None:
+    """Recovery of large logs takes its time: say what is waited for."""
+    while True:
+        try:
+            return cluster.wait_until_ready(PROGRESS_SECONDS)
+        except NotReadyInTime as still:
+            if time.monotonic() > deadline:
+                raise
+            _say(str(still))
 
 
 def _supervise(cluster: LocalCluster, restart: bool) -> NoReturn:

@@ -128,7 +128,7 @@ def test_a_daemon_that_is_never_ready_is_given_up(tmp_path: Path) -> None:
         programs=FAKES,
         probe=everyone,
     )
-    with pytest.raises(DaemonFailed, match="broker-1 is not ready in time"):
+    with pytest.raises(DaemonFailed, match="broker-1 is not ready yet"):
         cluster.start()
 
 
@@ -137,7 +137,7 @@ def test_brokers_that_stay_fenced_are_given_up(tmp_path: Path) -> None:
         return frozenset({1})
 
     cluster = LocalCluster(tmp_path, brokers=2, programs=FAKES, probe=only_the_first)
-    with pytest.raises(DaemonFailed, match="does not see every broker unfenced"):
+    with pytest.raises(DaemonFailed, match="does not see every broker unfenced yet"):
         cluster.start(timeout_seconds=1)
 
 
@@ -190,10 +190,9 @@ def test_an_existing_directory_with_other_numbers_is_refused(cluster: LocalClust
             other.start()
 
 
-def test_one_launcher_at_a_time(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_launcher_at_a_time(cluster: LocalCluster) -> None:
     cluster.start()
-    monkeypatch.setattr("minikafka.deploy.local_cluster.LOCK_WAIT_SECONDS", 0.1)
-    with pytest.raises(ConfigError, match="another cluster runs there"):
+    with pytest.raises(ConfigError, match=rf"another cluster runs there .*{os.getpid()}"):
         LocalCluster(cluster.directory, programs=FAKES, probe=everyone).start()
     assert len(cluster.pids) == 3
 

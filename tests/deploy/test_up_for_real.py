@@ -145,5 +145,16 @@ def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("minikafka up: broker-1 exited with code 2: ")
+    assert last.startswith("minikafka up: broker-1 exited with code 2: listeners=")
     assert port in last
+
+
+def test_a_directory_in_use_is_one_line_at_once(tmp_path: Path) -> None:
+    with up(tmp_path, "--port", "0", "--brokers", "1") as (process, _):
+        command = [*COMMAND, "--data", str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"minikafka up: data={tmp_path}: another cluster runs there "
+        f"(launched by process {process.pid})\n"
+    )
