@@ -1,7 +1,5 @@
 """What `spark.read.format("minikafka")` finds: the options decide, source and sink do the work."""
 
-from typing import cast
-
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -13,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from .options import OptionError, parse_sink, parse_source
 from .sink import BatchWriter, StreamWriter, check_columns
-from .source import HEADERS, SCHEMA, BatchReader, StreamReader
+from .source import BatchReader, StreamReader, schema_of
 
 
 class MinikafkaDataSource(DataSource):
@@ -27,10 +25,10 @@ class MinikafkaDataSource(DataSource):
         """Name the format."""
         return "minikafka"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """Give the connector's schema; `headers` only where `includeHeaders` asks for it."""
-        headers = self.options.get("includeHeaders", "false").strip().lower() == "true"
-        return f"{SCHEMA}, {HEADERS}" if headers else SCHEMA
+        asked = self.options.get("includeHeaders", "false")
+        return schema_of(asked.strip().lower() == "true")
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan a batch read."""
@@ -51,17 +49,19 @@ class MinikafkaDataSource(DataSource):
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Plan the write of a streaming query."""
-        if overwrite:
-            raise OptionError("outputMode", "complete", "a log is only appended to")
+        """Plan the write of a streaming query.
+
+        In complete mode (`overwrite`) each trigger appends the whole result, as with the JVM
+        connector: the newest record of a key is its value. Spark offers Python no update mode.
+        """
         options = parse_sink(self.options)
         check_columns(schema, options)
         return StreamWriter(options)
 
     def _checked(self, schema: StructType) -> StructType:
-        expected = cast("StructType", StructType.fromDDL(self.schema()))
+        expected = self.schema()
         if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in expected]:
             raise OptionError(
-                "schema", schema.simpleString(), f"the source has its own: {self.schema()}"
+                "schema", schema.simpleString(), f"the source's is {expected.simpleString()}"
             )
         return expected

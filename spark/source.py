@@ -19,7 +19,15 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from ..client.errors import OffsetOutOfRange
 from ..protocol.types import TopicPartition
@@ -36,11 +44,25 @@ log = logging.getLogger(__name__)
 
 ROWS_PER_BATCH = 10_000
 """Spark handles Arrow batches of this size best; larger record batches are cut."""
-HEADERS = "headers array<struct<key string, value binary>>"
-SCHEMA = (
-    "key binary, value binary, topic string, partition int, offset bigint, "
-    "timestamp timestamp, timestampType int"
-)
+
+
+def schema_of(include_headers: bool) -> StructType:
+    """Give the connector's columns; `headers` only where it is asked for."""
+    # Built by hand: a worker has no JVM to parse DDL with.
+    schema = (
+        StructType()
+        .add("key", BinaryType())
+        .add("value", BinaryType())
+        .add("topic", StringType())
+        .add("partition", IntegerType())
+        .add("offset", LongType())
+        .add("timestamp", TimestampType())
+        .add("timestampType", IntegerType())
+    )
+    if include_headers:
+        header = StructType().add("key", StringType()).add("value", BinaryType())
+        schema = schema.add("headers", ArrayType(header))
+    return schema
 
 
 class RangePartition(InputPartition):

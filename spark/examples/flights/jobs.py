@@ -1,5 +1,7 @@
 """The pipeline: three Spark jobs over two topics. Nothing here knows that brokers may die."""
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +23,8 @@ ROWS_PER_TRIGGER = 45_000
 
 
 def session() -> SparkSession:
-    """Start Spark on this machine's cores, quietly."""
+    """Start Spark on this machine's cores, quietly, its workers on this same Python."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master("local[2]")
         .appName("flights")
@@ -54,7 +57,10 @@ def publish_flights(spark: SparkSession, flights_csv: Path, bootstrap: str) -> N
 def aggregate_delays(
     spark: SparkSession, airlines_csv: Path, bootstrap: str, checkpoint: Path
 ) -> StreamingQuery:
-    """Streaming job: keep the delays of every airline and day up to date in their own topic."""
+    """Streaming job: keep the delays of every airline and day up to date in their own topic.
+
+    In complete mode each micro-batch appends every delay there is: a key's newest record counts.
+    """
     airlines = spark.read.csv(str(airlines_csv), header=True, schema="carrier string, name string")
     flights = (
         spark.readStream.format("minikafka")
@@ -81,7 +87,7 @@ def aggregate_delays(
         )
         .writeStream.format("minikafka")
         .queryName("delays")
-        .outputMode("update")
+        .outputMode("complete")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", DELAYS_TOPIC)
         .option("checkpointLocation", str(checkpoint))
