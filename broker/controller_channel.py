@@ -113,6 +113,11 @@ class ControllerChannel:
         """Return once the controller counts us among the living."""
         await self._unfenced.wait()
 
+    @property
+    def is_connected(self) -> bool:
+        """Is there a controller to talk to at this moment?"""
+        return self._connection is not None and self._connection.is_open
+
     def poke(self) -> None:
         """Something the controller should hear at once: heartbeat now."""
         self._poked.set()

@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 HAND_OVER_MS = 10_000
 """How long a stop waits for the controller to move what is led here."""
+HAND_OVER_ALONE_MS = 500
+"""The same where no controller can be reached; it may be back at any moment."""
 
 log = logging.getLogger(__name__)
 
@@ -145,9 +147,10 @@ class Broker:
 
     async def stop(self) -> None:
         """Hand over what is led here, then flush, and leave the mark of a clean stop."""
+        within_ms = HAND_OVER_MS if self.channel.is_connected else HAND_OVER_ALONE_MS
         hands_over = self.config.controlled_shutdown_enable
-        if hands_over and not await self.channel.shut_down(HAND_OVER_MS):
-            log.warning("the controller did not let us go within %d ms", HAND_OVER_MS)
+        if hands_over and not await self.channel.shut_down(within_ms):
+            log.warning("the controller did not let us go within %d ms", within_ms)
         await self._listeners.close()
         self.edge.close_connections()
         await self._end_work(keep_channel=True)
