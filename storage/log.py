@@ -94,6 +94,7 @@ class Log(LogView):
             )
         )
         log.segments.extend(opened.segments)
+        log.segments.names_changed = opened.names_changed
         log.log_start_offset, log.log_end_offset = opened.log_start_offset, opened.log_end_offset
         log.recovery_point, log.producers = opened.recovery_point, opened.producers
         log._epoch_file.load(opened.leader_epochs, is_written=opened.are_epochs_written)
@@ -193,7 +194,9 @@ class Log(LogView):
             if not self.segments or offset < self.segments[0].base_offset:
                 self.truncate_fully_and_start_at(offset)
                 return
-            self._end_at(self.segments.cut_to(offset))
+            end = self.segments.cut_to(offset)
+            # The cut itself is not on stable storage yet: the next flush takes its segment along.
+            self._end_at(end, self.segments[-1].base_offset)
             if not self.producers.truncate_to(self.log_end_offset):
                 # Every batch of a producer was cut: older ones tell what came before.
                 now_ms = self._runtime.wall_ms()
@@ -207,17 +210,17 @@ class Log(LogView):
         self.producers = ProducerState()
         self._epoch_file.changed(self.leader_epochs.clear())
         self.log_start_offset = offset
-        self._end_at(offset)
+        self._end_at(offset, 0)
         if offset > 0 or self._files.exists(self.directory):
             self._roll(offset)
 
-    def _end_at(self, offset: int) -> None:
+    def _end_at(self, offset: int, stable_below: int) -> None:
         self._truncations += 1
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self._snapshots().remove_above(offset)
-        if self.recovery_point > offset:
-            self.recovery_point = offset
+        if self.recovery_point > stable_below:
+            self.recovery_point = stable_below
             if self.on_truncated is not None:
                 self.on_truncated(self)
 

@@ -50,6 +50,8 @@ class Opened:
     segments: list[Segment] = field(default_factory=list)
     leader_epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     are_epochs_written: bool = True
+    names_changed: bool = False
+    """Segments were deleted, and the directory not synced since."""
     producers: ProducerState = field(default_factory=ProducerState)
 
 
@@ -70,6 +72,8 @@ class _Loader:
         self._segments: list[Segment] = []
         self._epochs = LeaderEpochs()
         self._are_epochs_written = True
+        self._names_changed = False
+        self._recovery_point = opening.recovery_point
 
     async def load(self) -> Opened:
         opening, start = self._opening, self._opening.log_start_offset
@@ -95,10 +99,11 @@ class _Loader:
         return Opened(
             log_start_offset=start,
             log_end_offset=end,
-            recovery_point=end if opening.is_clean else min(opening.recovery_point, end),
+            recovery_point=end if opening.is_clean else min(self._recovery_point, end),
             segments=segments,
             leader_epochs=self._epochs,
             are_epochs_written=self._are_epochs_written,
+            names_changed=self._names_changed,
             producers=producers,
         )
 
@@ -210,7 +215,7 @@ class _Loader:
             return False
         segment.forget_indexes()
         segment.next_offset = segment.base_offset
-        scan = Scan(self._files, segment, check_crc=True)
+        scan = Scan(self._files, segment, check_crc=True, least_epoch=self._epochs.latest_epoch)
         while window := scan.next_window():
             for position, header in window:
                 segment.index(header, position, self._interval)
@@ -225,6 +230,7 @@ class _Loader:
             )
             self._files.truncate(segment.file(), scan.position)
             segment.size = scan.position
+            self._recovery_point = min(self._recovery_point, segment.base_offset)
             self._drop_from(at + 1)
         if at + 1 < len(self._segments):
             segment.save_indexes()
@@ -237,3 +243,4 @@ class _Loader:
     def _drop_from(self, at: int) -> None:
         while len(self._segments) > at:
             self._segments.pop().remove()
+            self._names_changed = True

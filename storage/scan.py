@@ -43,10 +43,13 @@ class Scan:
         *,
         first_offset: int = -1,
         check_crc: bool = False,
+        least_epoch: int | None = None,
     ) -> None:
+        """`least_epoch`: judge leader epochs too; none may be older than the one before."""
         self._files = files
         self._segment = segment
         self._check_crc = check_crc
+        self._least_epoch = least_epoch
         self.position = position
         """End of the good batches so far."""
         self.next_offset = max(first_offset, segment.base_offset)
@@ -89,6 +92,11 @@ class Scan:
             return f"a batch of {header.size} bytes is cut off"
         if header.base_offset < self.next_offset:
             return f"base offset {header.base_offset} where at least {self.next_offset} is due"
+        if self._least_epoch is not None:
+            # Power may bring back what had been cut off before newer batches took its place.
+            if header.leader_epoch < self._least_epoch:
+                return f"leader epoch {header.leader_epoch} after {self._least_epoch}"
+            self._least_epoch = header.leader_epoch
         return None
 
     def _crc_holds(self, header: BatchHeader, view: memoryview) -> bool:

@@ -68,6 +68,7 @@ class Segments(list[Segment]):
         """Remove all that holds `offset` or later; the offset that comes next."""
         while self[-1].base_offset > offset:
             self.pop().remove()
+            self.names_changed = True
         self[-1].truncate_to(offset)
         return self[-1].next_offset
 
@@ -75,6 +76,7 @@ class Segments(list[Segment]):
         """Delete the files, newest first: what a crash leaves is a prefix."""
         while self:
             self.pop().remove()
+            self.names_changed = True
 
     def remove_oldest(self, count: int) -> None:
         """Delete the files of the first segments, oldest first."""
