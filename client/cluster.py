@@ -185,6 +185,11 @@ class Staleness:
         """Somebody was sent to the wrong place, or needs a topic that is not known."""
         self.is_stale = True
 
+    def on_new_question(self) -> None:
+        """A topic is asked for that no answer so far was about: no reason to wait."""
+        self.is_stale = True
+        self._asked_at_ms = None
+
     def on_asked(self, now_ms: int, dice: Dice) -> None:
         """A request for metadata goes out."""
         # Asked again soon after the last time: the cluster has not settled yet. Slow down.

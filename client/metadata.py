@@ -6,6 +6,7 @@ as well, and the first answer counts.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -112,7 +113,8 @@ class Metadata:
         """Include a topic in every refresh from now on; a new one is asked for at once."""
         if topic not in self._topics:
             self._topics[topic] = None
-            self.refresh_soon()
+            self._staleness.on_new_question()
+            self._wake.set()
 
     def forget(self, topic: str) -> None:
         """Leave a topic out of refreshes from now on."""
@@ -178,14 +180,10 @@ class Metadata:
             wait_ms = self._staleness.next_ask_ms() - self._runtime.monotonic_ms()
             if wait_ms > 0:
                 self._wake.clear()
-                try:
+                with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(wait_ms / 1000):
                         await self._wake.wait()
-                except TimeoutError:
-                    pass
-                else:
-                    # Found stale meanwhile: the wait is shorter now, but not nothing.
-                    await self._rest()
+                continue
             self._staleness.on_asked(self._runtime.monotonic_ms(), self._runtime.rng)
             try:
                 await self._refresh_once([])
@@ -196,11 +194,6 @@ class Metadata:
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
-
-    async def _rest(self) -> None:
-        wait_ms = self._staleness.next_ask_ms() - self._runtime.monotonic_ms()
-        if wait_ms > 0:
-            await asyncio.sleep(wait_ms / 1000)
 
     async def _refresh_once(self, attempts: list[Attempt]) -> None:
         response = await self._first(self._candidates(), self._ask, attempts)

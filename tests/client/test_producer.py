@@ -402,6 +402,7 @@ async def test_drain_gives_up_after_max_block_ms() -> None:
         cluster.fault = first_times(10_000, Silence())
         producer = Producer(cluster.bootstrap, buffer_memory=100, max_block_ms=30)
         await producer.start()
+        await producer.partitions_for("t")
         producer.send("t", b"x" * 200)
         with pytest.raises(BufferFull, match="after 30 ms"):
             await producer.drain()
