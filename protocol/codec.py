@@ -28,7 +28,7 @@ BAD_BYTES: Final = (struct.error, IndexError, ValueError)
 
 _HEADER: Final = struct.Struct(">hhih")
 _RESPONSE_HEADER: Final = struct.Struct(">ii")
-_CORRELATION_ID: Final = struct.Struct(">i")
+_INT32: Final = struct.Struct(">i")
 _decoders: Final[dict[tuple[type, int], Decoder]] = {}
 _encoders: Final[dict[tuple[type, int], Encoder]] = {}
 _tagged_headers: Final[dict[tuple[type, int], bool]] = {}
@@ -172,7 +172,7 @@ def decode_response_frame(cls: type[T], version: int, view: Buffer) -> tuple[int
     """Read a response (without its size): its correlation id and the message."""
     view = memoryview(view)
     try:
-        (correlation_id,) = _CORRELATION_ID.unpack_from(view, 0)
+        (correlation_id,) = _INT32.unpack_from(view, 0)
         pos = 4
         if has_tagged_header(cls, version):
             pos = _skip_tags(view, pos)
@@ -193,10 +193,10 @@ def _sized(start: bytearray, message: object, version: int) -> list[Buffer]:
     parts: list[Buffer] = []
     last = _encode_onto(start, parts, message, version)
     if not parts:
-        last[0:4] = (len(last) - 4).to_bytes(4, "big")
+        _INT32.pack_into(last, 0, len(last) - 4)
         return [last]
     parts.append(last)
-    start[0:4] = (sum(map(len, parts)) - 4).to_bytes(4, "big")
+    _INT32.pack_into(start, 0, sum(map(len, parts)) - 4)
     return parts
 
 

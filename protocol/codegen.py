@@ -248,9 +248,14 @@ class _Decoding:
             return
         out, item = src.variable(), src.variable()
         src.add(f"{out} = []")
-        with src.block("for _ in range(n):"):
-            self._value(src, items, item, f)
-            src.add(f"{out}.append({item})")
+        if items.struct is not None:  # read by a function of its own, so `n` may count down
+            with src.block("while n:"):
+                self._value(src, items, item, f)
+                src.add(f"{out}.append({item})", "n -= 1")
+        else:
+            with src.block("for _ in range(n):"):
+                self._value(src, items, item, f)
+                src.add(f"{out}.append({item})")
         src.add(f"{target} = {out}")
 
     def _tags(self, src: _Source, tagged: list[Field]) -> None:
