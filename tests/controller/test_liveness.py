@@ -113,26 +113,40 @@ async def test_a_name_of_several_addresses_refuses_too(host: str) -> None:
     post.endpoint = Endpoint("PLAINTEXT", host, 1)
     await post.open()
     post.liveness.carry_out(post.leases.on_connection_lost(1, 5))
-    assert "crashed" in (await post.expired.get()).reason
+    async with asyncio.timeout(10):
+        assert "crashed" in (await post.expired.get()).reason
     await post.close()
 
 
 async def test_an_answered_probe_is_not() -> None:
-    met: asyncio.Queue[None] = asyncio.Queue()
-
-    class Listener(asyncio.Protocol):
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            transport.close()
-            met.put_nowait(None)
-
     post = Post(session_ms=60_000)
-    server = await asyncio.get_running_loop().create_server(Listener, "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
     post.endpoint = Endpoint("PLAINTEXT", "127.0.0.1", server.sockets[0].getsockname()[1])
     await post.open()
     post.liveness.carry_out(post.leases.on_connection_lost(1, 5))
-    await met.get()
     await reached(lambda: post.leases[1].probing is None)
     assert post.leases.is_live(1)
     assert post.expired.empty()
     server.close()
+    await post.close()
+
+
+async def test_a_listener_that_outlives_its_process_for_a_moment_is_no_answer() -> None:
+    """The kernel accepts, then resets, until the killed process is wholly taken apart."""
+    accepted: asyncio.Queue[None] = asyncio.Queue()
+
+    class Dying(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            transport.close()
+            accepted.put_nowait(None)
+
+    post = Post(session_ms=60_000)
+    server = await asyncio.get_running_loop().create_server(Dying, "127.0.0.1", 0)
+    post.endpoint = Endpoint("PLAINTEXT", "127.0.0.1", server.sockets[0].getsockname()[1])
+    await post.open()
+    post.liveness.carry_out(post.leases.on_connection_lost(1, 5))
+    await accepted.get()
+    server.close()
+    async with asyncio.timeout(10):
+        assert "crashed" in (await post.expired.get()).reason
     await post.close()
