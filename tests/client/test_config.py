@@ -1,0 +1,110 @@
+from typing import Any
+
+import pytest
+
+from minikafka.aio import Admin, Consumer, Producer
+from minikafka.client.config import (
+    KNOWN_UNUSED,
+    AdminConfig,
+    AdminSettings,
+    CommonConfig,
+    CommonSettings,
+    ConsumerConfig,
+    ConsumerSettings,
+    ProducerConfig,
+    ProducerSettings,
+    configured,
+)
+from minikafka.client.net.address import Address
+from minikafka.runtime.config import settings_of
+from minikafka.runtime.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("table", "keywords"),
+    [
+        (CommonConfig, CommonSettings),
+        (ProducerConfig, ProducerSettings),
+        (ConsumerConfig, ConsumerSettings),
+        (AdminConfig, AdminSettings),
+    ],
+)
+def test_keywords_and_table_name_the_same_settings(table: type, keywords: Any) -> None:
+    fields = {row.field for row in settings_of(table)} - {"bootstrap_servers"}
+    assert set(keywords.__annotations__) | set(CommonSettings.__annotations__) == fields
+    for row in settings_of(table):
+        assert row.field == row.key.replace(".", "_")
+        assert row.key not in KNOWN_UNUSED
+
+
+def test_dotted_keys_and_keywords_mean_the_same() -> None:
+    dotted = Producer.from_config({"bootstrap.servers": "a:1,b:2", "linger.ms": "7", "acks": "1"})
+    keywords = Producer(["a:1", "b:2"], linger_ms=7, acks=1)
+    assert dotted.config == keywords.config
+    assert dotted.config.bootstrap_servers == ("a:1", "b:2")
+
+
+def test_an_unknown_key_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"linger\.ms"):
+        Producer("a:1", lingerms=5)  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match=r"auto\.offset\.reset"):
+        Consumer.from_config({"auto.offset.rest": "latest"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"acks": "2"}, "acks"),
+        ({"linger_ms": -1}, "linger.ms"),
+        ({"batch_size": "many"}, "batch.size"),
+        ({"compression_type": "rar"}, "compression.type"),
+        ({"acks": 1, "enable_idempotence": True}, "acks"),
+        ({"max_in_flight_requests_per_connection": 6}, "max.in.flight.requests.per.connection"),
+        ({"bootstrap_servers": "nowhere"}, "bootstrap.servers"),
+        ({"bootstrap_servers": ""}, "bootstrap.servers"),
+        ({"bootstrap_servers": "a:99999"}, "bootstrap.servers"),
+        ({"security_protocol": "SSL"}, "security.protocol"),
+        ({"linger_ms": 1, "linger.ms": 2}, "linger.ms"),
+    ],
+)
+def test_bad_values_name_the_key(settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Producer.from_config(settings)
+    assert caught.value.key == key
+
+
+def test_idempotence_follows_acks_unless_said() -> None:
+    assert Producer("a:1").config.is_idempotent
+    assert not Producer("a:1", acks=1).config.is_idempotent
+    assert not Producer("a:1", acks="0").config.is_idempotent
+    assert not Producer("a:1", enable_idempotence=False).config.is_idempotent
+    assert Producer("a:1", acks="-1").config.acks_number == -1
+
+
+def test_more_in_flight_is_allowed_without_idempotence() -> None:
+    made = Producer("a:1", acks=1, max_in_flight_requests_per_connection=20)
+    assert made.config.max_in_flight_requests_per_connection == 20
+
+
+def test_a_key_of_kafka_without_meaning_here_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    Consumer.from_config({"group.id": "g"})
+    assert "group.id has no effect" in caplog.text
+
+
+def test_an_empty_value_of_an_optional_setting_is_none() -> None:
+    assert (
+        configured(ProducerConfig, "a:1", {"enable_idempotence": None}).enable_idempotence is None
+    )
+
+
+def test_the_default_is_this_machine() -> None:
+    assert Admin().config.bootstrap_servers == ("localhost:9092",)
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [("a:1", "a", 1), ("127.0.0.1:9092", "127.0.0.1", 9092), ("[::1]:9092", "::1", 9092)],
+)
+def test_addresses_are_read_and_shown(text: str, host: str, port: int) -> None:
+    assert Address.parse(text) == (host, port)
+    assert str(Address.parse(text)) == text
