@@ -33,7 +33,7 @@ class FileNode:
         self.cache = bytearray()
         self.stable = bytearray()
         self.dirty: dict[int, None] = {}
-        self.truncated = False
+        self.cut_at: int | None = None
         """Cut below its stable size since the last sync: the cut, too, may be lost."""
 
     def write(self, data: Buffer, offset: int) -> None:
@@ -48,7 +48,8 @@ class FileNode:
         before = len(self.cache)
         if size < before:
             del self.cache[size:]
-            self.truncated = self.truncated or size < len(self.stable)
+            if size < len(self.stable):
+                self.cut_at = size if self.cut_at is None else min(self.cut_at, size)
         else:
             self.cache.extend(bytes(size - before))
         for sector in range(min(size, before) // SECTOR, -(-max(size, before) // SECTOR)):
@@ -57,20 +58,21 @@ class FileNode:
     def commit(self, sectors: list[int]) -> None:
         """These sectors, as the cache has them now, and the size are stable."""
         size = len(self.cache)
-        del self.stable[size:]
+        # What was cut off never comes back beside newer bytes: those are in other blocks.
+        del self.stable[size if self.cut_at is None else self.cut_at :]
         self.stable.extend(bytes(size - len(self.stable)))
         for sector in sectors:
             start = sector * SECTOR
             if start < size:
                 self.stable[start : min(start + SECTOR, size)] = self.cache[start : start + SECTOR]
             self.dirty.pop(sector, None)
-        self.truncated = False
+        self.cut_at = None
 
     def lose_power(self, rng: random.Random) -> None:
         """Of what was not synced, some sectors arrived and some did not."""
         sectors = sorted(self.dirty)
         fate = rng.choice(("none", "all", "prefix", "scattered")) if sectors else "none"
-        cut_lost = self.truncated and rng.random() < 0.5
+        cut_lost = self.cut_at is not None and rng.random() < 0.5
         if fate != "none" and not cut_lost:
             kept = {
                 "all": sectors,
@@ -85,7 +87,7 @@ class FileNode:
                 del self.stable[rng.choice((len(self.cache), max(smallest, end))) :]
         self.cache = bytearray(self.stable)
         self.dirty.clear()
-        self.truncated = False
+        self.cut_at = None
 
 
 Change = tuple[str, "FileNode | DirectoryNode | None"]

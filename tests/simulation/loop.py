@@ -12,7 +12,7 @@ import heapq
 import itertools
 import socket
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from enum import Enum
 from typing import Any, NoReturn, TypeVarTuple, cast
 
@@ -45,6 +45,12 @@ class Process:
         self.resources: dict[int, Callable[[], None]] = {}
         """What the kernel releases when the process ends, in the order of acquisition."""
         self.die_at_disk_operation: int | None = None
+        self.partitions: Any = None
+        self.broker: Any = None
+        self.controller: Any = None
+        """What of the product runs in it: see inside.py."""
+        self.check: Callable[[], Iterator[str]] | None = None
+        """Invariants that concern this process, checked after each of its steps."""
         self.context = contextvars.Context()
         self.context.run(PROCESS.set, self)
         self._resource_ids = itertools.count()

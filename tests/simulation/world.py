@@ -206,6 +206,8 @@ class World:
         hook, sys.unraisablehook = sys.unraisablehook, lambda unraisable: None
         logging.disable(logging.CRITICAL)
         try:
+            for process in self.processes.values():
+                self.loop.kill(process)
             self.loop.bury()
             self.processes.clear()
             self.loop.close()

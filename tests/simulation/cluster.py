@@ -1,0 +1,143 @@
+"""The product's own daemons as processes of a simulated world.
+
+Each runs what its `__main__` runs in production: `prepare` of its properties, then `Plan.start`,
+then `Service.stop` on a clean shutdown. Knows how to start and stop them, nothing of faults.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from minikafka.broker.__main__ import prepare as prepare_broker
+from minikafka.controller.__main__ import prepare as prepare_controller
+from minikafka.runtime.daemon import Plan, Stop
+
+from .loop import Process
+from .network import Host
+from .world import SimRuntime, World
+
+CONTROLLER_PORT = 9093
+BROKER_PORT = 9092
+
+
+class Daemon:
+    """One node: its machine, its properties, and the process that runs at the moment."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        prepare: Callable[[dict[str, str]], Plan],
+        properties: dict[str, str],
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.host: Host = world.add_host(name)
+        self.properties = properties
+        self.process: Process | None = None
+        self.service: Any = None
+        """What `Plan.start` returned; None while starting or stopped."""
+        self.on_started: Callable[[Daemon], None] = lambda daemon: None
+        self.on_power_lost: Callable[[Daemon], None] = lambda daemon: None
+        self._prepare = prepare
+        self._stop: Stop | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.alive
+
+    def start(self) -> None:
+        if not self.alive:
+            self.service = self._stop = None
+            self.process = self.world.start(self.host, self.name, self._main)
+            self.on_started(self)
+
+    async def _main(self, runtime: SimRuntime) -> int:
+        process = runtime.process
+        plan = self._prepare(dict(self.properties))
+        stop = self._stop = Stop()
+        service = await plan.start(runtime, stop)
+        if process is self.process:
+            self.service = service
+        self.world.trace.emit(self.name, "ready")
+        await stop.requested.wait()
+        if stop.exit_code or not stop.is_clean:
+            self.world.violation(f"{self.name} stopped by itself with {stop.exit_code}")
+        self.world.trace.emit(self.name, "stopping")
+        self.service = None
+        await service.stop()
+        return stop.exit_code
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.world.kill(self.process)
+        self.service = None
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        if self.alive and self._stop is not None:
+            self._stop.request(0, "SIGTERM")
+
+    def power_off(self) -> None:
+        if self.host.up:
+            self.world.power_off(self.host)
+            self.on_power_lost(self)
+        self.service = None
+
+    def power_on(self) -> None:
+        if not self.host.up:
+            self.world.power_on(self.host)
+
+
+class Cluster:
+    """One controller and some brokers."""
+
+    def __init__(self, world: World, broker_count: int = 3) -> None:
+        self.world = world
+        self.controller = Daemon(
+            world,
+            "controller",
+            prepare_controller,
+            {
+                "node.id": "100",
+                "listeners": f"CONTROLLER://0.0.0.0:{CONTROLLER_PORT}",
+                "log.dirs": "/data/controller",
+                "broker.session.timeout.ms": "2000",
+            },
+        )
+        self.brokers = {
+            broker_id: Daemon(
+                world, f"broker-{broker_id}", prepare_broker, broker_properties(broker_id)
+            )
+            for broker_id in range(1, broker_count + 1)
+        }
+        self.daemons = {each.name: each for each in (self.controller, *self.brokers.values())}
+        self.bootstrap = ",".join(f"{each.name}:{BROKER_PORT}" for each in self.brokers.values())
+
+    def start(self) -> None:
+        for daemon in self.daemons.values():
+            daemon.start()
+
+    async def wait_until(self, condition: Callable[[], bool], what: str, seconds: float) -> None:
+        """Poll a condition of the whole world; a violation if it does not come true."""
+        deadline = self.world.now() + seconds
+        while not condition():
+            if self.world.now() > deadline:
+                self.world.violation(f"not within {seconds} s: {what}")
+            await asyncio.sleep(0.05)
+
+
+def broker_properties(broker_id: int) -> dict[str, str]:
+    return {
+        "node.id": str(broker_id),
+        "listeners": f"PLAINTEXT://0.0.0.0:{BROKER_PORT}",
+        "advertised.listeners": f"PLAINTEXT://broker-{broker_id}:{BROKER_PORT}",
+        "log.dirs": f"/data/broker-{broker_id}",
+        "controller.quorum.bootstrap.servers": f"controller:{CONTROLLER_PORT}",
+        "broker.heartbeat.interval.ms": "300",
+        "broker.session.timeout.ms": "2000",
+        "replica.lag.time.max.ms": "1500",
+        "replica.socket.timeout.ms": "2000",
+        "replica.high.watermark.checkpoint.interval.ms": "1000",
+        "request.timeout.ms": "3000",
+    }

@@ -1,0 +1,68 @@
+"""Where the product keeps what invariants look at: the only module that knows its private parts."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from minikafka.broker.partition import Partition
+from minikafka.broker.partitions import Partitions
+from minikafka.broker.server import Broker
+from minikafka.controller.driver import Controller
+from minikafka.protocol.control.image import MetadataImage
+from minikafka.protocol.types import TopicIdPartition
+
+from .loop import PROCESS, Process
+
+NOTHING: Mapping[TopicIdPartition, Partition] = {}
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """While this lasts, a process knows the product that it runs, from its first moment on."""
+
+    def watching(cls: Any, attribute: str) -> Any:
+        construct = cls.__init__
+
+        def init(self: Any, *args: Any, **options: Any) -> None:
+            construct(self, *args, **options)
+            process = PROCESS.get()
+            if process is not None:
+                setattr(process, attribute, self)
+
+        return patch.object(cls, "__init__", init)
+
+    with (
+        watching(Partitions, "partitions"),
+        watching(Broker, "broker"),
+        watching(Controller, "controller"),
+    ):
+        yield
+
+
+def partitions_of(process: Process) -> Mapping[TopicIdPartition, Partition]:
+    """The replicas of a broker process."""
+    partitions = process.partitions
+    return NOTHING if partitions is None else partitions._partitions
+
+
+def seen(partition: Partition) -> tuple[bool, int, int, int]:
+    """What changes when anything does: is it leader, leader epoch, high watermark, log end."""
+    return (
+        partition.leader is not None,
+        partition.metadata.leader_epoch,
+        partition.high_watermark,
+        partition.log.log_end_offset,
+    )
+
+
+def image_of_controller(process: Process) -> MetadataImage | None:
+    """The newest metadata of an active controller, as its decisions see it."""
+    controller = process.controller
+    return controller.cluster.image if controller is not None and controller._is_active else None
+
+
+def image_offset_of_broker(process: Process) -> int:
+    """How far a broker has followed the metadata."""
+    broker = process.broker
+    return -1 if broker is None else broker.follower.image.offset

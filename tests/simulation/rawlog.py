@@ -1,0 +1,72 @@
+"""A replica's log as it lies on the simulated disk, read without any of the product's code."""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .disk import DirectoryNode, Disk, FileNode
+
+_HEADER = struct.Struct(">qiibIhi")
+"""Base offset, batch length, leader epoch, magic, CRC, attributes, last offset delta."""
+
+
+class RawBatch(NamedTuple):
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+    checksum: int
+    """Over every byte of the batch."""
+
+
+class LogCursor:
+    """Walks forward through the batches of one partition directory of one disk."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = [part for part in path.split("/") if part]
+        self.offset = -1
+        """Where the next batch is expected; -1 before the first."""
+        self._segment = -1
+        self._position = 0
+
+    def _segments(self) -> dict[int, FileNode]:
+        node: DirectoryNode | FileNode | None = self._disk.root
+        for part in self._path:
+            if not isinstance(node, DirectoryNode):
+                return {}
+            node = node.entries.get(part)
+        if not isinstance(node, DirectoryNode):
+            return {}
+        found = {
+            int(name[:-4]): child
+            for name, child in node.entries.items()
+            if name.endswith(".log") and isinstance(child, FileNode)
+        }
+        return dict(sorted(found.items()))
+
+    def up_to(self, end: int) -> Iterator[RawBatch]:
+        """The batches from here that begin below `end`; stops early where the log does."""
+        segments = self._segments()
+        if self._segment not in segments:
+            if not segments:
+                return
+            self._segment, self._position = min(segments), 0
+        while self.offset < end:
+            cache = segments[self._segment].cache
+            if self._position + 61 > len(cache):
+                later = [base for base in segments if base > self._segment]
+                if not later:
+                    return
+                self._segment, self._position = later[0], 0
+                continue
+            base, length, epoch, _, _, _, delta = _HEADER.unpack_from(cache, self._position)
+            size = 12 + length
+            if length < 49 or self._position + size > len(cache):
+                return
+            data = memoryview(cache)[self._position : self._position + size]
+            checksum = zlib.crc32(data)
+            data.release()
+            self._position += size
+            self.offset = base + delta + 1
+            yield RawBatch(base, self.offset, epoch, checksum)
