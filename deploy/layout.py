@@ -155,6 +155,19 @@ def read_properties(node: Node) -> dict[str, str]:
     return parse_properties(node.properties_path.read_text())
 
 
+def moved_data(node: Node, properties: Mapping[str, str]) -> dict[str, str]:
+    """The log.dirs of a node whose directory was moved or copied, else nothing.
+
+    A path that the launcher wrote elsewhere must not be followed: it is another cluster's data,
+    or an empty directory that would be taken for a lost one.
+    """
+    written = properties.get("log.dirs", "")
+    here = str(node.data_path)
+    if written.endswith(f"/{node.name}/data") and written != here and node.data_path.is_dir():
+        return {"log.dirs": here}
+    return {}
+
+
 def _read_node(role: Role, path: Path) -> Node:
     properties = parse_properties(path.read_text())
     listeners = properties.get("listeners", "")

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from ..runtime.errors import ConfigError
 from .daemons import Daemon, DaemonFailed, Daemons, Exited, NotReadyInTime, Program
-from .layout import Layout, Node, read_properties, write_properties
+from .layout import Layout, Node, moved_data, read_properties, write_properties
 
 PROGRAMS: Mapping[str, Program] = {
     "broker": Program("minikafka.broker.__main__:main", "minikafka-broker"),
@@ -231,8 +231,10 @@ class LocalCluster:
             why = f"{directory} holds a cluster on port {layout.brokers[0].port}"
             raise ConfigError("port", str(self._port), why)
         for node in layout.nodes:
-            if given := self._config[node.role]:
-                write_properties(node, {**read_properties(node), **given})
+            found = read_properties(node)
+            changed = {**found, **moved_data(node, found), **self._config[node.role]}
+            if changed != found:
+                write_properties(node, changed)
         return layout
 
     def _start_node(self, node: Node) -> int:

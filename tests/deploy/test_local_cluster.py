@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from minikafka.deploy.daemons import DaemonFailed, Program
+from minikafka.deploy.layout import read_properties
 from minikafka.deploy.local_cluster import LocalCluster, memory_kilobytes
 from minikafka.runtime.errors import ConfigError
 
@@ -175,6 +176,17 @@ def test_an_existing_directory_keeps_its_ports_and_files(cluster: LocalCluster) 
         assert again.bootstrap == bootstrap
         assert "log.segment.bytes=4096" in again.node(1).properties_path.read_text().split("\n")
     assert story(again, "broker-1") == ["started", "terminated", "ended"] * 2
+
+
+def test_a_moved_directory_takes_its_data_along(cluster: LocalCluster, tmp_path: Path) -> None:
+    cluster.start()
+    cluster.stop()
+    assert cluster.directory is not None
+    moved = LocalCluster(cluster.directory.rename(tmp_path / "m"), programs=FAKES, probe=everyone)
+    with moved:
+        for node in moved.layout.nodes:
+            assert read_properties(node)["log.dirs"] == f"{tmp_path}/m/{node.name}/data"
+    assert not cluster.directory.exists()
 
 
 def test_an_existing_directory_with_other_numbers_is_refused(cluster: LocalCluster) -> None:

@@ -230,3 +230,16 @@ def test_other_numbers_than_the_directorys_are_one_line(ups: list[Up], tmp_path:
         assert (code, out) == (2, "")
         assert len(err.splitlines()) == 1
         assert "holds a cluster" in err
+
+
+def test_without_its_nursery_it_ends_with_everything(ups: list[Up], tmp_path: Path) -> None:
+    up = start(ups, "--data", tmp_path, "--port", 0, "--brokers", 2)
+    up.ready()
+    pids = list(pids_in(tmp_path).values())
+    parent = Path(f"/proc/{pids[0]}/stat").read_text().rpartition(")")[2].split()[1]
+    os.kill(int(parent), signal.SIGKILL)
+    code, _, err = up.end()
+    assert code == 1
+    assert "the process that starts daemons ended" in err
+    assert "Traceback" not in err
+    assert wait_until_gone(pids) == []
