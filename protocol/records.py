@@ -75,11 +75,14 @@ def records(
         raise RemoteProtocolError(f"crc {header.crc:#010x} does not match")
     body = record_bytes(buf, pos, header, max_bytes=max_bytes)
     try:
-        return _read_all(body, header)
+        found = _read_all(body, header)
     except IndexError as error:
         raise RemoteProtocolError(f"{header!r} ends inside a record") from error
     except ValueError as error:
         raise RemoteProtocolError(f"{header!r}: {error}") from error
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return [record._replace(timestamp=header.max_timestamp) for record in found]
+    return found
 
 
 def record_bytes(
@@ -100,13 +103,13 @@ def record_bytes(
 
 
 def _read_all(body: bytes, header: BatchHeader) -> list[Record]:
-    """Walk the records; IndexError or ValueError (UnicodeDecodeError too) when damaged.
+    """Walk the records, with create times; IndexError or ValueError when damaged.
 
-    Varints of one and two bytes are read in line: a call for each would double the cost.
+    Varints of one and two bytes are read in line: a call for each would double the cost. A slice
+    that runs past the end is short, and then `pos` is not the record's end.
     """
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     kind = header.timestamp_type
-    append_time = header.max_timestamp if kind is TimestampType.LOG_APPEND_TIME else None
     found: list[Record] = []
     add, new = found.append, _new_tuple
     pos, size = 0, len(body)
@@ -114,56 +117,65 @@ def _read_all(body: bytes, header: BatchHeader) -> list[Record]:
         length = body[pos]
         pos += 1
         if length >= 0x80:
-            length, pos = _continue(body, pos, length)
-        if length & 1:
-            raise ValueError("a record of negative length")
+            if (more := body[pos]) < 0x80:
+                length += (more << 7) - 0x80
+                pos += 1
+            else:
+                length, pos = _continue(body, pos, length)
         end = pos + (length >> 1)
-        pos += 1  # attributes: none are defined
-        timestamp = body[pos]
-        pos += 1
+        timestamp = body[pos + 1]  # after the attributes, of which none are defined
+        pos += 2
         if timestamp >= 0x80:
-            timestamp, pos = _continue(body, pos, timestamp)
+            if (more := body[pos]) < 0x80:
+                timestamp += (more << 7) - 0x80
+                pos += 1
+            else:
+                timestamp, pos = _continue(body, pos, timestamp)
         offset = body[pos]
         pos += 1
         if offset >= 0x80:
-            offset, pos = _continue(body, pos, offset)
+            if (more := body[pos]) < 0x80:
+                offset += (more << 7) - 0x80
+                pos += 1
+            else:
+                offset, pos = _continue(body, pos, offset)
         key_length = body[pos]
         pos += 1
         if key_length >= 0x80:
             key_length, pos = _continue(body, pos, key_length)
         if key_length & 1:
-            if key_length != 1:
-                raise ValueError("a negative key length other than -1")
-            key = None
+            key = _null(key_length)
         else:
             key = body[pos : pos + (key_length >> 1)]
             pos += key_length >> 1
         value_length = body[pos]
         pos += 1
         if value_length >= 0x80:
-            value_length, pos = _continue(body, pos, value_length)
+            if (more := body[pos]) < 0x80:
+                value_length += (more << 7) - 0x80
+                pos += 1
+            else:
+                value_length, pos = _continue(body, pos, value_length)
         if value_length & 1:
-            if value_length != 1:
-                raise ValueError("a negative value length other than -1")
-            value = None
+            value = _null(value_length)
         else:
             value = body[pos : pos + (value_length >> 1)]
             pos += value_length >> 1
-        headers: Headers = ()
-        if body[pos]:
-            headers, pos = _read_headers(body, pos)
-        else:
-            pos += 1
-        if pos != end or end > size:
+        headers, pos = _read_headers(body, pos) if body[pos] else ((), pos + 1)
+        if pos != end or end > size or length & 1:
             raise ValueError(f"a record ends at {pos}, its length says {end}")
-        when = append_time
-        if when is None:
-            when = base_timestamp + ((timestamp >> 1) ^ -(timestamp & 1))
+        when = base_timestamp + ((timestamp >> 1) ^ -(timestamp & 1))
         at = base_offset + ((offset >> 1) ^ -(offset & 1))
         add(new(Record, (at, when, kind, key, value, headers)))
     if pos != size:
         raise ValueError(f"{size - pos} bytes after the last record")
     return found
+
+
+def _null(zigzag: int) -> bytes | None:
+    if zigzag != 1:
+        raise ValueError("a negative length other than -1")
+    return None
 
 
 def _continue(body: bytes, pos: int, value: int) -> tuple[int, int]:
