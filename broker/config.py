@@ -5,7 +5,7 @@ Values only; nothing is opened here. Defaults of topics live in storage's `Topic
 
 from dataclasses import dataclass
 
-from ..runtime.config import INT32_MAX, INT64_MAX, KiB, MiB, config_table, setting
+from ..runtime.config import INT32_MAX, INT64_MAX, MiB, config_table, setting
 from ..runtime.errors import ConfigError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT",)
@@ -160,13 +160,6 @@ class BrokerConfig:
         at_most=INT32_MAX,
         doc="How long a replica fetch waits; must not exceed replica.lag.time.max.ms.",
     )
-    replica_fetch_backoff_ms: int = setting(
-        "replica.fetch.backoff.ms",
-        1000,
-        at_least=0,
-        at_most=INT32_MAX,
-        doc="Pause before a partition that failed is fetched again.",
-    )
     replica_socket_timeout_ms: int = setting(
         "replica.socket.timeout.ms",
         30_000,
@@ -174,24 +167,12 @@ class BrokerConfig:
         at_most=INT32_MAX,
         doc="How long a follower waits for a leader's answer before it connects again.",
     )
-    replica_socket_receive_buffer_bytes: int = setting(
-        "replica.socket.receive.buffer.bytes",
-        64 * KiB,
-        at_least=-1,
-        at_most=INT32_MAX,
-        doc="Receive buffer of a follower's socket; -1 leaves it to the system.",
-    )
     replica_high_watermark_checkpoint_interval_ms: int = setting(
         "replica.high.watermark.checkpoint.interval.ms",
         5000,
         at_least=1,
         at_most=INT64_MAX,
         doc="How often high watermarks reach the disk; older ones cost a restart some fetching.",
-    )
-    replica_selector_class: str | None = setting(
-        "replica.selector.class",
-        None,
-        doc="RackAwareReplicaSelector lets consumers read from a replica in their own rack.",
     )
 
     log_retention_check_interval_ms: int = setting(
@@ -209,13 +190,6 @@ class BrokerConfig:
         doc="How often logs are looked through for what flush.ms wants flushed.",
     )
 
-    message_max_bytes: int = setting(
-        "message.max.bytes",
-        1 * MiB + 12,
-        at_least=0,
-        at_most=INT32_MAX,
-        doc="Largest batch a topic takes unless it sets max.message.bytes.",
-    )
     socket_request_max_bytes: int = setting(
         "socket.request.max.bytes",
         100 * MiB,
@@ -229,20 +203,6 @@ class BrokerConfig:
         at_least=1,
         at_most=INT32_MAX,
         doc="Connections the system accepts ahead of us; a burst beyond it waits a second.",
-    )
-    socket_send_buffer_bytes: int = setting(
-        "socket.send.buffer.bytes",
-        -1,
-        at_least=-1,
-        at_most=INT32_MAX,
-        doc="Send buffer of clients' sockets; -1 leaves it to the system.",
-    )
-    socket_receive_buffer_bytes: int = setting(
-        "socket.receive.buffer.bytes",
-        -1,
-        at_least=-1,
-        at_most=INT32_MAX,
-        doc="Receive buffer of clients' sockets; -1 leaves it to the system.",
     )
     queued_max_request_bytes: int = setting(
         "queued.max.request.bytes",
@@ -344,7 +304,14 @@ def parse_listeners(key: str, text: str) -> tuple[Listener, ...]:
 
 def bound_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
     """Where to listen."""
-    listeners = parse_listeners("listeners", config.listeners)
+    elsewhere = config.controller_listener_names
+    listeners = tuple(
+        listener
+        for listener in parse_listeners("listeners", config.listeners)
+        if listener.name not in elsewhere
+    )
+    if not listeners:
+        raise ConfigError("listeners", config.listeners, "names no listener of a broker")
     ports = [(listener.host, listener.port) for listener in listeners if listener.port]
     if len(dict.fromkeys(ports)) < len(ports):
         raise ConfigError("listeners", config.listeners, "two listeners have one address")

@@ -72,7 +72,7 @@ class FetchSession:
     partitions: dict[Key, FetchPartition]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SessionRequest:
     """The part of a Fetch request that concerns its session."""
 

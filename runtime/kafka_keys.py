@@ -16,6 +16,9 @@ _SECURITY = "it configures Java's security classes"
 _ROLES = "the program started decides the role"
 _QUOTA = "quotas are not enforced"
 _COORDINATOR = "the coordinator's writes need no tuning"
+_BUFFERS = "socket buffers are left to the system"
+_RETRIES = "pauses before a retry grow by themselves"
+_READS = "consumers read from leaders"
 _INDEX = "indexes are small arrays in memory"
 
 KNOWN_UNUSED: dict[str, str] = {
@@ -33,6 +36,13 @@ KNOWN_UNUSED: dict[str, str] = {
             "queued.max.requests",
             "connection.failed.authentication.delay.ms",
         ),
+        _BUFFERS: (
+            "replica.socket.receive.buffer.bytes",
+            "socket.receive.buffer.bytes",
+            "socket.send.buffer.bytes",
+        ),
+        _RETRIES: ("replica.fetch.backoff.ms",),
+        _READS: ("replica.selector.class",),
         _JVM: ("auto.include.jmx.reporter",),
         _ROLES: ("process.roles", "early.start.listeners", "broker.id.generation.enable"),
         _ZOOKEEPER: (

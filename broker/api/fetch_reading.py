@@ -14,7 +14,7 @@ from ..partition import Partition
 from ..requests import CONSUMER, FetchAnswer, FetchSpec
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Asker:
     """Who fetches, and how much of everything they want."""
 

@@ -111,6 +111,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """The peer will ask nothing more: close."""
+        self._is_closing = True
         return False
 
     def pause_writing(self) -> None:
@@ -197,8 +198,7 @@ class Connection(asyncio.BufferedProtocol):
             self._flush()
             if self._is_closing or not self._start_queued():
                 break
-        if not self._is_closing:
-            self._pace()
+        self._pace()
 
     def _may_start(self, frame: Buffer) -> bool:
         if self._is_writing_paused:
@@ -280,7 +280,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         out = self._out
-        if not out or self._is_closing:
+        if not out or self._has_ended():
             return
         size = self._out_bytes
         self._out = []
@@ -292,8 +292,16 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._transport.writelines(out)
 
+    def _has_ended(self) -> bool:
+        """Are we closing? A transport whose peer is gone may be, before it says so."""
+        if not self._is_closing and self._transport.is_closing():
+            self._is_closing = True
+        return self._is_closing
+
     def _pace(self) -> None:
         """Read on, or stop reading: nobody may make us hold more than the caps."""
+        if self._has_ended():
+            return
         load = self._edge.load
         is_full = (
             self._is_writing_paused

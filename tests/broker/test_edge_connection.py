@@ -180,6 +180,21 @@ async def test_a_closed_connection_removes_its_waiters_at_once(make_broker: Make
     assert producer.responses() == consumer.responses() == []
 
 
+async def test_nothing_is_written_to_a_transport_whose_peer_is_gone(
+    make_broker: MakeBroker,
+) -> None:
+    """A transport closes by itself, and says so only in a later turn of the loop."""
+    broker = make_broker()
+    client, other = broker.connect(), broker.connect()
+    client.send(fetch(), 12)
+    client.transport.is_closed = True
+    other.send(produce(b"news"), 9)
+    await settle()
+    assert client.transport.writes == 0
+    client.connection.connection_lost(None)
+    assert broker.partition.waiters == {}
+
+
 @pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1, 5000])
 async def test_m_01_an_impossible_frame_size_closes_at_once_without_allocation(
     make_broker: MakeBroker, caplog: pytest.LogCaptureFixture, size: int

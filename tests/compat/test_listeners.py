@@ -1,0 +1,118 @@
+"""Daemons on several addresses, with listeners for brokers and for clients that are told apart."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka.admin
+import pytest
+
+from ..support.cluster import Cluster, free_ports
+from . import test_aiokafka, test_confluent, test_kafka_python
+from .payloads import by_partition, payloads
+
+pytestmark = pytest.mark.slow
+
+
+def place(cluster: Cluster, node_id: int) -> None:
+    """Give a broker two listeners on every interface, advertised at its own address."""
+    inside, outside = free_ports(2)
+    host = f"127.0.0.{node_id}"
+    broker = cluster.broker(node_id)
+    broker.host, broker.port = host, outside
+    broker.settings |= {
+        "listeners": f"CLIENTS://0.0.0.0:{outside},BROKERS://0.0.0.0:{inside}",
+        "advertised.listeners": f"BROKERS://{host}:{inside},CLIENTS://{host}:{outside}",
+        "listener.security.protocol.map": "BROKERS:PLAINTEXT,CLIENTS:PLAINTEXT",
+        "inter.broker.listener.name": "BROKERS",
+        "broker.rack": f"rack-{node_id}",
+    }
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    directory: Path = tmp_path_factory.mktemp("listeners")
+    with Cluster(directory, brokers=3, broker_settings={"num.partitions": "3"}) as one:
+        for node_id in (1, 2, 3):
+            place(one, node_id)
+        yield one.start()
+
+
+def brokers_seen(cluster: Cluster, node_id: int) -> dict[int, str]:
+    admin: Any = confluent_kafka.admin
+    client = admin.AdminClient({"bootstrap.servers": cluster.broker(node_id).address})
+    found = client.list_topics(timeout=10).brokers.values()
+    return {broker.id: f"{broker.host}:{broker.port}" for broker in found}
+
+
+def test_clients_are_told_the_addresses_of_their_listener(cluster: Cluster) -> None:
+    told = {broker.node_id: broker.address for broker in cluster.brokers}
+    for node_id in (1, 2, 3):
+        assert brokers_seen(cluster, node_id) == told
+
+
+def test_librdkafka_from_one_bootstrap_address(cluster: Cluster) -> None:
+    sent = payloads(seed=31)
+    test_confluent.produce(cluster, "listeners-confluent", sent, acks="all")
+    found = test_confluent.consume(cluster, "listeners-confluent", len(sent))
+    assert found == by_partition(sent)
+
+
+async def test_aiokafka_from_one_bootstrap_address(cluster: Cluster) -> None:
+    sent = payloads(seed=32)
+    await test_aiokafka.produce(cluster, "listeners-aiokafka", sent, acks="all")
+    found = await test_aiokafka.consume(cluster, "listeners-aiokafka", len(sent))
+    assert found == by_partition(sent)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_kafka_python_from_one_bootstrap_address(cluster: Cluster) -> None:
+    sent = payloads(seed=33)
+    test_kafka_python.produce(cluster, "listeners-kafka-python", sent, acks="all")
+    found = test_kafka_python.consume(cluster, "listeners-kafka-python", len(sent))
+    assert found == by_partition(sent)
+
+
+def test_a_broker_restarted_on_another_port_is_found_again(cluster: Cluster) -> None:
+    """By clients that are producing all the while, and by the other brokers."""
+    topic = "listeners-moved"
+    acknowledged: list[tuple[int, int, bytes]] = []
+    failures: list[object] = []
+    moved = threading.Event()
+
+    def on_delivery(error: object, message: Any) -> None:
+        if error is not None:
+            failures.append(error)
+        else:
+            acknowledged.append((message.partition(), message.offset(), message.value()))
+
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": cluster.bootstrap, "acks": "all", "enable.idempotence": True}
+    )
+
+    def load() -> None:
+        for number in itertools.count():
+            producer.produce(topic, b"%d" % number, partition=number % 3, on_delivery=on_delivery)
+            producer.poll(0.001)
+            if moved.is_set() and len(acknowledged) > after + 300:
+                return
+
+    after = 1 << 60
+    thread = threading.Thread(target=load)
+    thread.start()
+    broker = cluster.broker(2)
+    assert broker.stop() == 0
+    place(cluster, 2)
+    broker.start()
+    after = len(acknowledged)
+    moved.set()
+    thread.join(60)
+    assert not thread.is_alive(), "nothing is acknowledged any more"
+    assert producer.flush(20) == 0
+    assert failures == []
+    assert brokers_seen(cluster, 1)[2] == broker.address
+    found = test_confluent.consume(cluster, topic, len(acknowledged))
+    for partition, offset, value in acknowledged:
+        assert found[partition][offset].value == value
