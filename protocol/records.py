@@ -274,24 +274,34 @@ class BatchBuilder:
         elif timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
         delta = timestamp - self._base_timestamp
-        # The two lookups are written out: this runs once per record.
-        parts = [
-            b"\x00",
-            _VARINTS[delta] if 0 <= delta < 8192 else encode_varint(delta),
-            _VARINTS[count] if count < 8192 else encode_varint(count),
-        ]
+        # This runs once per record: lookups are written out, and one join makes the record.
+        key_size = _NULL
         if key is None:
-            parts.append(_NULL)
+            key = b""
         else:
-            parts += (_varint(len(key)), key)
+            size = len(key)
+            key_size = _VARINTS[size] if size < 8192 else encode_varint(size)
+        value_size = _NULL
         if value is None:
-            parts.append(_NULL)
+            value = b""
         else:
-            parts += (_varint(len(value)), value)
-        parts.append(_encode_headers(headers) if headers else b"\x00")
-        record = b"".join(parts)
+            size = len(value)
+            value_size = _VARINTS[size] if size < 8192 else encode_varint(size)
+        record = b"".join(
+            (
+                b"\x00",
+                _VARINTS[delta] if 0 <= delta < 8192 else encode_varint(delta),
+                _VARINTS[count] if count < 8192 else encode_varint(count),
+                key_size,
+                key,
+                value_size,
+                value,
+                _encode_headers(headers) if headers else b"\x00",
+            )
+        )
+        size = len(record)
         body = self._body
-        body += _varint(len(record))
+        body += _VARINTS[size] if size < 8192 else encode_varint(size)
         body += record
         self.record_count = count + 1
         return len(body)
