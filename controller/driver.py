@@ -266,6 +266,6 @@ def _log_changes(image: MetadataImage, records: Sequence[MetadataRecord]) -> Non
                 leaderless += leader == NO_LEADER
                 unclean += bool(record.recovering)
     if led or leaderless:
-        log.info("%d partitions have a new leader, %d have none", led, leaderless)
+        log.info("partitions with a new leader: %d, without a leader: %d", led, leaderless)
     if unclean:
-        log.warning("%d of the leaders were elected uncleanly: records may be lost", unclean)
+        log.warning("elected uncleanly: %d; what only others had is lost", unclean)

@@ -1,0 +1,74 @@
+"""The controller's configuration."""
+
+import pytest
+
+from minikafka.broker.config import BrokerConfig
+from minikafka.broker.topic_defaults import SYNONYMS
+from minikafka.controller.config import listener_of, read_config
+from minikafka.runtime.config import settings_of
+from minikafka.runtime.errors import ConfigError
+
+
+def test_a_file_of_a_broker_is_understood_without_a_word() -> None:
+    """One file may be shared; what only brokers obey is no mistake."""
+    keys = [key for row in settings_of(BrokerConfig) for key in (row.key, *row.aliases)]
+    keys += [synonym for synonyms in SYNONYMS.values() for synonym in synonyms]
+    own = {"listeners", "node.id", "broker.id", "controller.quorum.voters"}
+    unknown = []
+    for key in keys:
+        if key in own:
+            continue
+        try:
+            _, warnings = read_config({"node.id": "1", key: "1"})
+        except ConfigError as error:
+            if "unknown key" in error.why:
+                unknown.append(key)
+        else:
+            assert warnings == [], key
+    assert unknown == []
+
+
+def test_defaults_protect_data() -> None:
+    config, warnings = read_config({"node.id": "1"})
+    assert warnings == []
+    assert config.default_replication_factor == 3
+    assert config.min_insync_replicas == 2
+    assert config.defaults.topic_settings["unclean.leader.election.enable"] == "false"
+    assert config.broker_session_timeout_ms == 2000
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CONTROLLER://127.0.0.1:9093", ("CONTROLLER", "127.0.0.1", 9093)),
+        ("CONTROLLER://:0", ("CONTROLLER", "", 0)),
+        ("PLAINTEXT://h:1,CONTROLLER://h:2", ("CONTROLLER", "h", 2)),
+        ("CONTROLLER://[::1]:9093", ("CONTROLLER", "::1", 9093)),
+    ],
+)
+def test_listeners(text: str, expected: tuple[str, str, int]) -> None:
+    config, _ = read_config({"node.id": "1", "listeners": text})
+    listener = listener_of(config)
+    assert (listener.name, listener.host, listener.port) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "CONTROLLER", "CONTROLLER://h", "CONTROLLER://h:99999", "OTHER://h:1"]
+)
+def test_listeners_that_are_none(text: str) -> None:
+    with pytest.raises(ConfigError):
+        read_config({"node.id": "1", "listeners": text})
+
+
+def test_a_quorum_is_not_promised_yet() -> None:
+    voters = {"node.id": "1", "controller.quorum.voters": "1@a:1,2@b:1"}
+    with pytest.raises(ConfigError, match="one controller"):
+        read_config(voters)
+    config, _ = read_config({"node.id": "1", "controller.quorum.voters": "1@a:1"})
+    assert config.node_id == 1
+
+
+def test_a_key_that_means_nothing_here_is_one_warning() -> None:
+    _, warnings = read_config({"node.id": "1", "num.io.threads": "8"})
+    assert len(warnings) == 1
+    assert "num.io.threads" in warnings[0]
