@@ -105,6 +105,13 @@ class ProducerState:
         producer = self._producers.get(header.producer_id)
         if producer is None:
             return None
+        batches = producer.batches
+        if (
+            batches
+            and header.producer_epoch == producer.epoch
+            and header.base_sequence == (batches[-1].last_sequence + 1) & MAX_SEQUENCE
+        ):
+            return None  # The next in line, as nearly all are: it repeats none of them.
         duplicate = producer.duplicate_of(header)
         if duplicate is not None:
             return duplicate
