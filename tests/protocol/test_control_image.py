@@ -1,5 +1,7 @@
 """The metadata image: what each record means, what a run of them touched, snapshots."""
 
+import dataclasses
+
 import pytest
 
 from minikafka.protocol.control import records as r
@@ -49,10 +51,37 @@ def an_image_of_everything() -> MetadataImage:
         r.PartitionRecord(T, 0, (1, 2), (1, 2), 1),
         r.PartitionChangeRecord(T, 0, isr=(1,), leader=1),
         r.PartitionRecord(T, 1, (2, 1), (2,), -1, elr=(1,), directories=(b"x" * 16,)),
+        r.PartitionRecord(
+            T,
+            2,
+            (2, 1),
+            (2,),
+            2,
+            last_known_elr=(1,),
+            adding=(3,),
+            removing=(1,),
+            unknown=r.Unknown(9, (1,)),
+        ),
+        r.PartitionChangeRecord(T, 2, isr=(1,), leader=1, recovering=True),
         r.ProducerIdsRecord(1, 3, 2000),
         r.UnknownRecord(99, 1, (1, "x")),
+        r.BrokerChangeRecord(1, 3, in_controlled_shutdown=True),
     )
     return image
+
+
+def test_everything_is_in_the_image_of_everything() -> None:
+    """Else a snapshot could lose what no test ever sets."""
+    image = an_image_of_everything()
+    empty = PartitionState((), ())
+    for field in dataclasses.fields(PartitionState):
+        default = getattr(empty, field.name)
+        assert any(getattr(each, field.name) != default for _, each in image.partitions()), field
+    for field in dataclasses.fields(MetadataImage):
+        assert getattr(image, field.name) != getattr(MetadataImage(), field.name), field
+    broker = image.brokers[1]
+    assert broker.in_controlled_shutdown
+    assert not broker.fenced
 
 
 def test_a_registration_without_epoch_gets_that_of_its_offset() -> None:
