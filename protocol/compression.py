@@ -8,6 +8,7 @@ so that a bomb costs no more than that. What goes out is what every Kafka client
 import struct
 from collections.abc import Callable
 from enum import IntEnum
+from functools import cache
 from typing import Any, Final
 
 import cramjam
@@ -31,6 +32,11 @@ MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 
 # No codec can expand further than this; zstd has no useful limit of its own.
 _HIGHEST_RATIO: Final = {Codec.GZIP: 1_033, Codec.SNAPPY: 32, Codec.LZ4: 256, Codec.ZSTD: 1 << 30}
+_WRITE_INTO: Final[dict[Codec, Callable[[Buffer, bytearray], int]]] = {
+    Codec.GZIP: cramjam.gzip.decompress_into,
+    Codec.LZ4: cramjam.lz4.decompress_into,
+    Codec.ZSTD: cramjam.zstd.decompress_into,
+}
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE: Final = 16
 _INT32: Final = struct.Struct(">i")
@@ -90,27 +96,29 @@ def _lz4_frame(data: Buffer) -> bytes:
 
 
 def _grow_until_it_fits(codec: Codec, data: Buffer, max_bytes: int) -> bytes:
-    """Decompress into a buffer of the likely size; try four times the size while it is too small.
-
-    "Too small" and "damaged" are one exception, so damaged data are tried up to the limit as well.
-    """
-    write_into: Callable[[Buffer, bytearray], int] = {
-        Codec.GZIP: cramjam.gzip.decompress_into,
-        Codec.LZ4: cramjam.lz4.decompress_into,
-        Codec.ZSTD: cramjam.zstd.decompress_into,
-    }[codec]
+    """Decompress into a buffer of the likely size; into one four times that while it is full."""
     limit = min(max_bytes, _HIGHEST_RATIO[codec] * len(data) + 64)
     size = min(limit, _likely_size(codec, data))
     while True:
         out = bytearray(size)
         try:
-            written = write_into(data, out)
-        except cramjam.DecompressionError:
-            if size == limit:
+            written = _WRITE_INTO[codec](data, out)
+        except cramjam.DecompressionError as error:
+            if size == limit or str(error) != _message_when_full(codec):
                 raise
             size = min(limit, 4 * size)
         else:
             return bytes(memoryview(out)[:written])
+
+
+@cache
+def _message_when_full(codec: Codec) -> str:
+    """Learn what the library says of a full buffer: only its words tell that from damage."""
+    try:
+        _WRITE_INTO[codec](bytes(compress(codec, b"two")), bytearray(1))
+    except cramjam.DecompressionError as error:
+        return str(error)
+    raise AssertionError(f"{codec.name} writes past the end of a buffer")
 
 
 def _likely_size(codec: Codec, data: Buffer) -> int:

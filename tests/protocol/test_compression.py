@@ -1,6 +1,9 @@
 """Every codec there and back; what other clients write; bombs."""
 
+import subprocess
+import sys
 import tracemalloc
+from pathlib import Path
 
 import cramjam
 import pytest
@@ -87,6 +90,32 @@ def test_m_04_a_bomb_costs_no_more_than_the_limit(codec: Codec) -> None:
     assert peak < 3_000_000
 
 
+WITH_LITTLE_MEMORY = """
+import resource
+from tests.protocol.test_compression import CODECS, RemoteProtocolError, bomb, decompress
+
+bombs = [(codec, bomb(codec, 200_000_000)) for codec in CODECS]
+with open("/proc/self/statm") as statm:
+    used = int(statm.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 64_000_000,) * 2)
+for codec, packed in bombs:
+    try:
+        decompress(codec, packed, max_bytes=1_000_000)
+    except RemoteProtocolError:
+        print(codec.name)
+"""
+
+
+def test_m_04_a_bomb_is_refused_where_its_content_would_not_fit() -> None:
+    """What the codecs allocate beside the interpreter counts here too."""
+    command = [sys.executable, "-c", WITH_LITTLE_MEMORY]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        command, cwd=root, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split() == [codec.name for codec in CODECS], done.stderr
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_m_04_exactly_the_limit_is_allowed(codec: Codec) -> None:
     packed = bomb(codec, 1_000_000)
@@ -125,6 +154,19 @@ def test_data_cut_off_are_refused(codec: Codec) -> None:
     for size in (1, 5, len(packed) // 2, len(packed) - 1):
         with pytest.raises(RemoteProtocolError):
             decompress(codec, packed[:size])
+
+
+def test_damaged_data_are_not_tried_with_ever_more_memory() -> None:
+    packed = bytes(compress(Codec.ZSTD, NOISE))
+    decompress(Codec.ZSTD, packed)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RemoteProtocolError):
+            decompress(Codec.ZSTD, packed[:-1])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * len(NOISE)
 
 
 @pytest.mark.parametrize("cut", [17, 19, 24, -1])
