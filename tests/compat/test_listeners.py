@@ -9,6 +9,8 @@ from typing import Any
 import confluent_kafka.admin
 import pytest
 
+from minikafka import Consumer, Producer
+
 from ..support.cluster import Cluster, free_ports
 from . import test_aiokafka, test_confluent, test_kafka_python
 from .payloads import by_partition, payloads
@@ -73,6 +75,20 @@ def test_kafka_python_from_one_bootstrap_address(cluster: Cluster) -> None:
     test_kafka_python.produce(cluster, "listeners-kafka-python", sent, acks="all")
     found = test_kafka_python.consume(cluster, "listeners-kafka-python", len(sent))
     assert found == by_partition(sent)
+
+
+def test_our_client_from_one_bootstrap_address(cluster: Cluster) -> None:
+    bootstrap = cluster.broker(3).address
+    with Producer(bootstrap) as producer:
+        sent = [producer.send("listeners-ours", b"%d" % n, partition=n % 3) for n in range(30)]
+        places = {(d.result(20).partition, d.result(20).offset) for d in sent}
+    assert len(places) == 30
+    with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["listeners-ours"])
+        found: list[bytes | None] = []
+        while len(found) < 30:
+            found += [record.value for record in consumer.poll(timeout_ms=1000)]
+    assert sorted(found, key=lambda value: int(value or b"-1")) == [b"%d" % n for n in range(30)]
 
 
 def test_a_broker_restarted_on_another_port_is_found_again(cluster: Cluster) -> None:
