@@ -22,6 +22,7 @@ from ...protocol.framing import FrameReader
 from ...protocol.types import Buffer
 from ...runtime.errors import InvariantViolation
 from .answer import Answer, Api, Call, Repeats
+from .outbox import Outbox
 
 if TYPE_CHECKING:
     from ..deadlines import Deadline
@@ -33,9 +34,6 @@ QUEUED_BYTES_MAX = 1 << 20
 """Requests of one connection that may wait as copies; one more, however large, is let in."""
 WAITING_MAX = 1024
 """Requests of one connection that may be unanswered before reading pauses."""
-WRITE_HIGH_WATER = 1 << 20
-FLUSH_BYTES = 1 << 20
-JOIN_BYTES = 1 << 16
 LINGER_MS = 10_000
 """How long a peer may take to read the rest once we have closed."""
 
@@ -55,17 +53,14 @@ class Connection(asyncio.BufferedProtocol):
         self._edge = edge
         self._apis = apis
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._outbox: Outbox = cast("Outbox", None)
         self._reader = FrameReader(edge.config.socket_request_max_bytes)
         self._pending: deque[Answer] = deque()
         self._fresh: list[Answer] = []
         self._queue: deque[bytearray] = deque()
         self._queued_bytes = 0
-        self._out: list[Buffer] = []
-        self._out_bytes = 0
-        self._unsent_counted = 0
         self._is_woken = False
         self._is_closing = False
-        self._is_writing_paused = False
         self._is_reading_paused = False
         self._repeats: Repeats | None = None
         self._is_heard = False
@@ -76,7 +71,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take up a new client."""
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        self._outbox = Outbox(self._transport, self._edge.load)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
         if not self._edge.admit(self):
@@ -96,10 +91,10 @@ class Connection(asyncio.BufferedProtocol):
         for answer in pending:
             answer.cancel()
         self._edge.load.forget(self)
-        self._edge.load.add(request_bytes=-self._queued_bytes, response_bytes=-self._unsent_counted)
+        self._edge.load.add(request_bytes=-self._queued_bytes)
         self._queue.clear()
-        self._queued_bytes = self._unsent_counted = 0
-        self._out = []
+        self._queued_bytes = 0
+        self._outbox.release()
 
     def get_buffer(self, sizehint: int) -> Any:
         """Lend the loop room for what arrives."""
@@ -116,13 +111,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """The peer reads more slowly than we answer: start nothing new."""
-        self._is_writing_paused = True
-        self._count_unsent()
+        self._outbox.pause()
 
     def resume_writing(self) -> None:
         """The peer has caught up."""
-        self._is_writing_paused = False
-        self._count_unsent()
+        self._outbox.resume()
         self.wake()
 
     # What answers and the edge call.
@@ -140,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
     def close(self) -> None:
         """The broker stops: whoever asked is told by the closed connection."""
         if not self._is_closing:
-            self._flush()
+            self._outbox.flush()
             self._is_closing = True
             self._transport.close()
 
@@ -148,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
         """Send what is already answered, then close; one log line says why."""
         if self._is_closing:
             return
-        self._flush()
+        self._outbox.flush()
         self._is_closing = True
         log.warning("connection from %s closed: %s", self.peer, why)
         self._transport.close()
@@ -195,13 +188,13 @@ class Connection(asyncio.BufferedProtocol):
         """Answer what is ready and start what that lets start, until neither moves."""
         while True:
             self._settle()
-            self._flush()
+            self._outbox.flush()
             if self._is_closing or not self._start_queued():
                 break
         self._pace()
 
     def _may_start(self, frame: Buffer) -> bool:
-        if self._is_writing_paused:
+        if self._outbox.is_paused:
             return False
         if not self._pending:
             return True
@@ -240,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
             if api is None or api.refuse_version is None:
                 spoken = f"version {header.api_version} of API {header.api_key}"
                 raise RemoteProtocolError(f"{spoken} is not spoken here")
-            self._send(frame_response(api.refuse_version(), 0, header.correlation_id))
+            self._outbox.add(frame_response(api.refuse_version(), 0, header.correlation_id))
             return
         request = _decode(api.request, header.api_version, frame, position)
         call = Call(self._edge, self, header.api_version, header.correlation_id, header.client_id)
@@ -253,7 +246,7 @@ class Connection(asyncio.BufferedProtocol):
                     self._repeats = api.repeats()
                 self._repeats.learn(frame, header.api_version, request)
         else:
-            self._send(answer if isinstance(answer, list) else call.frame(answer))
+            self._outbox.add(answer if isinstance(answer, list) else call.frame(answer))
 
     def _settle(self) -> None:
         """Make staged appends final, then take every answer that is ready, in order."""
@@ -269,28 +262,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
             pending.popleft()
             if parts:
-                self._send(parts)
-
-    def _send(self, parts: list[Buffer]) -> None:
-        self._out += parts
-        for part in parts:
-            self._out_bytes += len(part)
-        if self._out_bytes > FLUSH_BYTES:
-            self._flush()
-
-    def _flush(self) -> None:
-        out = self._out
-        if not out or self._has_ended():
-            return
-        size = self._out_bytes
-        self._out = []
-        self._out_bytes = 0
-        if len(out) == 1:
-            self._transport.write(out[0])
-        elif size <= JOIN_BYTES:
-            self._transport.write(b"".join(out))
-        else:
-            self._transport.writelines(out)
+                self._outbox.add(parts)
 
     def _has_ended(self) -> bool:
         """Are we closing? A transport whose peer is gone may be, before it says so."""
@@ -304,7 +276,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         load = self._edge.load
         is_full = (
-            self._is_writing_paused
+            self._outbox.is_paused
             or self._queued_bytes > QUEUED_BYTES_MAX
             or len(self._queue) + len(self._pending) >= WAITING_MAX
         )
@@ -317,12 +289,6 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
-
-    def _count_unsent(self) -> None:
-        """Unsent bytes count while above the high-water mark; below it they are few."""
-        size = self._transport.get_write_buffer_size() if self._is_writing_paused else 0
-        self._edge.load.add(response_bytes=size - self._unsent_counted)
-        self._unsent_counted = size
 
     def _watch_idleness(self) -> None:
         """Look once per idle time, not per request; half a frame does not count as a sign of life.

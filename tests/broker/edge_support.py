@@ -231,6 +231,7 @@ class FakeTransport(asyncio.Transport):
         self.protocol = protocol
         self.sent = bytearray()
         self.is_written = asyncio.Event()
+        self.closed = asyncio.Event()
         self.writes = 0
         self.is_closed = self.is_aborted = self.is_paused = self.is_stuck = False
         self.unread = 0
@@ -242,7 +243,7 @@ class FakeTransport(asyncio.Transport):
         self.is_written.set()
         if self.is_stuck:
             self.unread += len(data)
-            if self.unread > self.high and not self.protocol._is_writing_paused:
+            if self.unread > self.high and not self.protocol._outbox.is_paused:
                 self.protocol.pause_writing()
 
     def writelines(self, list_of_data: Any) -> None:
@@ -274,6 +275,7 @@ class FakeTransport(asyncio.Transport):
     def close(self) -> None:
         if not self.is_closed:
             self.is_closed = True
+            self.closed.set()
             asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
 
     def abort(self) -> None:

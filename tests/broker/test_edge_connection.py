@@ -347,21 +347,30 @@ async def test_over_the_cap_of_all_connections_reading_pauses_but_not_of_followe
 async def test_m_12_half_frames_hold_what_they_sent_and_are_closed_when_idle(
     make_broker: MakeBroker,
 ) -> None:
-    broker = make_broker(connections_max_idle_ms="40")
+    broker = make_broker()
     slow = [broker.connect() for _ in range(200)]
     for client in slow:
         # Claims 50 MB, sends 8 KB.
         client.feed(struct.pack(">i", 50_000_000) + b"\0" * 8192)
     assert sum(client.connection._reader.capacity for client in slow) <= 200 * 16 * 1024
     good = broker.connect()
-    async with asyncio.timeout(5):
-        while not all(client.transport.is_closed for client in slow):
-            for client in slow:
-                client.feed(b"\0")
-            assert good.ask(latest(), 6).topics[0].partitions[0].error_code == 0
-            await asyncio.sleep(0.005)
-    assert not good.transport.is_closed
-    assert list(broker.edge.connections) == [good.connection]
+    assert good.ask(latest(), 6).topics[0].partitions[0].error_code == 0
+    for client in [*slow, good]:
+        client.feed(b"\0" if client in slow else b"")
+        client.connection._on_idle_time()
+    assert all(client.transport.is_closed for client in slow)
+    assert good.ask(latest(), 6).topics[0].partitions[0].error_code == 0
+
+
+async def test_a_client_that_asks_nothing_for_the_idle_time_is_closed(
+    make_broker: MakeBroker,
+) -> None:
+    broker = make_broker(connections_max_idle_ms="20")
+    waiting, idle = broker.connect(), broker.connect()
+    waiting.send(fetch(max_wait_ms=60_000), 12)
+    async with asyncio.timeout(10):
+        await idle.transport.closed.wait()
+    assert not waiting.transport.is_closed, "a long poll is not idle"
 
 
 async def test_connections_beyond_the_maximum_are_closed(make_broker: MakeBroker) -> None:

@@ -1,0 +1,74 @@
+"""What one connection has yet to send: responses of one event joined, written once, and counted.
+
+Owns the transport's writing side. Whether the connection goes on is the connection's business.
+"""
+
+import asyncio
+
+from ...protocol.types import Buffer
+from .load import Load
+
+WRITE_HIGH_WATER = 1 << 20
+"""Unsent bytes above which nothing new is started for the client."""
+FLUSH_BYTES = 1 << 20
+JOIN_BYTES = 1 << 16
+"""Up to here copying many parts into one is cheaper than a long writev."""
+
+
+class Outbox:
+    """The parts to be written at the end of the event, and those that the peer does not read."""
+
+    __slots__ = ("_bytes", "_counted", "_load", "_parts", "_transport", "is_paused")
+
+    def __init__(self, transport: asyncio.Transport, load: Load) -> None:
+        self._transport = transport
+        self._load = load
+        self._parts: list[Buffer] = []
+        self._bytes = 0
+        self._counted = 0
+        self.is_paused = False
+        """The peer reads more slowly than we answer."""
+        transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+
+    def add(self, parts: list[Buffer]) -> None:
+        """Send these after what was added before; at the latest at the next `flush`."""
+        self._parts += parts
+        for part in parts:
+            self._bytes += len(part)
+        if self._bytes > FLUSH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write everything added."""
+        parts = self._parts
+        if not parts or self._transport.is_closing():
+            return
+        size = self._bytes
+        self._parts = []
+        self._bytes = 0
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        elif size <= JOIN_BYTES:
+            self._transport.write(b"".join(parts))
+        else:
+            self._transport.writelines(parts)
+
+    def pause(self) -> None:
+        """The transport is full."""
+        self.is_paused = True
+        self._count(self._transport.get_write_buffer_size())
+
+    def resume(self) -> None:
+        """The peer has caught up."""
+        self.is_paused = False
+        self._count(0)
+
+    def release(self) -> None:
+        """The connection is gone, and everything unsent with it."""
+        self._parts = []
+        self._count(0)
+
+    def _count(self, size: int) -> None:
+        """Unsent bytes count while above the high-water mark; below it they are few."""
+        self._load.add(response_bytes=size - self._counted)
+        self._counted = size
