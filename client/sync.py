@@ -10,13 +10,14 @@ import contextlib
 import logging
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar, Unpack
 
-from ..protocol.record_batch import Headers, NewRecord
+from ..protocol.record_batch import Headers
 from ..protocol.types import TopicPartition
 from . import admin as aio_admin
 from .admin_types import (
@@ -35,6 +36,7 @@ from .consumer.questions import DEFAULT_TIMEOUT_MS, Partition
 from .errors import BufferFull, ClientClosed, ClientError, ForkedClient
 from .offsets import ListedOffset
 from .producer import producer as aio_producer
+from .producer.accumulator import Row, checked_size
 from .producer.delivery import BatchDelivery, Delivery
 from .records import (
     BatchMetadata,
@@ -182,7 +184,7 @@ class Producer:
         """`on_delivery(error, metadata)` runs in the producer's own thread and must not block."""
         self._producer = aio_producer.Producer(bootstrap_servers, **settings)
         self._on_delivery = on_delivery
-        self._handed: deque[tuple[str, int | None, NewRecord, int, Delivery]] = deque()
+        self._handed: deque[tuple[str, int | None, Row, int, Delivery]] = deque()
         self._handed_bytes = 0
         self._is_taking = False
         self._is_closed = False
@@ -250,9 +252,9 @@ class Producer:
         """
         self._check_usable()
         if timestamp_ms is None:
-            timestamp_ms = self._producer.wall_ms()
-        record = NewRecord(timestamp_ms, key, value, headers)
-        size = aio_producer.check_record(record, self._producer.config)
+            timestamp_ms = time.time_ns() // 1_000_000
+        record = (timestamp_ms, key, value, headers)
+        size = checked_size(record, self._producer.config.max_request_size)
         delivery = Delivery(timestamp_ms)
         callback = on_delivery or self._on_delivery
         if callback is not None:

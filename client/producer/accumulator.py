@@ -4,17 +4,20 @@ Pure. Owns the bound on memory. `Sender` carries parcels out and brings answers 
 `PartitionQueue` they concern; records for a topic that is not known yet are parked here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from ...protocol.record_batch import Codec, NewRecord
+from ...protocol.record_batch import Codec, Headers
 from ...protocol.types import NO_LEADER, TopicPartition
 from ..cluster import ClusterView, PartitionView
-from ..errors import ClientError, UnknownTopic
+from ..errors import ClientError, MessageTooLarge, UnknownTopic
 from .batch import Batch, ProducerIdentity
 from .partition_queue import PartitionQueue
 from .partitioner import Dice, StickyChoice, partition_for_key
+
+Row = tuple[int, bytes | None, bytes | None, Headers]
+"""A record to be sent: timestamp in ms, key, value, headers."""
 
 RECORD_OVERHEAD = 21
 """Most bytes that lengths and deltas add to a record without headers."""
@@ -43,7 +46,7 @@ class Parcel(NamedTuple):
 class Parked(NamedTuple):
     """A record whose topic is not known yet."""
 
-    record: NewRecord
+    record: Row
     partition: int | None
     size: int
     deadline_ms: int
@@ -73,6 +76,15 @@ class Limits:
     is_idempotent: bool
 
 
+class Run(NamedTuple):
+    """Records of one call that went into one batch, beginning with its `first`-th."""
+
+    batch: Batch
+    first: int
+    record_count: int
+    timestamp_ms: int
+
+
 class TopicQueues:
     """The queues of one known topic."""
 
@@ -94,16 +106,23 @@ class TopicQueues:
         self.led = led
 
 
-def record_size(record: NewRecord) -> int:
-    """Bound the bytes of a record inside a batch."""
+def checked_size(record: Row, limit: int) -> int:
+    """Bound the bytes of a record inside a batch; MessageTooLarge above `limit`, TypeError."""
     _, key, value, headers = record
     size = RECORD_OVERHEAD
-    if key is not None:
-        size += len(key)
     if value is not None:
+        if not isinstance(value, bytes):
+            raise TypeError(f"value must be bytes or None, not {type(value).__name__}")
         size += len(value)
-    for name, content in headers:
-        size += 4 * len(name) + 10 + (0 if content is None else len(content))
+    if key is not None:
+        if not isinstance(key, bytes):
+            raise TypeError(f"key must be bytes or None, not {type(key).__name__}")
+        size += len(key)
+    if headers:
+        for name, content in headers:
+            size += 4 * len(name) + 10 + (0 if content is None else len(content))
+    if size > limit + RECORD_OVERHEAD:
+        raise MessageTooLarge(size - RECORD_OVERHEAD, limit)
     return size
 
 
@@ -144,11 +163,11 @@ class Accumulator:
         for parked in self.parked.pop(name, ()):
             self.used_bytes -= parked.size
             try:
-                at = self.append(topic, parked.partition, parked.record, parked.size, now_ms)
+                batch = self.append(topic, parked.partition, parked.record, parked.size, now_ms)
             except UnknownTopic as error:
                 parked.claim.fail(error)
             else:
-                parked.claim.bind(*at)
+                parked.claim.bind(batch, batch.record_count - 1)
 
     def park(self, topic: str, parked: Parked) -> None:
         """Keep a record until its topic is known or its deadline is over."""
@@ -159,11 +178,11 @@ class Accumulator:
         self,
         topic: TopicQueues,
         partition: int | None,
-        record: NewRecord,
+        record: Row,
         size: int,
         now_ms: int,
-    ) -> tuple[Batch, int]:
-        """Put a record into its partition's open batch; give the batch and its place there."""
+    ) -> Batch:
+        """Put a record into its partition's open batch; it is the last one there."""
         if partition is None:
             partition = self._choose(topic, record[1], size)
         queue = topic.queues.get(partition)
@@ -177,11 +196,29 @@ class Accumulator:
             batch = self._new_batch(queue, now_ms)
         assert batch.builder is not None
         batch.builder.append(*record)
-        index = batch.record_count
-        batch.record_count = index + 1
+        batch.record_count += 1
         batch.size += size
         self.used_bytes += size
-        return batch, index
+        return batch
+
+    def append_all(
+        self,
+        topic: TopicQueues,
+        partition: int | None,
+        rows: Sequence[tuple[Row, int]],
+        now_ms: int,
+    ) -> list[Run]:
+        """Put records with their sizes into batches; say which went where, by batch."""
+        runs: dict[Batch, list[int]] = {}
+        append = self.append
+        for row, size in rows:
+            batch = append(topic, partition, row, size, now_ms)
+            run = runs.get(batch)
+            if run is None:
+                runs[batch] = [batch.record_count - 1, 1, row[0]]
+            else:
+                run[1] += 1
+        return [Run(batch, *numbers) for batch, numbers in runs.items()]
 
     def _choose(self, topic: TopicQueues, key: bytes | None, size: int) -> int:
         if key is not None:

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from ...protocol.record_batch import Codec, Headers, NewRecord
+from ...protocol.record_batch import Codec, Headers
 from ...runtime.runtime import Runtime, SystemRuntime
 from ..config import ProducerConfig, ProducerSettings, Servers, configured
-from ..errors import BufferFull, ClientClosed, MessageTooLarge
+from ..errors import BufferFull, ClientClosed
 from ..metadata import Metadata, pool_for
 from ..records import OnDelivery, ProducerRecord
-from .accumulator import RECORD_OVERHEAD, Accumulator, Limits, Parked, record_size
-from .batch import Batch
+from .accumulator import Accumulator, Limits, Parked, Row, TopicQueues, checked_size
 from .delivery import BatchDelivery, Delivery, until_settled
 from .sender import Sender
 
@@ -55,16 +54,7 @@ class Producer:
         self.config = configured(ProducerConfig, bootstrap_servers, settings)
         self._runtime = runtime or SystemRuntime("producer")
         self._on_delivery = on_delivery
-        limits = Limits(
-            batch_size=min(self.config.batch_size, self.config.max_request_size),
-            linger_ms=self.config.linger_ms,
-            buffer_memory=self.config.buffer_memory,
-            max_request_size=self.config.max_request_size,
-            max_in_flight=self.config.max_in_flight_requests_per_connection,
-            delivery_timeout_ms=self.config.delivery_timeout_ms,
-            codec=Codec[self.config.compression_type.upper()],
-            is_idempotent=self.config.is_idempotent,
-        )
+        limits = _limits(self.config)
         self._accumulator = Accumulator(limits, self._runtime.rng)
         self._accumulator.on_released = self._on_released
         self._pool = pool_for(self._runtime, self.config)
@@ -79,6 +69,11 @@ class Producer:
         """Called whenever records are settled, for whoever waits in another way than `drain`."""
         self._room_waiters: list[asyncio.Future[None]] = []
         self._is_closed = False
+        self._is_usable = False
+        """Whether the checks of `_check_usable` may be left out: most records pay for none."""
+        self._buffer_memory = self.config.buffer_memory
+        self._batch_size = limits.batch_size
+        self._max_record = self.config.max_request_size
 
     @classmethod
     def from_config(
@@ -105,8 +100,13 @@ class Producer:
                 await self._pool.close()
                 raise
             self._sender = Sender(self._runtime, self.config, self._metadata, self._accumulator)
+            self._sender.on_fatal = self._on_fatal
             self._sender.start()
+            self._is_usable = True
         return self
+
+    def _on_fatal(self) -> None:
+        self._is_usable = False
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -128,6 +128,7 @@ class Producer:
         if self._is_closed:
             return
         self._is_closed = True
+        self._is_usable = False
         try:
             if self._sender is not None:
                 await self.flush(timeout_ms)
@@ -174,12 +175,13 @@ class Producer:
         """
         if timestamp_ms is None:
             timestamp_ms = self._runtime.wall_ms()
-        record = NewRecord(timestamp_ms, key, value, headers)
+        record = (timestamp_ms, key, value, headers)
+        size = checked_size(record, self._max_record)
         delivery = Delivery(timestamp_ms)
         callback = on_delivery or self._on_delivery
         if callback is not None:
             call_when_done(asyncio.get_running_loop(), delivery, callback)
-        self.accept(topic, partition, record, check_record(record, self.config), delivery)
+        self.accept(topic, partition, record, size, delivery)
         return delivery
 
     def send_batch(
@@ -191,31 +193,68 @@ class Producer:
         run of records that travelled together. All are taken in, or (BufferFull, MessageTooLarge,
         TypeError) none is.
         """
-        now_ms = self._runtime.wall_ms()
-        checked: list[tuple[NewRecord, int]] = []
+        wall_ms = self._runtime.wall_ms()
+        limit = self._max_record
+        rows: list[tuple[Row, int]] = []
         for value, key, headers, timestamp_ms in records:
-            when = now_ms if timestamp_ms is None else timestamp_ms
-            record = NewRecord(when, key, value, headers)
-            checked.append((record, check_record(record, self.config)))
+            row = (wall_ms if timestamp_ms is None else timestamp_ms, key, value, headers)
+            rows.append((row, checked_size(row, limit)))
         self._check_usable()
-        runs: dict[Batch, tuple[Delivery, int]] = {}
-        parked: list[tuple[Delivery, int]] = []
-        for record, size in checked:
-            delivery = Delivery(record.timestamp)
-            at = self._place(topic, partition, record, size, delivery)
-            if at is None:
-                parked.append((delivery, 1))
-            else:
-                first, count = runs.get(at, (delivery, 0))
-                runs[at] = (first, count + 1)
-        return BatchDelivery([*runs.values(), *parked])
+        now_ms = self._runtime.monotonic_ms()
+        queues = self._queues(topic, now_ms)
+        deliveries: list[tuple[Delivery, int]] = []
+        if queues is None:
+            for row, size in rows:
+                deliveries.append((Delivery(row[0]), 1))
+                self._park(topic, partition, row, size, deliveries[-1][0])
+        else:
+            for run in self._accumulator.append_all(queues, partition, rows, now_ms):
+                delivery = Delivery(run.timestamp_ms, run.batch, run.first)
+                deliveries.append((delivery, run.record_count))
+        self._wake()
+        return BatchDelivery(deliveries)
 
     def accept(
-        self, topic: str, partition: int | None, record: NewRecord, size: int, delivery: Delivery
+        self, topic: str, partition: int | None, record: Row, size: int, delivery: Delivery
     ) -> None:
-        """Take in a record that `check_record` has passed; `send` in other words."""
-        self._check_usable()
-        self._place(topic, partition, record, size, delivery)
+        """Take in a record whose `checked_size` is known; `send` in other words."""
+        accumulator = self._accumulator
+        if accumulator.used_bytes >= self._buffer_memory or not self._is_usable:
+            self._check_usable()
+        now_ms = self._runtime.monotonic_ms()
+        queues = accumulator.topics.get(topic) or self._queues(topic, now_ms)
+        if queues is None:
+            self._park(topic, partition, record, size, delivery)
+            return
+        batch = accumulator.append(queues, partition, record, size, now_ms)
+        index = batch.record_count - 1
+        delivery.bind(batch, index)
+        # Later records of an open batch change nothing about when it goes out.
+        if index == 0 or batch.size >= self._batch_size:
+            self._wake()
+
+    def _queues(self, topic: str, now_ms: int) -> TopicQueues | None:
+        """Find a topic's queues, None while its partitions are not known."""
+        queues = self._accumulator.topics.get(topic)
+        if queues is None:
+            self._metadata.watch(topic)
+            known = self._metadata.view.partitions_of(topic)
+            if known is not None:
+                self._accumulator.on_topic(topic, known, now_ms)
+                queues = self._accumulator.topics[topic]
+        return queues
+
+    def _park(
+        self, topic: str, partition: int | None, record: Row, size: int, delivery: Delivery
+    ) -> None:
+        wait_ms = min(self.config.max_block_ms, self.config.delivery_timeout_ms)
+        deadline_ms = self._runtime.monotonic_ms() + wait_ms
+        self._accumulator.park(topic, Parked(record, partition, size, deadline_ms, delivery))
+        self._wake()
+
+    def _wake(self) -> None:
+        assert self._sender is not None
+        self._sender.wake()
 
     def _check_usable(self) -> None:
         if self._is_closed or self._sender is None:
@@ -225,28 +264,6 @@ class Producer:
         if not self._accumulator.has_room():
             used = self._accumulator.used_bytes
             raise BufferFull(f"{used} bytes wait already; await drain() between sends")
-
-    def _place(
-        self, topic: str, partition: int | None, record: NewRecord, size: int, delivery: Delivery
-    ) -> Batch | None:
-        assert self._sender is not None
-        now_ms = self._runtime.monotonic_ms()
-        queues = self._accumulator.topics.get(topic)
-        if queues is None:
-            deadline_ms = now_ms + min(self.config.max_block_ms, self.config.delivery_timeout_ms)
-            self._accumulator.park(topic, Parked(record, partition, size, deadline_ms, delivery))
-            known = self._metadata.view.partitions_of(topic)
-            if known is not None:
-                self._accumulator.on_topic(topic, known, now_ms)
-            self._metadata.watch(topic)
-            self._sender.wake()
-            return None
-        batch, index = self._accumulator.append(queues, partition, record, size, now_ms)
-        delivery.bind(batch, index)
-        # Later records of an open batch change nothing about when it goes out.
-        if index == 0 or batch.size >= self._accumulator.limits.batch_size:
-            self._sender.wake()
-        return batch
 
     # -- waiting
 
@@ -274,10 +291,6 @@ class Producer:
         """Bytes of records that are not settled."""
         return self._accumulator.used_bytes
 
-    def wall_ms(self) -> int:
-        """Now, as record timestamps say it."""
-        return self._runtime.wall_ms()
-
     def _on_released(self) -> None:
         if self.on_room is not None:
             self.on_room()
@@ -299,6 +312,7 @@ class Producer:
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await until_settled(self._accumulator)
+            await asyncio.sleep(0)  # callbacks scheduled by the last answers run first
         finally:
             self._accumulator.flush_count -= 1
 
@@ -321,12 +335,14 @@ def call_when_done(
     delivery.when_done(call)
 
 
-def check_record(record: NewRecord, config: ProducerConfig) -> int:
-    """Bound a record's size in bytes; MessageTooLarge or TypeError where it cannot be sent."""
-    for name, content in (("value", record.value), ("key", record.key)):
-        if content is not None and not isinstance(content, bytes):
-            raise TypeError(f"{name} must be bytes or None, not {type(content).__name__}")
-    size = record_size(record)
-    if size - RECORD_OVERHEAD > config.max_request_size:
-        raise MessageTooLarge(size, config.max_request_size)
-    return size
+def _limits(config: ProducerConfig) -> Limits:
+    return Limits(
+        batch_size=min(config.batch_size, config.max_request_size),
+        linger_ms=config.linger_ms,
+        buffer_memory=config.buffer_memory,
+        max_request_size=config.max_request_size,
+        max_in_flight=config.max_in_flight_requests_per_connection,
+        delivery_timeout_ms=config.delivery_timeout_ms,
+        codec=Codec[config.compression_type.upper()],
+        is_idempotent=config.is_idempotent,
+    )

@@ -8,6 +8,7 @@ whether the batches go elsewhere.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -81,6 +82,7 @@ class Sender:
         self._producer_ids = ProducerIds(runtime, metadata, backoff, self._on_identity)
         self.fatal: ClientError | None = None
         """Why nothing can be sent any more."""
+        self.on_fatal: Callable[[], None] = lambda: None
         metadata.listen(self._on_metadata)
 
     def start(self) -> None:
@@ -339,6 +341,7 @@ class Sender:
     def _on_identity(self, identity: ProducerIdentity | ClientError) -> None:
         if isinstance(identity, ClientError):
             self.fatal = identity
+            self.on_fatal()
             _log_failures(self._accumulator.fail_all(identity))
         else:
             self._accumulator.identity = identity

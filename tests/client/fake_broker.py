@@ -287,7 +287,7 @@ class FakeNode:
             return
         if not first <= version <= last:
             raise Close
-        request = codec.decode_at(codec.request_class(key), version, frame, position)
+        request: Any = codec.decode_at(codec.request_class(key), version, frame, position)
         try:
             response = await self._carry_out(key, request)
         except Silence:

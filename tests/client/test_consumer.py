@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from minikafka.aio import Consumer, Producer
+from minikafka.aio import Consumer, OffsetAndTimestamp, Producer
 from minikafka.client.errors import (
     ClientClosed,
     CorruptRecord,
@@ -432,9 +432,7 @@ async def test_offsets_are_looked_up_without_moving() -> None:
             assert await consumer.beginning_offsets([TP]) == {TP: 10}
             assert await consumer.end_offsets([("t", 0)]) == {TP: 30}
             found = await consumer.offsets_for_times({TP: 1015})
-            assert found[TP] is not None
-            assert found[TP].offset == 15
-            assert found[TP].timestamp_ms == 1015
+            assert found == {TP: OffsetAndTimestamp(15, 1015, -1)}
             assert await consumer.offsets_for_times({TP: 9999}) == {TP: None}
             assert await consumer.partitions_for("t") == [0]
             with pytest.raises(RequestTimedOut, match="other-0"):

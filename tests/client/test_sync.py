@@ -206,8 +206,7 @@ def test_ctrl_c_ends_a_wait(cluster: FakeCluster) -> None:
         "consumer = Consumer(servers)\n"
         "consumer.assign([('t', 0)])\n"
         "consumer.position(('t', 0))\n"
-        "print('waiting', flush=True)\n"
-        "try:\n    consumer.poll(600_000)\n"
+        "try:\n    print('waiting', flush=True)\n    consumer.poll(600_000)\n"
         "except KeyboardInterrupt:\n    print('interrupted')\n"
         "consumer.close()\n"
     )
