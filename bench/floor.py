@@ -53,6 +53,11 @@ class Floor(asyncio.BufferedProtocol):
         self.start = self.end = 0
         self.next_offset = self.size = 0
         self.received = self.answered = 0
+        self.gone: asyncio.Future[None] | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.gone is not None and not self.gone.done():
+            self.gone.set_result(None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -121,7 +126,7 @@ async def serve(args: argparse.Namespace) -> None:
         _, peer = await loop.create_connection(lambda: Peer(floor), "127.0.0.1", port)
         peers.append(peer)
     gone = loop.create_future()
-    floor.connection_lost = lambda exc: gone.done() or gone.set_result(None)  # type: ignore[method-assign,assignment]
+    floor.gone = gone
     server = await loop.create_server(lambda: floor, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await gone

@@ -7,7 +7,7 @@ from minikafka.spark.options import OptionError, parse_offsets, parse_sink, pars
 CLUSTER = {"kafka.bootstrap.servers": "localhost:9092"}
 
 
-def source(streaming: bool = False, **options: str) -> object:
+def source(options: dict[str, str], *, streaming: bool = False) -> object:
     return parse_source({**CLUSTER, **options}, streaming=streaming)
 
 
@@ -57,7 +57,7 @@ def test_assign_names_partitions() -> None:
 )
 def test_a_batch_source_refuses(options: dict[str, str], named: str) -> None:
     with pytest.raises(OptionError) as caught:
-        source(**options)
+        source(options)
     assert caught.value.option == named
 
 
@@ -71,7 +71,7 @@ def test_a_batch_source_refuses(options: dict[str, str], named: str) -> None:
 )
 def test_a_streaming_source_refuses(options: dict[str, str], named: str) -> None:
     with pytest.raises(OptionError) as caught:
-        source(streaming=True, subscribe="a", **options)
+        source({"subscribe": "a", **options}, streaming=True)
     assert caught.value.option == named
 
 

@@ -108,7 +108,10 @@ def write_with_confluent(bootstrap: str, topic: str) -> Callable[[Writer], None]
 
         def on_delivery(error: object, message: confluent_kafka.Message) -> None:
             value = int((message.value() or b"").split()[1])
-            ledger.note(error, message.partition(), message.offset(), value)
+            partition, offset = message.partition(), message.offset()
+            assert partition is not None
+            assert offset is not None
+            ledger.note(error, partition, offset, value)
 
         while burst := writer.values():
             for value in burst:

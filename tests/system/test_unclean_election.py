@@ -5,8 +5,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import confluent_kafka.admin as confluent
+import confluent_kafka.admin
 import pytest
 
 from minikafka import Admin, ErrorCode, NewTopic, PartitionDescription
@@ -32,6 +33,7 @@ def by_command(bootstrap: str) -> None:
 
 def by_incremental_alter_configs(bootstrap: str) -> None:
     """Switch it on as a foreign admin client does."""
+    confluent: Any = confluent_kafka.admin
     admin = confluent.AdminClient({"bootstrap.servers": bootstrap})
     entry = confluent.ConfigEntry(
         KEY, "true", incremental_operation=confluent.AlterConfigOpType.SET
