@@ -140,14 +140,13 @@ class Files:
 
     # Reading and writing.
 
-    def write(self, file: File, buffers: Sequence[Buffer], position: int) -> int:
-        """Write all buffers from `position` on and return how many bytes they were.
+    def write(self, file: File, buffers: Sequence[Buffer], position: int, size: int) -> None:
+        """Write all buffers, `size` bytes together, from `position` on.
 
         One system call where it takes them: short writes are resumed.
         """
         if self.failure is not None:
             raise self.failure
-        size = sum(map(len, buffers))
         try:
             if len(buffers) <= MAX_BUFFERS:
                 written = file.pwritev(buffers, position)
@@ -164,7 +163,6 @@ class Files:
                     done += expected
         except OSError as error:
             raise self.fail(error) from error
-        return size
 
     @staticmethod
     def _resume(file: File, buffers: Sequence[Buffer], position: int, written: int) -> None:
@@ -258,7 +256,7 @@ class Files:
         try:
             file.truncate(0)
             if data:
-                self.write(file, [data], 0)
+                self.write(file, [data], 0, len(data))
         except BaseException:
             file.close()
             raise

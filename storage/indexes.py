@@ -122,10 +122,15 @@ class TimeIndex:
             return -1, self.base_offset
         return self.timestamps[-1], self.base_offset + self.offsets[-1]
 
-    def offset_before(self, timestamp: int) -> int:
-        """All records in batches before the one that holds this offset are older."""
+    def entry_before(self, timestamp: int) -> tuple[int, int] | None:
+        """The newest entry not above `timestamp`, as (timestamp, offset).
+
+        All records in batches before the one that ends at the offset are older.
+        """
         at = bisect_right(self.timestamps, timestamp)
-        return self.base_offset + (self.offsets[at - 1] if at else 0)
+        if not at:
+            return None
+        return self.timestamps[at - 1], self.base_offset + self.offsets[at - 1]
 
     def keep(self, count: int) -> None:
         """Forget all but the first `count` entries."""

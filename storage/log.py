@@ -120,6 +120,8 @@ class Log(LogView):
         """
         if not batches:
             return
+        if self._files.failure is not None:
+            raise self._files.failure
         first, epoch_file = batches[0][0], self._epoch_file
         if first.base_offset < self.log_end_offset:
             raise InvariantViolation(f"{first!r} appended at {self.log_end_offset}")

@@ -3,14 +3,15 @@
 The only place in storage that opens a batch, and only the one that holds the answer.
 """
 
+from struct import error as StructError
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.errors import ProtocolError
-from ..protocol.record_batch import BatchHeader, Record, records
+from ..protocol.record_batch import HEADER_SIZE, BatchHeader, Record, records
 from ..runtime.errors import CorruptLog
 from ..runtime.runtime import Runtime
 from .files import LOG, Files
-from .reading import locate, warm
+from .reading import Cold, locate, warm
 from .scan import WINDOW, Pace, Scan
 from .segment import Segment
 from .segment_indexes import CorruptIndex
@@ -55,19 +56,9 @@ async def greatest(log: "LogView", runtime: Runtime, files: Files) -> TimestampO
 async def _find(
     log: "LogView", runtime: Runtime, files: Files, segment: Segment, timestamp: int
 ) -> TimestampOffset | None:
-    await log.ready(segment)
-    if segment.indexes is None:
+    position = await _start_for(log, files, segment, timestamp)
+    if position is None:
         return None
-    start = max(segment.indexes.times.offset_before(timestamp), log.log_start_offset)
-    await warm(segment, start, WINDOW)
-    if segment.is_removed:
-        return None
-    try:
-        position = locate(segment, start, wait=True)
-    except CorruptIndex:
-        segment.drop_indexes()
-        await log.ready(segment)
-        position = 0
     scan, pace = Scan(files, segment, position), Pace(runtime)
     while not segment.is_removed and (window := scan.next_window()):
         for at, header in window:
@@ -79,6 +70,27 @@ async def _find(
                     return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
         await pace.step()
     return None
+
+
+async def _start_for(log: "LogView", files: Files, segment: Segment, timestamp: int) -> int | None:
+    """A position that no record of this timestamp or later lies before."""
+    for _ in range(2):
+        await log.ready(segment)
+        if segment.indexes is None or segment.is_removed:
+            return None
+        entry = segment.indexes.times.entry_before(timestamp)
+        if entry is None:
+            return 0
+        await warm(segment, entry[1], WINDOW)
+        try:
+            position = locate(segment, entry[1], wait=True)
+            header = BatchHeader(files.read_some(segment.file(), position, HEADER_SIZE))
+            if (header.max_timestamp, header.last_offset) == entry:
+                return position
+        except (Cold, CorruptIndex, CorruptLog, StructError):
+            pass  # what the index points at is not there
+        segment.drop_indexes()
+    return 0
 
 
 def _in_batch(files: Files, segment: Segment, position: int, header: BatchHeader) -> list[Record]:

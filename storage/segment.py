@@ -164,23 +164,23 @@ class Segment:
             self.max_timestamp_offset,
             self.first_timestamp,
         )
-        entries = len(indexes.offsets), len(indexes.times)
         buffers: list[Buffer] = []
         end = self._take(batches, start, limits, buffers)
         if not buffers:
             return end
         position = before[0]
         try:
-            self._files.write(self.file(), buffers, position)
+            self._files.write(self._file or self.file(), buffers, position, self.size - position)
         except LogDirectoryFailed:
             self.size, self.next_offset, *times = before
             self.max_timestamp, self.max_timestamp_offset, self.first_timestamp = times
-            indexes.keep(*entries)
+            indexes.truncate_to(position, self.next_offset)
             self._files.cut_back(self._file, position)
             raise
         # Whoever waits at the end of the log goes on where this write began.
         self.hint(batches[start][0].base_offset, position)
         indexes.is_saved = False
+        self.was_used = True
         return end
 
     def _take(
@@ -190,7 +190,6 @@ class Segment:
         indexes = self.indexes
         assert indexes is not None
         segment_bytes, segment_ms, max_offsets, max_times, interval = limits
-        is_full = len(indexes.offsets) >= max_offsets or len(indexes.times) >= max_times
         largest_offset = self.base_offset + _MAX_RELATIVE
         position, next_offset, since = self.size, self.next_offset, indexes.since_entry
         max_timestamp, max_timestamp_offset = self.max_timestamp, self.max_timestamp_offset
@@ -207,7 +206,7 @@ class Segment:
                 self.first_timestamp = timestamp
                 if timestamp >= 0:
                     roll_after = timestamp + segment_ms - self.jitter_ms
-            elif position + size > segment_bytes or is_full or timestamp > roll_after:
+            elif position + size > segment_bytes or timestamp > roll_after or indexes.is_full:
                 break
             if last_offset > largest_offset:
                 break
@@ -217,7 +216,7 @@ class Segment:
                 max_timestamp, max_timestamp_offset = timestamp, last_offset
             if since > interval:
                 indexes.add(last_offset, position, (max_timestamp, max_timestamp_offset))
-                is_full = len(indexes.offsets) >= max_offsets or len(indexes.times) >= max_times
+                indexes.is_full = indexes.reaches(max_offsets, max_times)
                 since = 0
             buffers.append(buffer)
             position += size
@@ -263,6 +262,8 @@ class Segment:
         CorruptIndex if those entries are not true.
         """
         assert self.indexes is not None
+        if self.indexes.is_saved and self.size and not self.indexes.times:
+            raise CorruptIndex(f"{self.path}: the time index is empty")
         self.max_timestamp, self.max_timestamp_offset = self.indexes.times.last()
         entry = self.indexes.offsets.entry_before_position(self.size)
         position = entry[1] if entry is not None else 0

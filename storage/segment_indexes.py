@@ -14,7 +14,16 @@ class CorruptIndex(Exception):
 class SegmentIndexes:
     """The indexes of the segment whose files begin with `path`."""
 
-    __slots__ = ("_files", "_path", "base_offset", "is_saved", "offsets", "since_entry", "times")
+    __slots__ = (
+        "_files",
+        "_path",
+        "base_offset",
+        "is_full",
+        "is_saved",
+        "offsets",
+        "since_entry",
+        "times",
+    )
 
     def __init__(self, files: Files, path: str, base_offset: int) -> None:
         self._files = files
@@ -24,6 +33,8 @@ class SegmentIndexes:
         self.times = TimeIndex(base_offset)
         self.since_entry = 0
         """Bytes of log since the newest entry."""
+        self.is_full = False
+        """Judged whenever an entry is added."""
         self.is_saved = False
         """The files hold all that the memory does."""
 
@@ -37,12 +48,11 @@ class SegmentIndexes:
         """Forget batches from `position`, which is `offset`, on."""
         self.offsets.truncate_to(position)
         self.times.truncate_to(offset)
-        self.is_saved = False
+        self.is_full = self.is_saved = False
 
-    def keep(self, offset_entries: int, time_entries: int) -> None:
-        """Take back what a failed append added."""
-        self.offsets.keep(offset_entries)
-        self.times.keep(time_entries)
+    def reaches(self, offset_entries: int, time_entries: int) -> bool:
+        """Is either index as long as it may become?"""
+        return len(self.offsets) >= offset_entries or len(self.times) >= time_entries
 
     def save(self, newest: tuple[int, int]) -> None:
         """Write the files, unless they are up to date; the time index ends with `newest`."""
@@ -77,8 +87,9 @@ class SegmentIndexes:
         with files.guard:
             if not (files.fs.exists(path + INDEX) and files.fs.exists(path + TIME_INDEX)):
                 return None
+        # Records have timestamps, so an empty time index is one that was lost.
         times = files.read_tail(path + TIME_INDEX, TIME_ENTRY)
-        if times is None or files.read_tail(path + INDEX, OFFSET_ENTRY) is None:
+        if not times or files.read_tail(path + INDEX, OFFSET_ENTRY) is None:
             return None
         index = TimeIndex.decode(times, base_offset, None)
         return index.last() if index is not None else None

@@ -2,11 +2,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.storage.faults import FaultyFs
 from tests.storage.support import TestRuntime
 
 
 @pytest.fixture
 def runtime() -> Iterator[TestRuntime]:
-    made = TestRuntime()
+    """The machine's files, except that nothing waits for the disk."""
+    made = TestRuntime(FaultyFs())
     yield made
     made.close()

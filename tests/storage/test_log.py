@@ -4,7 +4,16 @@ import pytest
 
 from minikafka.runtime.errors import InvariantViolation
 from minikafka.storage.log import Log, OffsetOutOfRange
-from tests.storage.support import TestRuntime, batch, contents, fill, joined, offsets_in, topic
+from tests.storage.support import (
+    TestRuntime,
+    batch,
+    contents,
+    fill,
+    joined,
+    offsets_in,
+    read_all,
+    topic,
+)
 
 
 async def opened(
@@ -161,7 +170,7 @@ async def test_a_clean_stop_keeps_everything(runtime: TestRuntime, tmp_path: Pat
     await log.close()
     again = await opened(runtime, tmp_path, segment_bytes=1000, index_interval_bytes=100)
     assert again.recovery_point == again.log_end_offset == 100
-    assert contents_after_cold(await read_all(again)) == joined(made)
+    assert await read_all(again) == joined(made)
     assert list(again.leader_epochs) == [(0, 0), (1, 40), (2, 80)]
     producer = again.producers.get(7)
     assert producer is not None
@@ -170,19 +179,6 @@ async def test_a_clean_stop_keeps_everything(runtime: TestRuntime, tmp_path: Pat
     fill(again, 10)
     assert again.log_end_offset == 110
     await again.close()
-
-
-async def read_all(log: Log) -> list[bytes]:
-    found, offset = [], log.log_start_offset
-    while offset < log.log_end_offset:
-        read = await log.read_cold(offset, max_bytes=300, up_to=log.log_end_offset)
-        found.append(bytes(read.data))
-        offset = offsets_in(read.data)[-1] + 1
-    return found
-
-
-def contents_after_cold(parts: list[bytes]) -> bytes:
-    return b"".join(parts)
 
 
 async def test_truncation_removes_whole_batches(runtime: TestRuntime, tmp_path: Path) -> None:
@@ -214,7 +210,7 @@ async def test_truncation_at_every_offset(runtime: TestRuntime, tmp_path: Path) 
         assert contents(log) == joined(made)
         await log.close()
         log = await opened(runtime, tmp_path / str(at), segment_bytes=700)
-        assert joined(made) == b"".join(await read_all(log))
+        assert joined(made) == await read_all(log)
         log.segments.close()
 
 
@@ -273,10 +269,10 @@ async def test_closed_files_are_opened_again(runtime: TestRuntime, tmp_path: Pat
     log = await opened(runtime, tmp_path, segment_bytes=1000)
     made = fill(log, 50)
     log.segments.close()
-    assert b"".join(await read_all(log)) == joined(made)
+    assert await read_all(log) == joined(made)
     log.segments.close()
     made += fill(log, 10)
-    assert b"".join(await read_all(log)) == joined(made)
+    assert await read_all(log) == joined(made)
     await log.close()
 
 
