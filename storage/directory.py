@@ -12,6 +12,7 @@ of a partition that nobody knows is renamed to `...-stray`, never deleted.
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ..protocol.types import TopicPartition, uuid_to_text
@@ -138,6 +139,7 @@ class LogDirectory:
             directory_id = self._runtime.rng.randbytes(16)
             self.meta = MetaProperties(directory_id, node_id, cluster_id)
             await self.files.replace_durably(path, self.meta.encode())
+            await self._stabilise_path()
             return
         try:
             self.meta = MetaProperties.decode(data)
@@ -150,6 +152,17 @@ class LogDirectory:
                 why = f"belongs to cluster.id={self.meta.cluster_id}, not {cluster_id}"
                 raise ConfigError(key, self.path, why)
             await self.join(cluster_id)
+
+    async def _stabilise_path(self) -> None:
+        """A new directory, and every one made on the way to it, is found again after power loss."""
+        parent = self.path
+        while parent := parent.rpartition("/")[0]:
+            # One that we may not read was not made by us.
+            with suppress(PermissionError):
+                await self._runtime.fs.fsync_dir(parent)
+        if self.path.startswith("/"):
+            with suppress(PermissionError):
+                await self._runtime.fs.fsync_dir("/")
 
     async def join(self, cluster_id: str) -> None:
         """Note for good which cluster this directory belongs to."""
