@@ -19,7 +19,7 @@ from . import facts, kafka_python
 
 EVERY_VERSION = pytest.mark.parametrize(("cls", "version"), list(every_version()), ids=name_of)
 FEW = settings(
-    max_examples=5,
+    max_examples=3,
     deadline=None,
     derandomize=True,
     database=None,

@@ -15,7 +15,7 @@ from ..protocol.strategies import every_version, messages_of, name_of
 
 CASES = list(every_version())
 EVERY_VERSION = pytest.mark.parametrize(("cls", "version"), CASES, ids=name_of)
-FEW = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 LIKELY_HEADERS = st.builds(
     lambda key, version, rest: bytes((0, key, 0, version)) + rest,
     st.integers(0, 92),
