@@ -21,6 +21,7 @@ async def answer(session: "Session", request: FetchMetadata) -> MetadataFetched:
         detail = f"no record of epoch {request.epoch} before offset {request.offset} in this log:"
         detail = f"{detail} start again at offset 0"
         return MetadataFetched(ErrorCode.OFFSET_OUT_OF_RANGE, detail, epoch=quorum.epoch)
+    await controller.wait_for_metadata(request.offset, min(request.max_wait_ms, WAIT_MAX_MS))
     if request.offset < quorum.log_start_offset:
         return MetadataFetched(
             ErrorCode.NONE,
@@ -28,7 +29,6 @@ async def answer(session: "Session", request: FetchMetadata) -> MetadataFetched:
             epoch=quorum.epoch,
             snapshot=quorum.snapshot,
         )
-    await controller.wait_for_metadata(request.offset, min(request.max_wait_ms, WAIT_MAX_MS))
     max_bytes = max(1, min(request.max_bytes, BYTES_MAX))
     high_watermark = quorum.high_watermark
     records = await quorum.read(request.offset, max_bytes)

@@ -1,12 +1,14 @@
 """ForwardedRequest: Kafka admin requests that a broker passed on, answered in Kafka's own words.
 
 A broker that hears nothing asks again with the same idempotency key: it gets the answer that the
-first asking got or is still waiting for.
+first asking got or is still waiting for. After a restart of the controller those answers are
+forgotten, but the ids of topics still follow from the key: who created them is known.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.api import ApiKey
@@ -25,7 +27,7 @@ DEADLINE_MAX_MS: Final = 300_000
 
 log = logging.getLogger(__name__)
 
-Decide = Callable[[Cluster, Any, Callable[[], bytes]], Decision[Any]]
+Decide = Callable[[Cluster, Any, Callable[[str], bytes]], Decision[Any]]
 
 FORWARDED: dict[int, Decide] = {
     ApiKey.CREATE_TOPICS: create_topics,
@@ -35,7 +37,7 @@ FORWARDED: dict[int, Decide] = {
         cluster, request
     ),
 }
-"""Which requests may be forwarded; the third argument gives fresh ids."""
+"""Which requests may be forwarded; the third argument gives a new topic's id for its name."""
 
 
 async def answer(session: "Session", request: ForwardedRequest) -> ForwardedAnswer:
@@ -67,10 +69,10 @@ async def _decide(controller: "Controller", request: ForwardedRequest) -> Forwar
         asked: Any = decode(request_class(request.api_key), version, request.body)
     except ProtocolError as error:
         return ForwardedAnswer(ErrorCode.INVALID_REQUEST, f"{name} version {version}: {error}")
-    rng = controller.runtime.rng
+    key = request.idempotency_key or controller.runtime.rng.randbytes(16)
 
     def decision(cluster: Cluster) -> Decision[Any]:
-        return decide(cluster, asked, lambda: rng.randbytes(16))
+        return decide(cluster, asked, lambda topic: topic_id_of(key, topic))
 
     try:
         response = await controller.decide(decision)
@@ -78,3 +80,8 @@ async def _decide(controller: "Controller", request: ForwardedRequest) -> Forwar
         return ForwardedAnswer(error.code, error.detail)
     log.info("%s asked by %s", name, request.principal)
     return ForwardedAnswer(ErrorCode.NONE, body=encode_bytes(response, version))
+
+
+def topic_id_of(key: bytes, name: str) -> bytes:
+    """16 bytes that only this request gives to a topic of this name."""
+    return blake2b(name.encode(), key=key[:64], digest_size=16).digest()

@@ -1,7 +1,8 @@
 """Topics come, grow and go: CreateTopics, CreatePartitions, DeleteTopics.
 
 Each topic of a request is decided on its own, and sees those decided before it. Ids of new topics
-are given by the caller, so that the decision itself holds no dice.
+are given by the caller: a request that is repeated asks for the same id again, and so finds that
+the topic it is to create is the one it created.
 """
 
 from collections import Counter
@@ -63,9 +64,12 @@ def _draft(cluster: Cluster) -> _Draft:
 
 
 def create_topics(
-    cluster: Cluster, request: CreateTopicsRequest, new_id: Callable[[], bytes]
+    cluster: Cluster, request: CreateTopicsRequest, id_of: Callable[[str], bytes]
 ) -> Decision[CreateTopicsResponse]:
-    """Create what can be created; `validate_only` answers the same and writes nothing."""
+    """Create what can be created; `validate_only` answers the same and writes nothing.
+
+    `id_of` gives the id for a name: equal for repetitions of a request, else never the same.
+    """
     draft = _draft(cluster)
     results: list[CreatableTopicResult] = []
     mentions = Counter(topic.name for topic in request.topics)
@@ -73,7 +77,7 @@ def create_topics(
         try:
             if mentions[topic.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named twice")
-            results.append(_create(draft, topic, new_id))
+            results.append(_create(draft, topic, id_of(topic.name)))
         except ApiError as error:
             results.append(
                 CreatableTopicResult(
@@ -84,31 +88,45 @@ def create_topics(
     return Decision(CreateTopicsResponse(topics=results), changes)
 
 
-def _create(
-    draft: _Draft, topic: CreatableTopic, new_id: Callable[[], bytes]
-) -> CreatableTopicResult:
+def _create(draft: _Draft, topic: CreatableTopic, topic_id: bytes) -> CreatableTopicResult:
     existing = draft.cluster.image.topic_ids
+    if existing.get(topic.name) == topic_id:
+        return _created(draft.cluster, draft.cluster.image.topics[topic_id])
     if topic.name in existing:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} exists")
     check_topic_name(topic.name, [*existing, *draft.names])
     config = _config_of(topic)
     check_topic_config(config)
     placed = _placement(draft, topic)
-    topic_id = new_id()
-    while topic_id == ZERO_UUID or topic_id in draft.cluster.image.topics:
-        topic_id = new_id()
     draft.names[topic.name] = None
     draft.records.append(r.TopicRecord(topic.name, topic_id))
     draft.records.extend(
         r.ConfigRecord(r.TOPIC, topic.name, key, value) for key, value in config.items()
     )
     draft.records.extend(_partitions(draft.cluster, topic_id, placed))
+    return _result(draft.cluster, topic.name, topic_id, placed, config)
+
+
+def _created(cluster: Cluster, topic: Topic) -> CreatableTopicResult:
+    """What was answered when this topic was created."""
+    placed = [state.replicas for state in topic.partitions.values()]
+    config = cluster.image.configs.get((r.TOPIC, topic.name), {})
+    return _result(cluster, topic.name, topic.topic_id, placed, config)
+
+
+def _result(
+    cluster: Cluster,
+    name: str,
+    topic_id: bytes,
+    placed: Sequence[tuple[int, ...]],
+    config: dict[str, str],
+) -> CreatableTopicResult:
     return CreatableTopicResult(
-        name=topic.name,
+        name=name,
         topic_id=topic_id,
         num_partitions=len(placed),
         replication_factor=len(placed[0]),
-        configs=list(_described(draft.cluster, topic.name, config)),
+        configs=list(_described(cluster, name, config)),
     )
 
 

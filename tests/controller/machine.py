@@ -129,7 +129,7 @@ class Machine:
 
     # Topics.
 
-    def _new_id(self) -> bytes:
+    def _new_id(self, name: str) -> bytes:
         self._ids += 1
         return uuid(0xEE, self._ids)
 

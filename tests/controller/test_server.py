@@ -175,6 +175,24 @@ async def test_a_restarted_controller_knows_what_it_answered(tmp_path: Path) -> 
     await lab.close()
 
 
+async def test_a_retry_after_a_restart_of_the_controller_gets_the_same_answer(
+    tmp_path: Path,
+) -> None:
+    lab = Lab(tmp_path)
+    await lab.start()
+    broker = await lab.broker(1)
+    await broker.come_up()
+    first = await broker.create_topic("t", 2, 1, tag=b"once")
+    await lab.server.stop()
+    await broker.connection.wait_until_closed()
+    await lab.start()
+    broker.connection = await lab.connect(1)
+    assert await broker.create_topic("t", 2, 1, tag=b"once") == first
+    other = await broker.create_topic("t", 2, 1, tag=b"other")
+    assert other.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    await lab.close()
+
+
 async def test_brokers_load_the_snapshot_when_the_log_before_it_is_gone(lab: Lab) -> None:
     one = await lab.broker(1)
     await one.come_up()

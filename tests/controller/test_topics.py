@@ -10,7 +10,7 @@ from minikafka.controller.metadata.topic_names import check_topic_name
 from minikafka.protocol.control.records import TOPIC
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages.create_partitions import CreatePartitionsAssignment
-from minikafka.protocol.messages.create_topics import CreatableTopic
+from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minikafka.protocol.types import NO_LEADER, ZERO_UUID
 
@@ -103,6 +103,21 @@ def test_a_name_is_taken_until_its_topic_is_gone() -> None:
     assert machine.image.configs == {}
     assert error(machine.create("t", 1, 1)) == 0
     assert machine.image.topic_ids["t"] != old
+
+
+def test_a_repeated_request_finds_its_own_topic_and_answers_the_same() -> None:
+    """The controller was killed after the commit and before the answer."""
+    machine = Machine(brokers_up=3)
+    topic = CreatableTopic(name="t", num_partitions=2, replication_factor=3)
+    request = CreateTopicsRequest(topics=[topic])
+    first = machine.carry_out(topics.create_topics(machine.cluster, request, lambda _: uuid(1)))
+    length = len(machine.log)
+    again = machine.carry_out(topics.create_topics(machine.cluster, request, lambda _: uuid(1)))
+    assert first.topics[0].error_code == 0
+    assert again == first
+    assert len(machine.log) == length
+    other = machine.carry_out(topics.create_topics(machine.cluster, request, lambda _: uuid(2)))
+    assert error(other.topics[0]) == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def test_topics_are_deleted_by_id_too() -> None:
