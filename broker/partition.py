@@ -382,6 +382,8 @@ class Partition:
                 host.broker_id, host.brokers, host.lag_max_ms, self.high_watermark
             )
         self._next_offset = end = self.log.log_end_offset
+        if metadata.recovering:
+            log.warning("%r: elected uncleanly: what was committed from %d on is gone", self, end)
         self.carry_out(self.leader.on_metadata(metadata, end, host.monotonic_ms()))
 
     def _follow(self, metadata: PartitionMetadata) -> None:

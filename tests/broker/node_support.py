@@ -1,6 +1,5 @@
 """One broker's partitions over a real directory, with metadata and time given by the test."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from minikafka.broker import following
@@ -8,7 +7,6 @@ from minikafka.broker.deadlines import Deadlines
 from minikafka.broker.partition import Partition
 from minikafka.broker.partitions import Partitions, PartitionSettings
 from minikafka.broker.replica.leader import ProposeIsr
-from minikafka.broker.replica.state import PartitionMetadata
 from minikafka.broker.requests import Appended, FetchSpec
 from minikafka.broker.topic_defaults import TopicDefaults
 from minikafka.broker.upkeep import close_directories
@@ -27,7 +25,6 @@ from minikafka.protocol.control.records import (
 )
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.fetch import EpochEndOffset, PartitionData
-from minikafka.protocol.types import TopicIdPartition
 from minikafka.runtime.runtime import SystemRuntime
 from minikafka.storage.directory import LogDirectory
 
@@ -55,9 +52,10 @@ def state(leader: int, **changes: object) -> PartitionState:
 class Node:
     """The replicas of one broker."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, me: int = ME) -> None:
         self.root = root
-        self.runtime = SystemRuntime("broker-1")
+        self.me = me
+        self.runtime = SystemRuntime(f"broker-{me}")
         self.now_ms = 1_000
         self.runtime.monotonic_ms = lambda: self.now_ms  # type: ignore[method-assign]
         self.runtime.wall_ms = lambda: WALL_MS  # type: ignore[method-assign]
@@ -66,15 +64,18 @@ class Node:
         self.proposals: list[ProposeIsr] = []
         self.image = MetadataImage()
         self.failed: list[LogDirectory] = []
+        self.defaults: TopicDefaults
 
     async def start(self, *directories: str, **settings: str) -> "Node":
         opened = [
-            await LogDirectory.open(self.runtime, str(self.root / name), node_id=ME)
+            await LogDirectory.open(self.runtime, str(self.root / name), node_id=self.me)
             for name in directories or ("data",)
         ]
         self.wheel = Deadlines(self.runtime)
-        defaults = TopicDefaults(ME, settings)
-        options = PartitionSettings(broker_id=ME, lag_max_ms=10_000, config_of=defaults.config_of)
+        self.defaults = defaults = TopicDefaults(self.me, settings)
+        options = PartitionSettings(
+            broker_id=self.me, lag_max_ms=10_000, config_of=defaults.config_of
+        )
         self.partitions = Partitions(self.runtime, options, opened, self.wheel)
         self.partitions.propose = lambda partition, proposal: self.proposals.append(proposal)
         self.partitions.on_directory_failed = self.failed.append
@@ -218,8 +219,3 @@ def values_in(data: object) -> list[bytes | None]:
         for position, _ in record_batch.headers(view)
         for one in record_batch.records(view, position)
     ]
-
-
-MakeNode = Callable[[], Node]
-KEY = TopicIdPartition(ORDERS, 0)
-__all__ = ["KEY", "MetadataRecord", "PartitionMetadata"]

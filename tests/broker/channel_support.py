@@ -1,0 +1,55 @@
+"""A controller channel without a controller: the test answers every call."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from minikafka.broker.controller_channel import ControllerChannel
+from minikafka.broker.lifecycle import Lifecycle
+
+
+class FakeChannel:
+    """Calls wait until the test answers them."""
+
+    def __init__(self) -> None:
+        self.broker_epoch = 3
+        self.lifecycle = Lifecycle(1_000)
+        self.pokes = 0
+        self._calls: asyncio.Queue[tuple[Any, asyncio.Future[Any]]] = asyncio.Queue()
+
+    def as_channel(self) -> ControllerChannel:
+        return cast(ControllerChannel, self)
+
+    def poke(self) -> None:
+        self.pokes += 1
+
+    async def call(self, request: Any, *, timeout_ms: int | None = None) -> Any:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._calls.put_nowait((request, future))
+        return await future
+
+    async def next_call(self) -> tuple[Any, asyncio.Future[Any]]:
+        return await asyncio.wait_for(self._calls.get(), 5)
+
+    async def answer(self, answer: Any) -> Any:
+        """Answer the next call, and return what it asked."""
+        request, future = await self.next_call()
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer(request) if callable(answer) else answer)
+        return request
+
+    @property
+    def unanswered(self) -> int:
+        return self._calls.qsize()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop run until the condition holds."""
+
+    async def poll() -> None:
+        while not condition():  # noqa: ASYNC110 - nothing here tells that it came true
+            await asyncio.sleep(0)
+
+    await asyncio.wait_for(poll(), 10)

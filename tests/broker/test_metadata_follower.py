@@ -1,0 +1,145 @@
+"""Following the metadata log: when to act, what to skip, when to begin anew."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from minikafka.broker.metadata_follower import MetadataFollower
+from minikafka.protocol import record_batch
+from minikafka.protocol.control.image import Delta, MetadataImage
+from minikafka.protocol.control.messages import MetadataFetched, SnapshotFetched, SnapshotId
+from minikafka.protocol.control.records import (
+    ClusterRecord,
+    FeatureRecord,
+    MetadataRecord,
+    TopicRecord,
+    encode_record,
+)
+from minikafka.protocol.errors import ApiError, ErrorCode
+from minikafka.runtime.runtime import SystemRuntime
+
+from .channel_support import FakeChannel
+
+
+def topic(name: str) -> TopicRecord:
+    return TopicRecord(name, name.encode().ljust(16, b"."))
+
+
+def logged(offset: int, *records: MetadataRecord, epoch: int = 1) -> bytes:
+    """A batch of the metadata log."""
+    return bytes(
+        record_batch.build(
+            [(0, None, encode_record(record)) for record in records],
+            base_offset=offset,
+            leader_epoch=epoch,
+        )
+    )
+
+
+class Following:
+    """A metadata follower, and what it published."""
+
+    def __init__(self) -> None:
+        self.channel = FakeChannel()
+        self.published: list[tuple[bool, list[str], int]] = []
+        self.follower = MetadataFollower(SystemRuntime(), self.channel.as_channel(), self._publish)
+        self.follower.start()
+
+    async def _publish(self, delta: Delta, image: MetadataImage) -> None:
+        names = [image.topics[topic_id].name for topic_id in delta.new_topics]
+        self.published.append((delta.is_snapshot, names, image.offset))
+
+    async def give(self, records: bytes, high_watermark: int) -> tuple[int, int]:
+        answer = MetadataFetched(0, high_watermark=high_watermark, epoch=1, records=records)
+        request = await self.channel.answer(answer)
+        return request.offset, request.epoch
+
+
+@pytest.fixture
+async def following() -> AsyncIterator[Following]:
+    made = Following()
+    yield made
+    await made.follower.close()
+
+
+async def test_nothing_is_done_before_our_own_registration_is_reached(
+    following: Following,
+) -> None:
+    """Registered at offset 3: what is said before is history."""
+    assert await following.give(logged(0, ClusterRecord("c"), topic("a")), 4) == (0, -1)
+    assert await following.give(logged(2, topic("b")), 4) == (2, 1)
+    assert following.published == []
+    assert not following.follower.is_caught_up
+    await following.give(logged(3, topic("c")), 4)
+    await following.follower.wait_until_caught_up()
+    assert following.published == [(True, ["c"], 3)]
+    assert [t.name for t in following.follower.image.topics.values()] == ["a", "b", "c"]
+
+
+async def test_then_every_step_is_published(following: Following) -> None:
+    await following.give(logged(0, *(topic(name) for name in "abcd")), 4)
+    await following.give(logged(4, topic("e")), 5)
+    await following.channel.next_call()
+    assert following.published[1:] == [(False, ["e"], 4)]
+
+
+async def test_an_empty_answer_publishes_nothing(following: Following) -> None:
+    await following.give(logged(0, *(topic(name) for name in "abcd")), 4)
+    assert await following.give(b"", 4) == (4, 1)
+    await following.channel.next_call()
+    assert len(following.published) == 1
+
+
+async def test_what_the_image_holds_already_is_not_applied_twice(following: Following) -> None:
+    batch = logged(0, *(topic(name) for name in "abcd"))
+    await following.give(batch, 4)
+    await following.give(batch + logged(4, topic("e")), 5)
+    await following.channel.next_call()
+    assert following.published[-1] == (False, ["e"], 4)
+
+
+async def test_a_log_without_our_records_makes_us_begin_anew(following: Following) -> None:
+    await following.give(logged(0, *(topic(name) for name in "abcd")), 4)
+    gone = MetadataFetched(ErrorCode.OFFSET_OUT_OF_RANGE, "start again")
+    await following.channel.answer(gone)
+    assert await following.give(logged(0, *(topic(name) for name in "wxyz")), 4) == (0, -1)
+    await following.channel.next_call()
+    assert following.published[-1] == (True, ["w", "x", "y", "z"], 3)
+
+
+async def test_a_snapshot_is_loaded_in_parts_and_replaces_what_was_known(
+    following: Following,
+) -> None:
+    data = logged(0, FeatureRecord("metadata.version", 1), topic("a")) + logged(2, topic("b"))
+    snapshot = SnapshotId(end_offset=50, epoch=7)
+    await following.channel.answer(MetadataFetched(0, high_watermark=50, snapshot=snapshot))
+    for start in (0, 60):
+        request = await following.channel.answer(
+            SnapshotFetched(0, size=len(data), position=start, data=data[start : start + 60])
+        )
+        assert request.position == start
+        if start == 60:
+            break
+    rest = await following.channel.answer(
+        SnapshotFetched(0, size=len(data), position=120, data=data[120:])
+    )
+    assert rest.position == 120
+    request, _ = await following.channel.next_call()
+    assert (request.offset, request.epoch) == (50, 7)
+    assert following.published == [(True, [], 49)]
+
+
+async def test_a_failed_call_is_made_again(following: Following) -> None:
+    await following.channel.answer(ApiError(ErrorCode.NETWORK_EXCEPTION))
+    assert await following.give(logged(0, topic("a")), 4) == (0, -1)
+
+
+async def test_on_the_way_out_the_controller_hears_at_once_what_we_know(
+    following: Following,
+) -> None:
+    await following.give(logged(0, *(topic(name) for name in "abcd")), 4)
+    await following.follower.wait_until_caught_up()
+    following.channel.lifecycle.on_stop_requested(0, 1_000)
+    await following.give(logged(4, topic("e")), 5)
+    await following.channel.next_call()
+    assert following.channel.pokes == 1
