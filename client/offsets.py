@@ -178,13 +178,14 @@ async def _ask_leaders(
                 else:
                     where = f"{partition.topic}-{partition.partition}"
                     raise ApiError(answer, f"{where}: {answer.doc}")
-        if left and not await _wait_for_better(metadata, left, deadline):
+        pause_s = RETRY_S if by_leader else 0
+        if left and not await _wait_for_better(metadata, left, deadline, pause_s):
             names = ", ".join(f"{topic}-{index}" for topic, index in left)
             raise RequestTimedOut(f"{names}: no answer in {timeout_ms} ms: {trouble}")
 
 
 async def _wait_for_better(
-    metadata: Metadata, left: Mapping[TopicPartition, object], deadline: float
+    metadata: Metadata, left: Mapping[TopicPartition, object], deadline: float, pause_s: float
 ) -> bool:
     """Refresh the metadata of what is left; False when the time is over."""
     for topic in dict.fromkeys(partition.topic for partition in left):
@@ -193,7 +194,7 @@ async def _wait_for_better(
         async with asyncio.timeout_at(deadline):
             metadata.refresh_soon()
             await metadata.wait_until_refreshed()
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(pause_s)
     except TimeoutError:
         return False
     return True

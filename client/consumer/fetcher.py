@@ -51,7 +51,7 @@ class Fetcher:
         self.buffer = Buffer()
         self.buffer.on_room = self._wake_loops
         self._lookups = Lookups(runtime, config, metadata, positions, self.buffer)
-        self._lookups.on_found = self._wake_all
+        self._lookups.on_found = self._turn
         self._runtime = runtime
         self._config = config
         self._metadata = metadata
@@ -62,6 +62,10 @@ class Fetcher:
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._loops: dict[int, asyncio.Task[None]] = {}
         self._wakes: dict[int, asyncio.Event] = {}
+        self._fetching: dict[int, KafkaConnection] = {}
+        """Brokers with a fetch under way."""
+        self._turned: dict[int, None] = {}
+        """Brokers whose fetch we ended ourselves."""
         metadata.listen(self._on_metadata)
 
     def start(self) -> None:
@@ -76,23 +80,38 @@ class Fetcher:
         if self._loops:
             await asyncio.wait(list(self._loops.values()))
 
-    # -- the user's side
-
     def on_positions_changed(self) -> None:
         """Partitions were assigned, moved or resumed."""
-        view = self._metadata.view
         for partition in self._positions.states:
             self._metadata.watch(partition.topic)
-            leader = view.leader_of(*partition)
-            if leader is not None:
-                self._positions.on_leader(partition, leader.leader_id, leader.leader_epoch)
+        self._take_over_leaders()
         self.buffer.drop_void()
-        self._wake_all()
+        self._turn()
 
-    def _wake_all(self) -> None:
+    def _on_metadata(self, changes: Changes) -> None:
+        if self._take_over_leaders():
+            self._turn()
+
+    def _take_over_leaders(self) -> bool:
+        changed = False
+        for partition in self._positions.states:
+            leader = self._metadata.view.leader_of(*partition)
+            if leader is not None:
+                epoch = leader.leader_epoch
+                changed |= self._positions.on_leader(partition, leader.leader_id, epoch)
+        return changed
+
+    def _turn(self) -> None:
+        """Begin to fetch what can be fetched now and could not be before."""
         self._start_loops()
         self._wake_loops()
         self._lookups.wake()
+        # A broker answers a connection in order: a fetch that waits for new records would keep
+        # partitions waiting that have some. A new connection costs less than fetch_max_wait_ms.
+        for node_id, connection in self._fetching.items():
+            if self._wants(node_id)[0] and connection.is_open:
+                self._turned[node_id] = None
+                connection.abort("the consumer turned to other offsets")
 
     def _wake_loops(self) -> None:
         for event in self._wakes.values():
@@ -112,16 +131,6 @@ class Fetcher:
             return state.read_from
         return state.leader_id
 
-    # -- metadata
-
-    def _on_metadata(self, changes: Changes) -> None:
-        view = self._metadata.view
-        for partition in self._positions.states:
-            leader = view.leader_of(*partition)
-            if leader is not None:
-                self._positions.on_leader(partition, leader.leader_id, leader.leader_epoch)
-        self._wake_all()
-
     # -- fetching
 
     async def _fetch_forever(self, node_id: int) -> None:
@@ -130,38 +139,50 @@ class Fetcher:
         while True:
             wake.clear()
             wants, wait_ms = self._wants(node_id)
-            if not wants:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
-                        await wake.wait()
+            if wants:
+                await self._fetch_once(node_id, session, wants)
                 continue
-            states = {partition: self._positions.states[partition] for partition in wants}
-            tokens = {}
-            for partition, state in states.items():
-                state.fetch_count += 1
-                state.is_fetching = True
-                tokens[partition] = state.fetch_count
-            try:
-                connection = await self._connect(node_id)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
+                    await wake.wait()
+
+    async def _fetch_once(
+        self, node_id: int, session: FetchSession, wants: dict[TopicPartition, Want]
+    ) -> None:
+        states = {partition: self._positions.states[partition] for partition in wants}
+        tokens: dict[TopicPartition, int] = {}
+        for partition, state in states.items():
+            state.fetch_count += 1
+            state.is_fetching = True
+            tokens[partition] = state.fetch_count
+        self._turned.pop(node_id, None)
+        response: FetchResponse | None = None
+        try:
+            connection = await self._connect(node_id)
+            if all(state.fetch_count == tokens[tp] for tp, state in states.items()):
+                self._fetching[node_id] = connection
                 response = await self._fetch(connection, node_id, session, wants)
-            except (ClientError, ProtocolError) as error:
-                log.debug("fetch from broker %d failed: %s", node_id, error)
-                session.on_lost()
+            else:
+                self._turned[node_id] = None  # something jumped while we connected: look again
+        except (ClientError, ProtocolError) as error:
+            log.debug("fetch from broker %d failed: %s", node_id, error)
+            session.on_lost()
+            if node_id not in self._turned:
                 self._metadata.refresh_soon(avoid=node_id)
-                response = None
-            for partition, state in states.items():
-                if state.fetch_count == tokens[partition]:
-                    state.is_fetching = False
-                    if response is None:
-                        self._back_off(state)
-                else:
-                    del tokens[partition]
-            if response is not None and session.on_answer(
-                ErrorCode(response.error_code), response.session_id
-            ):
-                self._on_response(response, {tp: states[tp] for tp in tokens}, wants)
-            elif response is not None:
-                log.debug("fetch session with broker %d starts over", node_id)
+        finally:
+            self._fetching.pop(node_id, None)
+        # What jumped or moved to another leader meanwhile is not answered by this answer.
+        current = {tp: state for tp, state in states.items() if state.fetch_count == tokens[tp]}
+        for state in current.values():
+            state.is_fetching = False
+            if response is None and node_id not in self._turned:
+                self._back_off(state)
+        if response is None:
+            return
+        if session.on_answer(ErrorCode(response.error_code), response.session_id):
+            self._on_response(response, current, wants)
+        else:
+            log.debug("fetch session with broker %d starts over", node_id)
 
     def _wants(self, node_id: int) -> tuple[dict[TopicPartition, Want], int | None]:
         """Say what to ask this broker for now; if nothing, in how many ms there may be."""
@@ -312,7 +333,7 @@ class Fetcher:
                 state.partition, hint.leader_id, hint.leader_epoch
             ):
                 self._positions.on_leader(state.partition, hint.leader_id, hint.leader_epoch)
-                self._wake_all()
+                self._turn()
             elif code.stale_metadata:
                 self._metadata.refresh_soon()
         else:

@@ -138,11 +138,11 @@ class Positions:
             if state.standing is Standing.UNKNOWN and state.looking_for is None
         ]
 
-    def on_leader(self, partition: TopicPartition, leader_id: int, leader_epoch: int) -> None:
-        """Metadata names the leader."""
+    def on_leader(self, partition: TopicPartition, leader_id: int, leader_epoch: int) -> bool:
+        """Metadata names the leader; is it news?"""
         state = self.states.get(partition)
         if state is None or (state.leader_id, state.leader_epoch) == (leader_id, leader_epoch):
-            return
+            return False
         is_newer = leader_epoch > state.leader_epoch
         moved = leader_id != state.leader_id
         state.leader_id, state.leader_epoch = leader_id, leader_epoch
@@ -157,6 +157,7 @@ class Positions:
             state.standing = Standing.UNVALIDATED
             state.fetch_count += 1
             state.is_fetching = False
+        return True
 
     def on_listed(self, state: PartitionState, seek_count: int, offset: int, epoch: int) -> None:
         """A lookup, begun at `seek_count`, found the offset."""

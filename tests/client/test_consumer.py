@@ -104,9 +104,10 @@ async def test_max_records_cuts_within_a_batch_and_goes_on_there() -> None:
 
 
 async def test_seeking_goes_into_the_middle_of_a_batch() -> None:
+    """And does not wait for a fetch that waits for new records: that would take a minute."""
     async with FakeCluster() as cluster:
         fill(cluster.create("t").partitions[0], 30)
-        async with earliest(cluster) as consumer:
+        async with earliest(cluster, fetch_max_wait_ms=60_000) as consumer:
             consumer.assign([TP])
             assert numbers(await read(consumer, 3)) == [0, 1, 2]
             consumer.seek(TP, 17)
