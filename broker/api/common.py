@@ -5,9 +5,11 @@ Small builders of response values; nothing here decides about a partition.
 
 from collections.abc import Iterable
 
-from ...protocol.control.image import Topic
 from ...protocol.errors import ErrorCode
+from ..config import inter_broker_listener
 from ..edge import Edge
+from ..net.answer import Call
+from ..requests import CONSUMER
 
 OPERATIONS_NOT_ASKED = -0x80000000
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
@@ -31,6 +33,12 @@ def is_legal_topic_name(name: str) -> bool:
     )
 
 
+def replica_id_of(call: Call, claimed: int) -> int:
+    """Who asks for offsets: a broker only over the brokers' own listener, else a consumer."""
+    is_broker = call.connection.listener == inter_broker_listener(call.edge.config)
+    return claimed if is_broker else CONSUMER
+
+
 def endpoints_of(
     edge: Edge, broker_ids: Iterable[int], listener: str
 ) -> list[tuple[int, str, int, str | None]]:
@@ -42,9 +50,3 @@ def endpoints_of(
             endpoint, rack = found
             nodes.append((broker_id, endpoint.host, endpoint.port, rack))
     return nodes
-
-
-def topic_by(edge: Edge, name: str, topic_id: bytes, *, by_id: bool) -> Topic | None:
-    """The topic of a request that names it by id or by name."""
-    image = edge.image
-    return image.topics.get(topic_id) if by_id else image.topic(name)

@@ -23,6 +23,7 @@ from ..requests import (
     MAX_TIMESTAMP,
     OffsetAnswer,
 )
+from .common import replica_id_of
 
 LOWEST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}
 LAST_NAMED_TIMESTAMP = LATEST_TIERED_TIMESTAMP
@@ -100,7 +101,7 @@ def _look_up(
         asked.timestamp,
         current_leader_epoch=asked.current_leader_epoch,
         isolation=request.isolation_level,
-        replica_id=request.replica_id,
+        replica_id=replica_id_of(call, request.replica_id),
     )
 
 

@@ -13,15 +13,18 @@ from ...protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from ..net.answer import Call
+from .common import replica_id_of
 
 
 def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
     """Look up every partition asked for."""
+    replica_id = replica_id_of(call, request.replica_id)
     topics = [
         OffsetForLeaderTopicResult(
             topic=topic.topic,
             partitions=[
-                _look_up(call, topic.topic, asked, request.replica_id) for asked in topic.partitions
+                _look_up(call, topic.topic, asked, replica_id_of(call, request.replica_id))
+                for asked in topic.partitions
             ],
         )
         for topic in request.topics

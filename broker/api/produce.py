@@ -91,6 +91,9 @@ class ProduceAnswer(Answer):
 
     def begin(self) -> None:
         """Appends are written. For acks=all, wait until each is committed or refused."""
+        for _, data, _, _ in self.results:
+            # Written: no answer that waits may hold the connection's receive buffer.
+            data.records = None
         if self._acks != ALL:
             return
         deadline_ms = self.call.edge.runtime.monotonic_ms() + max(self._timeout_ms, 0)

@@ -52,6 +52,8 @@ class Daemon:
     ready_after_s: float = 0.0
     """How long the last start took."""
     _lifeline: int = -1
+    _ready_pipe: int = -1
+    _launched: float = 0.0
 
     @property
     def name(self) -> str:
@@ -132,7 +134,7 @@ class Daemon:
                     raise NotReady(f"{self.name} {why}:\n{self.log()[-4000:]}")
                 line += chunk
         finally:
-            os.close(self._ready_pipe)
+            self._close_ready_pipe()
         self.ready_after_s = time.monotonic() - self._launched
         self.ready = json.loads(line)
         (listener, *_) = self.ready["listeners"].values()
@@ -185,6 +187,12 @@ class Daemon:
             self.process.kill()
         if self.process is not None:
             self.wait()
+        self._close_ready_pipe()
+
+    def _close_ready_pipe(self) -> None:
+        if self._ready_pipe >= 0:
+            os.close(self._ready_pipe)
+            self._ready_pipe = -1
 
 
 class Cluster:
