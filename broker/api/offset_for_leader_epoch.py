@@ -23,8 +23,7 @@ def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderE
         OffsetForLeaderTopicResult(
             topic=topic.topic,
             partitions=[
-                _look_up(call, topic.topic, asked, replica_id_of(call, request.replica_id))
-                for asked in topic.partitions
+                _look_up(call, topic.topic, asked, replica_id) for asked in topic.partitions
             ],
         )
         for topic in request.topics
