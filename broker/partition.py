@@ -12,17 +12,14 @@ to wait on. Appends are staged and written together; anything else writes them f
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ..protocol.errors import ApiError, ErrorCode
-from ..protocol.record_batch import BatchHeader
-from ..protocol.types import NO_LEADER, OffsetAndEpoch, TopicPartition
 from ..runtime.errors import StorageError
-from ..storage.log import Log
 from ..storage.producer_state import ProducedBatch
 from ..storage.topic_config import TopicConfig
 from . import intake, reading
-from .deadlines import Deadlines
+from .hosted_replica import HostedReplica
 from .replica.follower import FollowerReplica
 from .replica.history import check_leader_epoch
 from .replica.leader import (
@@ -33,8 +30,8 @@ from .replica.leader import (
     LeaderReplica,
     ProposeIsr,
 )
-from .replica.state import KnownBrokers, PartitionMetadata
-from .requests import Appended, DataWaiter, FetchAnswer, FetchSpec, OffsetAnswer
+from .replica.state import PartitionMetadata
+from .requests import Appended, FetchAnswer, FetchSpec, OffsetAnswer
 from .waiters import CommitWaiters, Waiter
 
 log = logging.getLogger(__name__)
@@ -42,99 +39,10 @@ log = logging.getLogger(__name__)
 ALL = -1
 
 
-@dataclass(slots=True)
-class Host:
-    """What all partitions of a broker share."""
+class Partition(HostedReplica):
+    """A replica in its role."""
 
-    broker_id: int
-    wheel: Deadlines
-    monotonic_ms: Callable[[], int]
-    wall_ms: Callable[[], int]
-    lag_max_ms: int
-    propose: Callable[["Partition", ProposeIsr], None]
-    on_storage_error: Callable[["Partition", StorageError], None]
-    brokers: KnownBrokers = field(default_factory=KnownBrokers)
-    dirty: list["Partition"] = field(default_factory=list)
-    """Partitions with staged appends."""
-    moved: dict["Partition", None] = field(default_factory=dict)
-    """Partitions whose high watermark moved since the last checkpoint."""
-
-
-class Partition:
-    """The replica of one partition that this broker holds."""
-
-    __slots__ = (
-        "_commit_waiters",
-        "_data_waiters",
-        "_host",
-        "_next_offset",
-        "_rules",
-        "_staged",
-        "_staged_answers",
-        "follower",
-        "high_watermark",
-        "index",
-        "leader",
-        "log",
-        "metadata",
-        "offline_because",
-        "topic",
-        "topic_id",
-    )
-
-    def __init__(
-        self, host: Host, topic_id: bytes, name: TopicPartition, log: Log, high_watermark: int = 0
-    ) -> None:
-        """`high_watermark` is what the checkpoint says: it may be older than the log."""
-        self._host = host
-        self.topic_id = topic_id
-        self.topic, self.index = name
-        self.log = log
-        self.metadata = PartitionMetadata(NO_LEADER, -1, -1, (), ())
-        self.leader: LeaderReplica | None = None
-        self.follower: FollowerReplica | None = None
-        self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
-        self.offline_because = ErrorCode.NONE
-        """What everybody is answered once the directory failed or the topic is gone."""
-        self._rules = intake.IntakeRules(log.config)
-        self._next_offset = log.log_end_offset
-        self._staged: list[tuple[BatchHeader, memoryview]] = []
-        self._staged_answers: list[Appended] = []
-        self._commit_waiters: CommitWaiters | None = None
-        self._data_waiters: dict[DataWaiter, None] | None = None
-
-    def __repr__(self) -> str:
-        return f"{self.topic}-{self.index}"
-
-    @property
-    def leader_id(self) -> int:
-        """Who leads, as the newest metadata has it; -1 for nobody."""
-        return self.metadata.leader
-
-    @property
-    def leader_epoch(self) -> int:
-        """The newest leader epoch known here."""
-        return self.metadata.leader_epoch
-
-    @property
-    def is_leader(self) -> bool:
-        """Does this broker lead it?"""
-        return self.leader is not None
-
-    @property
-    def last_stable_offset(self) -> int:
-        """First offset of the oldest open transaction, or the high watermark."""
-        return self.high_watermark
-
-    @property
-    def log_start_offset(self) -> int:
-        """First readable offset."""
-        return self.log.log_start_offset
-
-    @property
-    def min_isr(self) -> int:
-        """min.insync.replicas, but never more than the replicas there are."""
-        return self.metadata.effective_min_isr
+    __slots__ = ()
 
     # Producing.
 
@@ -291,37 +199,6 @@ class Partition:
     def validate_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NONE; -1 asks for no check."""
         return check_leader_epoch(current_leader_epoch, self.metadata.leader_epoch)
-
-    # The log as replication sees it (replica.history.LogView).
-
-    @property
-    def log_end_offset(self) -> int:
-        """Offset the next record gets."""
-        return self.log.log_end_offset
-
-    @property
-    def latest_epoch(self) -> int:
-        """Newest epoch in the leader-epoch file, or -1."""
-        return self.log.leader_epochs.latest_epoch
-
-    def end_offset_for(self, epoch: int) -> OffsetAndEpoch | None:
-        """Newest epoch of the log that is at most `epoch`, and where it ends."""
-        return self.log.leader_epochs.end_offset_for(epoch, self.log.log_end_offset)
-
-    # Waiting for data.
-
-    def on_data(self, waiter: DataWaiter) -> None:
-        """Tell `waiter` of everything that may change a fetch's answer, until `remove`."""
-        if self._data_waiters is None:
-            self._data_waiters = {}
-        self._data_waiters[waiter] = None
-
-    def remove(self, waiter: DataWaiter) -> None:
-        """Forget a waiter; unknown ones do no harm."""
-        if self._data_waiters is not None:
-            self._data_waiters.pop(waiter, None)
-            if not self._data_waiters:
-                self._data_waiters = None
 
     def _wake(self, *, followers_only: bool = False) -> None:
         for waiter in tuple(self._data_waiters or ()):

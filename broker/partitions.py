@@ -17,23 +17,16 @@ from ..protocol.types import TopicIdPartition, TopicPartition
 from ..runtime.errors import LogDirectoryFailed, StorageError
 from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
-from ..storage.log import Log
 from ..storage.topic_config import TopicConfig
 from .deadlines import Deadlines
 from .fetchers import ReplicaFetchers
-from .partition import Host, Partition
+from .hosted_replica import Host
+from .log_store import LogStore
+from .partition import Partition
 from .replica.leader import ProposeIsr
 from .replica.state import PartitionMetadata
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A log found on disk that no partition has claimed yet."""
-
-    directory: LogDirectory
-    log: Log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +49,13 @@ class Partitions:
         directories: Sequence[LogDirectory],
         wheel: Deadlines,
     ) -> None:
-        self._runtime = runtime
         self._settings = settings
-        self.directories = tuple(directories)
+        self.store = LogStore(runtime, directories)
         self.image = MetadataImage()
         self.fetchers: ReplicaFetchers | None = None
         self.propose: Callable[[Partition, ProposeIsr], None] = lambda partition, proposal: None
         self.on_directory_failed: Callable[[LogDirectory], None] = lambda directory: None
-        """Told once for each; `online` says what is left."""
+        """Told once for each; `store.online` says what is left."""
         self.host = Host(
             broker_id=settings.broker_id,
             wheel=wheel,
@@ -76,10 +68,8 @@ class Partitions:
         self._partitions: dict[TopicIdPartition, Partition] = {}
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._directory_of: dict[Partition, LogDirectory] = {}
-        self._loaded: dict[TopicPartition, Loaded] = {}
         self._configs: dict[bytes, TopicConfig] = {}
-        self._failed: dict[LogDirectory, None] = {}
-        for directory in self.directories:
+        for directory in directories:
             directory.files.on_failed = self._fail_soon
 
     def __iter__(self) -> Iterator[Partition]:
@@ -89,14 +79,19 @@ class Partitions:
         return len(self._partitions)
 
     @property
+    def directories(self) -> tuple[LogDirectory, ...]:
+        """Every data directory, working or not."""
+        return self.store.directories
+
+    @property
     def online(self) -> list[LogDirectory]:
         """The directories that work."""
-        return [each for each in self.directories if each not in self._failed]
+        return self.store.online
 
     @property
     def offline_directory_ids(self) -> tuple[bytes, ...]:
         """The directories that failed since the start."""
-        return tuple(directory.directory_id for directory in self._failed)
+        return self.store.offline_directory_ids
 
     # Finding.
 
@@ -146,39 +141,11 @@ class Partitions:
 
     async def load(self) -> None:
         """Open every log on disk, and recover those that were not closed; before anything else."""
-        for directory in self.directories:
-            try:
-                await self._load(directory)
-            except LogDirectoryFailed as error:
-                log.error("%s", error)
-
-    async def _load(self, directory: LogDirectory) -> None:
-        started_ms, stored = self._runtime.monotonic_ms(), directory.stored()
-        for found in stored:
-            name = found.partition
-            if name in self._loaded:
-                other = self._loaded[name].directory.path
-                where = directory.quarantine(name)
-                log.error("%s-%d is in %s too: put aside as %s", *name, other, where)
-                continue
-            config = self._settings.config_of(self.image, name.topic)
-            opened = await directory.open_log(name, found.topic_id, config)
-            self._loaded[name] = Loaded(directory, opened)
-        if stored:
-            how = "closed cleanly" if directory.was_clean else "recovered"
-            took_ms = self._runtime.monotonic_ms() - started_ms
-            log.info("%s: %d logs, %s, in %d ms", directory.path, len(stored), how, took_ms)
+        await self.store.load(lambda topic: self._settings.config_of(self.image, topic))
 
     def quarantine_strays(self) -> None:
         """Put logs aside that the metadata, once caught up, does not give to this broker."""
-        strays, self._loaded = self._loaded, {}
-        for name, stray in strays.items():
-            try:
-                where = stray.directory.quarantine(name)
-            except LogDirectoryFailed as error:
-                log.error("%s", error)
-            else:
-                log.warning("%s-%d is not in the metadata: put aside as %s", *name, where)
+        self.store.quarantine_strays()
 
     # Metadata.
 
@@ -248,12 +215,7 @@ class Partitions:
             self.fetchers.unfollow(partition)
         partition.go_offline(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.host.moved.pop(partition, None)
-        directory = self._directory_of.pop(partition)
-        if directory not in self._failed:
-            try:
-                directory.delete(name)
-            except LogDirectoryFailed as error:
-                log.error("%s", error)
+        self.store.delete(self._directory_of.pop(partition), name)
 
     def _note_brokers(self, delta: Delta) -> None:
         brokers = self.image.brokers.values()
@@ -299,24 +261,14 @@ class Partitions:
         return partition
 
     def _make(self, topic_id: bytes, name: TopicPartition) -> Partition | None:
-        config = self._config(topic_id, name.topic)
-        loaded = self._loaded.pop(name, None)
-        if loaded is not None and loaded.log.topic_id != topic_id:
-            where = loaded.directory.quarantine(name)
-            log.warning("%s-%d is of another topic of that name: put aside as %s", *name, where)
-            loaded = None
-        if loaded is not None:
-            directory, found = loaded.directory, loaded.log
-            found.reconfigure(config)
-        elif not self.online:
+        stored = self.store.claim(topic_id, name, self._config(topic_id, name.topic))
+        if stored is None:
             return None
-        else:
-            directory = min(self.online, key=lambda each: len(each.logs))
-            found = directory.new_log(name, topic_id, config)
+        directory = stored.directory
         checkpointed = directory.high_watermarks.get(name, 0)
-        partition = Partition(self.host, topic_id, name, found, checkpointed)
+        partition = Partition(self.host, topic_id, name, stored.log, checkpointed)
         self._directory_of[partition] = directory
-        if directory in self._failed:
+        if not self.store.is_online(directory):
             partition.go_offline(ErrorCode.KAFKA_STORAGE_ERROR)
         return partition
 
@@ -367,9 +319,8 @@ class Partitions:
 
     def _fail(self, directory: LogDirectory) -> None:
         """All of the directory is offline until the process restarts."""
-        if directory in self._failed:
+        if not self.store.fail(directory):
             return
-        self._failed[directory] = None
         affected = [each for each, where in self._directory_of.items() if where is directory]
         why = directory.failure
         log.error(

@@ -57,7 +57,10 @@ async def test_a_cancelled_deadline_never_fires(wheel: Wheel) -> None:
 
 
 async def test_one_armed_for_the_past_waits_for_the_next_turn(wheel: Wheel) -> None:
-    wheel.at(20, lambda: wheel.arm(10, "again") and None)
+    def arm_again() -> None:
+        wheel.arm(10, "again")
+
+    wheel.at(20, arm_again)
     assert wheel.turn_to(30) == []
     assert wheel.turn_to(30) == ["again"]
 

@@ -56,8 +56,8 @@ class Caller:
         self.calls += 1
 
 
-def consume(partition: Partition, offset: int, **more: int) -> list[bytes | None]:
-    answer = partition.fetch(FetchSpec(offset, 1 << 20, **more), now_ms=0)
+def consume(partition: Partition, offset: int) -> list[bytes | None]:
+    answer = partition.fetch(FetchSpec(offset, 1 << 20), now_ms=0)
     assert answer.error == ErrorCode.NONE
     return values_in(answer.records)
 
