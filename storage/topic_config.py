@@ -178,7 +178,7 @@ class TopicConfig:
         "unclean.leader.election.enable",
         False,
         dynamic=True,
-        doc="May a replica that misses acknowledged records lead when no other is left?",
+        doc="Lets a replica that misses acknowledged records lead when no other is left.",
     )
 
     @property

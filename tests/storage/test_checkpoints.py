@@ -1,0 +1,69 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minikafka.protocol.types import TopicPartition
+from minikafka.storage import checkpoints
+from minikafka.storage.checkpoints import MetaProperties
+
+NAMES = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
+
+
+def test_an_offset_checkpoint_is_kafkas() -> None:
+    offsets = {TopicPartition("flights", 0): 12, TopicPartition("a-b", 3): 0}
+    data = checkpoints.encode_offsets(offsets)
+    assert data == b"0\n2\nflights 0 12\na-b 3 0\n"
+    assert checkpoints.decode_offsets(data) == offsets
+    assert checkpoints.decode_offsets(b"0\n0\n") == {}
+
+
+@given(
+    st.dictionaries(st.builds(TopicPartition, NAMES, st.integers(0, 99)), st.integers(0, 2**62)),
+    st.integers(0, 200),
+)
+def test_a_torn_checkpoint_is_none(offsets: dict[TopicPartition, int], cut: int) -> None:
+    data = checkpoints.encode_offsets(offsets)
+    assert checkpoints.decode_offsets(data) == offsets
+    if cut < len(data):
+        assert checkpoints.decode_offsets(data[:cut]) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, b"", b"1\n0\n", b"0\nx\n", b"0\n1\nt 0 -5\n", b"0\n2\nt 0 1\nt 0 1\n", b"\xff" * 9],
+)
+def test_a_damaged_checkpoint_is_none(data: bytes | None) -> None:
+    assert checkpoints.decode_offsets(data) is None
+
+
+def test_meta_properties() -> None:
+    meta = MetaProperties(bytes(range(16)), 3, "AAECAwQFBgcICQoLDA0ODw")
+    text = meta.encode().decode()
+    assert text.splitlines() == [
+        "version=1",
+        "node.id=3",
+        "cluster.id=AAECAwQFBgcICQoLDA0ODw",
+        "directory.id=AAECAwQFBgcICQoLDA0ODw",
+    ]
+    assert MetaProperties.decode(text.encode()) == meta
+    unjoined = MetaProperties(bytes(16), 3, None)
+    assert MetaProperties.decode(unjoined.encode()) == unjoined
+    for damaged in (b"", b"node.id=3\n", b"node.id=x\ndirectory.id=AAECAwQFBgcICQoLDA0ODw\n"):
+        with pytest.raises(ValueError, match=r"missing|invalid"):
+            MetaProperties.decode(damaged)
+
+
+def test_the_mark_of_a_clean_stop() -> None:
+    data = checkpoints.encode_clean_shutdown(42)
+    assert data == b'{"version":0,"brokerEpoch":42}'
+    assert checkpoints.decode_clean_shutdown(data) == 42
+    for damaged in (None, b"", data[:9], b"[]", b'{"version":9,"brokerEpoch":1}'):
+        assert checkpoints.decode_clean_shutdown(damaged) is None
+
+
+def test_partition_metadata() -> None:
+    data = checkpoints.encode_partition_metadata(bytes(range(16)))
+    assert data == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n"
+    assert checkpoints.decode_partition_metadata(data) == bytes(range(16))
+    for damaged in (None, b"", data[:20], b"version: 1\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n"):
+        assert checkpoints.decode_partition_metadata(damaged) is None

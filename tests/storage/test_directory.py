@@ -1,0 +1,214 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from minikafka.protocol.types import TopicPartition
+from minikafka.runtime.errors import ConfigError, LogDirectoryFailed
+from minikafka.storage.directory import LogDirectory, StoredLog
+from tests.storage.faults import EIO, Fault, FaultyFs
+from tests.storage.support import TestRuntime, contents, fill, joined, read_all, topic
+
+FLIGHTS = TopicPartition("flights-2013", 3)
+ID = bytes(range(16))
+CLUSTER = "AAECAwQFBgcICQoLDA0ODw"
+
+
+async def opened(runtime: TestRuntime, path: Path, **how: str) -> LogDirectory:
+    return await LogDirectory.open(runtime, str(path), node_id=1, cluster_id=how.get("cluster"))
+
+
+async def settled() -> None:
+    """Let background work, which waits for nothing here, come to its end."""
+    while len(asyncio.all_tasks()) > 1:
+        await asyncio.sleep(0)
+
+
+async def test_a_new_directory_gets_an_identity(runtime: TestRuntime, tmp_path: Path) -> None:
+    directory = await opened(runtime, tmp_path / "a" / "b")
+    assert (directory.cluster_id, directory.was_clean) == (None, False)
+    known = directory.directory_id
+    await directory.join(CLUSTER)
+    await directory.close(broker_epoch=12)
+    directory = await opened(runtime, tmp_path / "a" / "b", cluster=CLUSTER)
+    assert (directory.directory_id, directory.cluster_id) == (known, CLUSTER)
+    assert directory.clean_broker_epoch == 12
+    directory.abandon()
+    other = await opened(runtime, tmp_path / "c")
+    assert other.directory_id != known
+    other.abandon()
+
+
+async def test_a_directory_of_others_is_refused(runtime: TestRuntime, tmp_path: Path) -> None:
+    directory = await opened(runtime, tmp_path, cluster=CLUSTER)
+    with pytest.raises(ConfigError, match=f"log.dirs={tmp_path}: locked by another process"):
+        await opened(runtime, tmp_path)
+    await directory.close()
+    with pytest.raises(ConfigError, match=r"belongs to node\.id=1"):
+        await LogDirectory.open(runtime, str(tmp_path), node_id=2)
+    with pytest.raises(ConfigError, match=f"belongs to cluster.id={CLUSTER}, not other"):
+        await opened(runtime, tmp_path, cluster="other")
+    directory = await opened(runtime, tmp_path)
+    with pytest.raises(ConfigError, match="belongs to cluster"):
+        await directory.join("other")
+    directory.abandon()
+    (tmp_path / "meta.properties").write_text("nonsense")
+    with pytest.raises(ConfigError, match=r"meta\.properties"):
+        await opened(runtime, tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"cannot be used: (Not a directory|File exists)"):
+        await opened(runtime, tmp_path / "file")
+
+
+async def test_the_clean_mark_is_gone_once_the_directory_is_open(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    directory = await opened(runtime, tmp_path)
+    await directory.close()
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    directory = await opened(runtime, tmp_path)
+    assert directory.was_clean
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    directory.abandon()
+    directory = await opened(runtime, tmp_path)
+    assert not directory.was_clean
+    directory.abandon()
+
+
+async def test_logs_are_found_again(runtime: TestRuntime, tmp_path: Path) -> None:
+    directory = await opened(runtime, tmp_path)
+    log = directory.new_log(FLIGHTS, ID, topic())
+    idle = directory.new_log(TopicPartition("idle", 0), ID, topic())
+    assert directory.stored() == []
+    made = fill(log, 5, epoch=3)
+    await directory.close({FLIGHTS: 4, TopicPartition("idle", 0): 0})
+    assert idle.log_end_offset == 0
+    directory = await opened(runtime, tmp_path)
+    assert directory.stored() == [StoredLog(FLIGHTS, ID)]
+    log = await directory.open_log(FLIGHTS, ID, topic())
+    assert directory.high_watermark_of(FLIGHTS) == 4
+    assert await read_all(log) == joined(made)
+    assert (log.recovery_point, log.leader_epochs.latest_epoch) == (5, 3)
+    await directory.close({FLIGHTS: 4})
+
+
+async def test_the_unknown_is_quarantined_and_the_unwanted_deleted(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    directory = await opened(runtime, tmp_path)
+    for n in range(2):
+        fill(directory.new_log(TopicPartition("t", n), ID, topic()), 2)
+    stray = directory.quarantine(TopicPartition("t", 0))
+    assert stray is not None
+    assert stray.endswith("-stray")
+    assert (Path(stray) / f"{0:020d}.log").exists()
+    directory.delete(TopicPartition("t", 1))
+    directory.delete(TopicPartition("never", 1))
+    assert directory.stored() == []
+    assert directory.logs == {}
+    names = runtime.fs.listdir(str(tmp_path))
+    assert [name for name in names if name.startswith("t-")] == [Path(stray).name]
+    (tmp_path / "t-1.xyz-delete").mkdir()  # a deletion that a crash cut short
+    await directory.close()
+    directory = await opened(runtime, tmp_path)
+    assert not (tmp_path / "t-1.xyz-delete").exists()
+    assert runtime.fs.exists(stray)
+    directory.abandon()
+
+
+async def test_a_rolled_segment_is_flushed_soon(tmp_path: Path) -> None:
+    fs = FaultyFs()
+    runtime = TestRuntime(fs)
+    directory = await opened(runtime, tmp_path)
+    log = directory.new_log(FLIGHTS, ID, topic(segment_bytes=900))
+    fill(log, 15)
+    assert log.recovery_point == 0
+    await settled()
+    assert log.recovery_point == 15
+    directory.abandon()
+
+
+async def test_a_truncation_is_checkpointed_soon(runtime: TestRuntime, tmp_path: Path) -> None:
+    directory = await opened(runtime, tmp_path)
+    log = directory.new_log(FLIGHTS, ID, topic(segment_bytes=900))
+    fill(log, 25)
+    await settled()  # rolled segments are flushed in the background
+    await log.flush()
+    await directory.checkpoint({FLIGHTS: 10})
+    checkpoint = tmp_path / "recovery-point-offset-checkpoint"
+    assert checkpoint.read_text() == "0\n1\nflights-2013 3 25\n"
+    log.truncate_to(17)
+    await settled()
+    # The cut is not on the disk yet: its whole segment is in doubt.
+    assert checkpoint.read_text() == "0\n1\nflights-2013 3 10\n"
+    directory.abandon()
+
+
+async def test_checkpoints_at_the_same_time_do_not_meet(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    directory = await opened(runtime, tmp_path)
+    fill(directory.new_log(FLIGHTS, ID, topic()), 1)
+    await asyncio.gather(*(directory.checkpoint({FLIGHTS: 1}) for _ in range(5)))
+    assert directory.failure is None
+    directory.abandon()
+
+
+async def test_logs_not_opened_yet_keep_their_checkpoints(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    directory = await opened(runtime, tmp_path)
+    log = directory.new_log(FLIGHTS, ID, topic())
+    fill(log, 9)
+    log.advance_log_start(4)
+    await directory.close({FLIGHTS: 9})
+    directory = await opened(runtime, tmp_path)
+    await directory.checkpoint(directory.high_watermarks)
+    directory.abandon()
+    directory = await opened(runtime, tmp_path)
+    assert directory.log_starts == {FLIGHTS: 4}
+    assert directory.recovery_points == {FLIGHTS: 9}
+    directory.abandon()
+
+
+async def test_one_error_ends_the_directory_and_is_told_once(tmp_path: Path) -> None:
+    fs = FaultyFs()
+    runtime = TestRuntime(fs)
+    directory = await opened(runtime, tmp_path)
+    told: list[LogDirectoryFailed] = []
+    directory.files.on_failed = told.append
+    one = directory.new_log(TopicPartition("t", 0), ID, topic())
+    other = directory.new_log(TopicPartition("t", 1), ID, topic())
+    fill(one, 2)
+    fill(other, 2)
+    fs.fault = Fault(0, error=EIO, only="write", lasts=True)
+    fs.calls.clear()
+    with pytest.raises(LogDirectoryFailed, match=str(tmp_path)):
+        fill(one, 1)
+    for use in (lambda: fill(other, 1), directory.stored, directory.free_space):
+        with pytest.raises(LogDirectoryFailed):
+            use()
+    with pytest.raises(LogDirectoryFailed):
+        await other.flush()
+    with pytest.raises(LogDirectoryFailed):
+        await directory.checkpoint({})
+    assert told == [directory.failure]
+    await directory.close()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    directory = await opened(TestRuntime(FaultyFs()), tmp_path)
+    log = await directory.open_log(TopicPartition("t", 1), ID, topic())
+    assert log.log_end_offset == 2
+    assert contents(log)
+    directory.abandon()
+
+
+async def test_files_beyond_the_limit_are_closed(runtime: TestRuntime, tmp_path: Path) -> None:
+    directory = await LogDirectory.open(runtime, str(tmp_path), node_id=1, max_open_files=5)
+    logs = [directory.new_log(TopicPartition("t", n), ID, topic()) for n in range(20)]
+    for _ in range(3):
+        for log in logs:
+            fill(log, 1)
+    assert len(directory.files._open) <= 5
+    for log in logs:
+        assert len(await read_all(log)) == log.size_bytes
+    await directory.close()
