@@ -57,9 +57,9 @@ def seen(partition: Partition) -> tuple[bool, int, int, int]:
 
 
 def image_of_controller(process: Process) -> MetadataImage | None:
-    """The newest metadata of an active controller, as its decisions see it."""
+    """What an active controller has committed: decisions not yet on its disk may be undone."""
     controller = process.controller
-    return controller.cluster.image if controller is not None and controller._is_active else None
+    return controller.committed if controller is not None and controller._is_active else None
 
 
 def image_offset_of_broker(process: Process) -> int:

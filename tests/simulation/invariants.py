@@ -324,6 +324,8 @@ class Invariants:
         for member in state.isr:
             if member not in old.isr:
                 daemon = self.cluster.brokers[member]
+                if (daemon.name, key) in self.distrusted and not daemon.alive:
+                    continue  # The controller does not know yet that it died.
                 self.distrusted.pop((daemon.name, key), None)
                 yield from self._check_committed(
                     daemon, key, self.committed_end(key), "invariant 15"

@@ -52,7 +52,7 @@ class LogCursor:
             if not segments:
                 return
             self._segment, self._position = min(segments), 0
-        while self.offset < end:
+        while max(self.offset, 0) < end:
             cache = segments[self._segment].cache
             if self._position + 61 > len(cache):
                 later = [base for base in segments if base > self._segment]

@@ -15,7 +15,7 @@ from .nemesis import Nemesis
 from .workload import Workload
 from .world import Violation, World
 
-FAULT_SECONDS = 12.0
+FAULT_SECONDS = 10.0
 CONVERGE_SECONDS = 60.0
 
 

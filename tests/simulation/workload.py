@@ -28,7 +28,7 @@ class Workload:
         self.started_count = 0
         self.stopping = False
         self.processes: list[Process] = []
-        self._pause = self.rng.choice((0.002, 0.01, 0.05))
+        self._pause = self.rng.choice((0.06, 0.15, 0.4))
 
     async def in_process(self, name: str, body: Any) -> Any:
         """Run `body(runtime)` in a client process of its own and return its result."""
@@ -73,7 +73,7 @@ class Workload:
         ) as producer:
             self.started_count += 1
             while not self.stopping:
-                for _ in range(runtime.rng.choice((1, 1, 5, 30))):
+                for _ in range(runtime.rng.choice((1, 1, 3, 10))):
                     index = runtime.rng.randrange(self.partition_count)
                     sent = Sent(name, (TOPIC, index), numbers[index], may_vanish=weak)
                     numbers[index] += 1
