@@ -48,7 +48,7 @@ class Chunk:
         end = 0
         for pos, header in headers(data):
             end = pos + header.size
-            self.next_position = header.last_offset + 1
+            self.next_position = max(self.next_position, header.last_offset + 1)
             self.last_epoch = header.leader_epoch
         self.data = data[:end]
         self._pos = 0

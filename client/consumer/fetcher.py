@@ -180,7 +180,7 @@ class Fetcher:
         if response is None:
             return
         if session.on_answer(ErrorCode(response.error_code), response.session_id):
-            self._on_response(response, current, wants)
+            self._on_response(response, current)
         else:
             log.debug("fetch session with broker %d starts over", node_id)
 
@@ -269,10 +269,7 @@ class Fetcher:
     # -- answers
 
     def _on_response(
-        self,
-        response: FetchResponse,
-        states: dict[TopicPartition, PartitionState],
-        wants: dict[TopicPartition, Want],
+        self, response: FetchResponse, states: dict[TopicPartition, PartitionState]
     ) -> None:
         view = self._metadata.view
         if response.node_endpoints:
@@ -284,7 +281,7 @@ class Fetcher:
             for data in topic.partitions:
                 partition = TopicPartition(name, data.partition_index)
                 state = states.get(partition)
-                if state is not None and state.fetch_offset == wants[partition].offset:
+                if state is not None:
                     self._on_partition(state, data)
 
     def _on_partition(self, state: PartitionState, data: PartitionData) -> None:

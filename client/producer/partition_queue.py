@@ -139,6 +139,8 @@ class PartitionQueue:
             self._number(batch)
         batch.is_closed = True
         batch.attempt += 1
+        if batch.attempt == 1:
+            batch.last_error = f"broker {node_id} has not answered"
         self.sent_to = node_id
         self.in_flight.append(batch)
         self._is_held = False

@@ -263,7 +263,8 @@ async def test_a_stopped_leader_is_left_when_another_broker_names_the_next() -> 
             asked = len(cluster.sent(ApiKey.METADATA))
             await cluster.until(lambda: len(cluster.sent(ApiKey.METADATA)) > asked)
             cluster.move("t", 0, 3)
-            assert (await delivery).offset == 1
+            async with asyncio.timeout(20):  # the request itself would be waited for a minute
+                assert (await delivery).offset == 1
             cluster.nodes[1].thaw()
         assert values(cluster, "t") == [b"before", b"after"]
 
