@@ -131,8 +131,6 @@ class SingleVoter:
 
     async def _give_up_staged(self, listener: QuorumListener, why: str) -> None:
         """Forget what is not committed, in memory and on disk."""
-        self._staged.clear()
-        self._wake.clear()
         self._end_offset = self._high_watermark
         self._usable.clear()
         # First of all, so that nothing is appended to what is being given up.

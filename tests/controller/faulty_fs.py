@@ -16,9 +16,15 @@ class FaultyFile:
         self._file = file
 
     def pwritev(self, buffers: Sequence[Any], offset: int) -> int:
-        if self._disk.write_error and self._path.endswith(".log"):
+        fails = self._disk.write_error and self._path.endswith(".log")
+        if fails and self._disk.writes_before_error:
+            self._disk.writes_before_error -= 1
+            fails = 0
+        if fails and not self._disk.writes_first:
             raise OSError(self._disk.write_error, "planted")
         written: int = self._file.pwritev(buffers, offset)
+        if fails:
+            raise OSError(self._disk.write_error, "planted")
         return written
 
     async def fdatasync(self) -> None:
@@ -40,6 +46,9 @@ class FaultyDisk(OsFileSystem):
         self.is_running.set()
         self.sync_count = 0
         self.write_error = 0
+        self.writes_before_error = 0
+        self.writes_first = False
+        """The bytes are there, and the error is reported nevertheless."""
         self.sync_error = 0
 
     def open(self, path: str, *, create: bool = False, write: bool = False) -> Any:

@@ -11,6 +11,7 @@ import pytest
 from minikafka.controller import driver
 from minikafka.controller.driver import Controller, Settings
 from minikafka.controller.metadata.decision import Cluster, Decision, Defaults
+from minikafka.controller.quorum import metadata_log
 from minikafka.controller.quorum.metadata_log import MetadataLog
 from minikafka.controller.quorum.quorum_state import read_quorum_state
 from minikafka.controller.quorum.single_voter import SingleVoter
@@ -18,8 +19,10 @@ from minikafka.protocol.control.batches import decode_batches, replay
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.records import ConfigRecord
 from minikafka.protocol.errors import ApiError, ErrorCode
+from minikafka.runtime.config import from_mapping
 from minikafka.runtime.errors import CorruptLog
 from minikafka.storage.files import Files
+from minikafka.storage.topic_config import TopicConfig
 
 from .faulty_fs import FaultyDisk, runtime_on
 
@@ -89,6 +92,13 @@ def files_of(directory: Path, suffix: str) -> list[Path]:
     return sorted(directory.glob(f"__cluster_metadata-0/*{suffix}"))
 
 
+async def active_again(node: Node) -> None:
+    """The controller loads again after a pause; if that is lost too, after another."""
+    async with asyncio.timeout(30):
+        while (loading := node.controller._loading) is not None and not loading.done():
+            await loading
+
+
 async def turns(count: int = 20) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
@@ -153,9 +163,11 @@ async def test_the_next_decision_sees_what_is_not_yet_committed(node: Node) -> N
     assert seen == [None, "1", "2"]
 
 
+@pytest.mark.parametrize("writes_first", [False, True])
 async def test_a_full_disk_fails_what_waits_and_undoes_it(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+    node: Node, monkeypatch: pytest.MonkeyPatch, writes_first: bool
 ) -> None:
+    node.disk.writes_first = writes_first
     monkeypatch.setattr(driver, "LOAD_AGAIN_MS", 1)
     await node.put("kept")
     committed = node.controller.committed.copy()
@@ -167,15 +179,41 @@ async def test_a_full_disk_fails_what_waits_and_undoes_it(
     with pytest.raises(ApiError):
         node.controller.check_active()
     node.disk.write_error = 0
-    while True:
-        try:
-            assert await node.controller.decide(look("lost")) is None
-            break
-        except ApiError:
-            await asyncio.sleep(0.001)
+    await active_again(node)
+    assert await node.controller.decide(look("lost")) is None
     assert node.controller.committed.configs == committed.configs
     assert await node.put("after") == "after"
     assert node.controller.cluster.image == node.controller.committed == await node.log_image()
+
+
+async def test_half_a_group_on_disk_is_undone_with_the_other_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group begins in one segment and fails in the next: what is in the first goes too."""
+    monkeypatch.setattr(driver, "LOAD_AGAIN_MS", 1)
+    small = from_mapping(TopicConfig, {"segment.bytes": "400"})
+    monkeypatch.setattr(metadata_log, "CONFIG", small)
+    node = await Node(tmp_path).start()
+    node.disk.is_running.clear()
+    first = asyncio.create_task(node.put("first"))
+    await turns()
+    others = [asyncio.create_task(node.put(f"k{n}")) for n in range(10)]
+    await turns()
+    node.disk.fill()
+    node.disk.writes_before_error = 2
+    node.disk.is_running.set()
+    assert await first == "first"
+    results = await asyncio.gather(*others, return_exceptions=True)
+    assert all(isinstance(result, ApiError) for result in results)
+    assert node.disk.writes_before_error == 0
+    node.disk.write_error = 0
+    await active_again(node)
+    await node.put("after")
+    assert node.controller.committed.configs == {(4, ""): {"first": "x", "after": "x"}}
+    assert node.controller.committed == await node.log_image()
+    await node.controller.stop()
+    node.runtime.close()
+    assert node.failures == []
 
 
 async def test_a_failed_flush_ends_the_node(tmp_path: Path) -> None:
