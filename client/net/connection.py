@@ -342,12 +342,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if pending.raw:
             self._lent = True
             return frame[body_position(pending.cls, pending.version, frame) :]
-        if pending.key == ApiKey.FETCH:
-            # Its records are views of the frame, and outlive the receive buffer's next use.
-            frame = memoryview(bytes(frame))
-        if pending.key == ApiKey.API_VERSIONS and frame[4:6] == UNSUPPORTED_VERSION_BYTES:
-            return _refused_api_versions(frame)
-        return codec.decode_response_frame(pending.cls, pending.version, frame)[1]
+        return _decoded(pending, frame)
 
     def _finish(self, why: str) -> None:
         if self._end is None:
@@ -376,6 +371,22 @@ def body_position(cls: type, version: int, frame: memoryview) -> int:
     if pos > len(frame):
         raise RemoteProtocolError(f"{cls.__name__} v{version} header: tags do not fit the frame")
     return pos
+
+
+def _decoded(pending: _Pending, frame: memoryview) -> Any:
+    if pending.key == ApiKey.FETCH:
+        # Its records are views of the frame, and outlive the receive buffer's next use.
+        frame = memoryview(bytes(frame))
+    if pending.key == ApiKey.API_VERSIONS and frame[4:6] == UNSUPPORTED_VERSION_BYTES:
+        return _refused_api_versions(frame)
+    position = body_position(pending.cls, pending.version, frame)
+    try:
+        decode = codec.decoder_of(pending.cls, pending.version)
+        # Bytes after the message are no error: there are brokers that send some.
+        return decode(frame, position, len(frame))[0]
+    except codec.BAD_BYTES as error:
+        what = f"{pending.cls.__name__} v{pending.version}"
+        raise RemoteProtocolError(f"{what}: {error}") from error
 
 
 def _refused_api_versions(frame: memoryview) -> ApiVersionsResponse:
