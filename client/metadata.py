@@ -71,6 +71,7 @@ class Metadata:
         self._avoid: int | None = None
         self._errors: dict[str, ErrorCode] = {}
         self._task: asyncio.Task[None] | None = None
+        self._is_cut_off = False
 
     async def start(self) -> None:
         """Reach the cluster; BootstrapError once bootstrap_timeout_ms is over."""
@@ -188,8 +189,13 @@ class Metadata:
             try:
                 await self._refresh_once([])
             except BootstrapError as error:
-                log.warning("metadata could not be refreshed: %s", error)
+                # Once per outage: while it lasts, it is tried many times a second.
+                level = logging.DEBUG if self._is_cut_off else logging.WARNING
+                log.log(level, "no broker tells who leads: %s", error)
+                self._is_cut_off = True
                 self._staleness.on_found_stale()
+            else:
+                self._is_cut_off = False
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:
                 if not waiter.done():

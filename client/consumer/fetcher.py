@@ -96,9 +96,13 @@ class Fetcher:
         changed = False
         for partition in self._positions.states:
             leader = self._metadata.view.leader_of(*partition)
-            if leader is not None:
-                epoch = leader.leader_epoch
-                changed |= self._positions.on_leader(partition, leader.leader_id, epoch)
+            if leader is None:
+                continue
+            topic_id = self._metadata.view.topic_id(partition.topic)
+            error = self._positions.on_topic_id(partition, topic_id)
+            if error is not None:
+                self.buffer.report(error)
+            changed |= self._positions.on_leader(partition, leader.leader_id, leader.leader_epoch)
         return changed
 
     def _turn(self) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from ...protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ...protocol.types import NO_EPOCH, TopicPartition
+from ...protocol.types import NO_EPOCH, ZERO_UUID, TopicPartition
 from ..errors import ClientError, LogTruncated, NoOffsetForPartition, OffsetOutOfRange
 
 RESETS: Mapping[str, int | None] = {
@@ -51,6 +51,7 @@ class PartitionState:
     """Leader epoch of the last record before `fetch_offset`."""
     looking_for: int | None = None
     """While UNKNOWN: the timestamp to look up (-1 latest, -2 earliest), None: nothing allowed."""
+    topic_id: bytes = ZERO_UUID
     leader_id: int = -1
     leader_epoch: int = NO_EPOCH
     read_from: int = -1
@@ -158,6 +159,21 @@ class Positions:
             state.fetch_count += 1
             state.is_fetching = False
         return True
+
+    def on_topic_id(self, partition: TopicPartition, topic_id: bytes) -> ClientError | None:
+        """Metadata names the topic's id; an error is for the user.
+
+        Another id means another topic of the same name: offsets of the old one mean nothing in it.
+        It is read from its beginning, for nothing of it was read yet.
+        """
+        state = self.states[partition]
+        known, state.topic_id = state.topic_id, topic_id
+        if ZERO_UUID in (known, topic_id) or known == topic_id:
+            return None
+        gone = LogTruncated(partition, state.position, 0)
+        state.leader_epoch = NO_EPOCH
+        state.look_up(None if self.reset is None else EARLIEST_TIMESTAMP)
+        return gone if self.reset is None else None
 
     def on_listed(self, state: PartitionState, seek_count: int, offset: int, epoch: int) -> None:
         """A lookup, begun at `seek_count`, found the offset."""

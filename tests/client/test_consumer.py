@@ -352,6 +352,27 @@ async def test_without_a_reset_lost_records_are_an_error() -> None:
             assert caught.value.position == 30
 
 
+@pytest.mark.parametrize("reset", ["latest", "none"])
+async def test_another_topic_of_the_same_name_is_read_from_its_beginning(reset: str) -> None:
+    async with FakeCluster() as cluster:
+        fill(cluster.create("t").partitions[0], 30)
+        settings: Any = {"auto_offset_reset": reset, "metadata_max_age_ms": 20}
+        async with Consumer(cluster.bootstrap, **settings) as consumer:
+            consumer.assign([TP])
+            consumer.seek(TP, 10)
+            await read(consumer, 20)
+            other = cluster.create("other")
+            other.name = "t"
+            fill(other.partitions[0], 40, first=100)
+            cluster.topics["t"] = other
+            cluster.notify()
+            if reset == "latest":
+                assert numbers(await read(consumer, 40)) == list(range(100, 140))
+            else:
+                with pytest.raises(LogTruncated):
+                    await read(consumer, 1)
+
+
 async def test_a_damaged_batch_is_told_after_what_precedes_it() -> None:
     async with FakeCluster() as cluster:
         part = cluster.create("t").partitions[0]

@@ -9,6 +9,7 @@ import confluent_kafka
 import pytest
 
 from minikafka.aio import Consumer, Producer
+from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.types import TopicPartition
 
 BROKERS = 2
@@ -36,7 +37,7 @@ async def test_another_brokers_log_takes_and_gives_our_records(
         await producer.flush()
     async with Consumer(servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([("t", 0)])
-        got = []
+        got: list[ConsumerRecord] = []
         while len(got) < 500:
             records = await consumer.poll(10_000)
             assert records, "nothing more came"
