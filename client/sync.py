@@ -188,7 +188,8 @@ class Producer:
         self._handed_bytes = 0
         self._is_taking = False
         self._is_closed = False
-        self._room = threading.Condition()
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
         self._producer.on_room = self._on_room
         self._thread = LoopThread("minikafka-producer")
         try:
@@ -259,7 +260,7 @@ class Producer:
         callback = on_delivery or self._on_delivery
         if callback is not None:
             aio_producer.call_when_done(self._thread.loop, delivery, callback)
-        with self._room:
+        with self._lock:
             self._wait_for_room()
             self._handed.append((topic, partition, record, size, delivery))
             self._handed_bytes += size
@@ -323,15 +324,21 @@ class Producer:
 
     def _take(self) -> None:
         """On the loop: move what was handed over into batches."""
-        with self._room:
+        with self._lock:
             self._is_taking = False
             handed, self._handed = self._handed, deque()
-            self._handed_bytes = 0
-            for topic, partition, record, size, delivery in handed:
-                try:
-                    self._producer.accept(topic, partition, record, size, delivery)
-                except ClientError as error:
-                    delivery.fail(error)
+        accept = self._producer.accept
+        taken_bytes = 0
+        for topic, partition, record, size, delivery in handed:
+            taken_bytes += size
+            try:
+                accept(topic, partition, record, size, delivery)
+            except ClientError as error:
+                delivery.fail(error)
+        # Counted twice until here: that errs on the side of waiting.
+        with self._lock:
+            self._handed_bytes -= taken_bytes
+            self._room.notify_all()
 
     def _close_at_exit(self) -> None:
         if self._thread.is_forked:
