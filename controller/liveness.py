@@ -48,6 +48,7 @@ class Liveness:
         self._probes: dict[asyncio.Task[None], None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._due_ms: int | None = None
+        self._is_closed = False
 
     async def listen(self, host: str, port: int) -> None:
         """Receive heartbeats here; OSError when the address cannot be had."""
@@ -55,7 +56,8 @@ class Liveness:
         self._receiving = self._runtime.spawn(self._receive(), "heartbeats")
 
     async def close(self) -> None:
-        """Stop receiving, probing and timing."""
+        """Stop receiving, probing and timing; nothing is carried out any more."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         if self._stream is not None:
@@ -86,6 +88,8 @@ class Liveness:
 
     def carry_out(self, effects: Sequence[LeaseEffect]) -> None:
         """Do what the leases ask for, then set the timer for what they wait for."""
+        if self._is_closed:
+            return
         for effect in effects:
             match effect:
                 case Probe():
@@ -101,7 +105,7 @@ class Liveness:
     def set_timer(self) -> None:
         """Wake up when the next lease needs a look. A deadline that moved on costs no new timer."""
         due = self._leases.next_deadline_ms()
-        if due is None or (self._due_ms is not None and self._due_ms <= due):
+        if due is None or self._is_closed or (self._due_ms is not None and self._due_ms <= due):
             return
         if self._timer is not None:
             self._timer.cancel()

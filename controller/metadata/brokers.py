@@ -14,8 +14,9 @@ What is persistent is in the image; what is not (how far brokers have applied th
 with the heartbeat.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ...protocol.control import records as r
 from ...protocol.control.image import BrokerRegistration
@@ -26,8 +27,11 @@ from ...protocol.control.messages import (
     RegisterBroker,
 )
 from ...protocol.errors import ApiError, ErrorCode
+from ...runtime.config import INT32_MAX
 from .decision import Cluster, Decision
 from .partitions import led_count, with_broker, without_broker
+
+TEXT_BYTES_MAX: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +107,16 @@ def _check_registration(cluster: Cluster, request: RegisterBroker) -> None:
     ids = (request.incarnation_id, *request.directory_ids)
     names = [endpoint.name for endpoint in request.endpoints]
     wrong = None
-    if request.broker_id < 0:
-        wrong = "node.id must not be negative"
+    if not 0 <= request.broker_id <= INT32_MAX:
+        wrong = f"node.id must be between 0 and {INT32_MAX}"
     elif not request.directory_ids or any(len(each) != 16 for each in ids):
         wrong = "incarnation and directory ids are 16 bytes, and there is a directory"
     elif not names or len(dict.fromkeys(names)) != len(names):
         wrong = f"listeners {names} must be at least one, each named once"
+    elif not all(0 < each.port < 1 << 16 and each.host for each in request.endpoints):
+        wrong = "each listener needs a host and a port that others can connect to"
+    elif any(len(each.encode()) > TEXT_BYTES_MAX for each in _texts(request)):
+        wrong = f"names, hosts and rack have at most {TEXT_BYTES_MAX} bytes"
     elif other := _user_of_directories(cluster, request):
         wrong = f"broker {other.broker_id} registered one of its directories: was a disk copied?"
     if wrong is not None:
@@ -119,6 +127,12 @@ def _check_registration(cluster: Cluster, request: RegisterBroker) -> None:
             offered = "no level" if supported is None else f"{supported.lowest}-{supported.highest}"
             detail = f"{who} supports {offered} of {feature}, the cluster has finalised {level}"
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, detail)
+
+
+def _texts(request: RegisterBroker) -> Iterator[str]:
+    yield request.rack or ""
+    for endpoint in request.endpoints:
+        yield from (endpoint.name, endpoint.host, endpoint.security_protocol)
 
 
 def _user_of_directories(cluster: Cluster, request: RegisterBroker) -> BrokerRegistration | None:

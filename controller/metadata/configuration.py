@@ -27,12 +27,19 @@ from .partitions import elect_uncleanly
 CLUSTER_WIDE_KEYS = (UNCLEAN_ELECTION, "min.insync.replicas")
 """Broker keys that the controller obeys: they hold for all brokers or for none."""
 
+VALUE_BYTES_MAX = 32_767
 THROTTLED_REPLICAS = (
     "leader.replication.throttled.replicas",
     "follower.replication.throttled.replicas",
 )
 _IGNORED_TOPIC_KEYS = dict.fromkeys(THROTTLED_REPLICAS, "replication is not throttled")
 _TOPIC_SETTINGS = {row.key: row for row in settings_of(TopicConfig)}
+
+
+def check_length(key: str, value: str) -> None:
+    """ApiError INVALID_CONFIG for what older versions of the protocol could not tell of."""
+    if len(value.encode()) > VALUE_BYTES_MAX:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{key}: longer than {VALUE_BYTES_MAX} bytes")
 
 
 def check_topic_config(config: Mapping[str, str]) -> None:
@@ -82,7 +89,7 @@ def _alter(cluster: Cluster, resource: AlterConfigsResource) -> list[ConfigRecor
         if name not in cluster.image.topic_ids:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
     elif resource.resource_type == BROKER:
-        if name and not (name.isascii() and name.isdigit()):
+        if name and not (name.isascii() and name.isdigit() and name == str(int(name[:12]))):
             detail = f"broker {name!r}: the name is a broker id, or empty for all brokers"
             raise ApiError(ErrorCode.INVALID_REQUEST, detail)
     else:
@@ -114,10 +121,12 @@ def _changed(old: Mapping[str, str], resource: AlterConfigsResource) -> dict[str
             continue
         if change.value is None:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"{change.name}: needs a value")
+        check_length(change.name, change.value)
         if change.config_operation == ConfigOperation.SET:
             new[change.name] = change.value
         elif change.config_operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
             new[change.name] = ",".join(_changed_list(new.get(change.name), change))
+            check_length(change.name, new[change.name])
         else:
             detail = f"{change.name}: there is no operation {change.config_operation}"
             raise ApiError(ErrorCode.INVALID_REQUEST, detail)

@@ -1,6 +1,6 @@
 """Which topic names are allowed: they become directory names and metric names."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 from ...protocol.control.records import METADATA_TOPIC
@@ -10,8 +10,16 @@ NAME_LENGTH_MAX: Final = 249
 _ALLOWED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
-def check_topic_name(name: str, existing: Iterable[str]) -> None:
-    """ApiError INVALID_TOPIC_EXCEPTION with what is wrong with the name."""
+def metric_name(name: str) -> str:
+    """The name as metrics show it: '.' and '_' are one there."""
+    return name.replace(".", "_")
+
+
+def check_topic_name(name: str, existing: Mapping[str, str]) -> None:
+    """ApiError INVALID_TOPIC_EXCEPTION with what is wrong with the name.
+
+    `existing` has the topics there are, by their metric names.
+    """
     wrong = None
     if not name:
         wrong = "it is empty"
@@ -23,15 +31,8 @@ def check_topic_name(name: str, existing: Iterable[str]) -> None:
         wrong = "only ASCII letters, digits, '.', '_' and '-' are allowed"
     elif name == METADATA_TOPIC:
         wrong = "it is the controllers' own log"
-    elif (other := _collision(name, existing)) is not None:
+    elif (other := existing.get(metric_name(name))) is not None:
         wrong = f"'.' and '_' are one in metrics, where it collides with topic {other!r}"
     if wrong is not None:
         shown = name if len(name) <= NAME_LENGTH_MAX else f"{name[:20]}..."
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic name {shown!r}: {wrong}")
-
-
-def _collision(name: str, existing: Iterable[str]) -> str | None:
-    if "." not in name and "_" not in name:
-        return None
-    flat = name.replace(".", "_")
-    return next((other for other in existing if other.replace(".", "_") == flat), None)

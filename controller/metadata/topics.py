@@ -33,10 +33,10 @@ from ...protocol.messages.delete_topics import (
 from ...protocol.types import NO_LEADER, ZERO_UUID, uuid_to_text
 from ...runtime.config import settings_of
 from ...storage.topic_config import TopicConfig
-from .configuration import check_topic_config
+from .configuration import check_length, check_topic_config
 from .decision import DECISION_RECORDS_MAX, Cluster, Decision
 from .placement import Load
-from .topic_names import check_topic_name
+from .topic_names import check_topic_name, metric_name
 
 DEFAULT_CONFIG = 5
 DYNAMIC_TOPIC_CONFIG = 1
@@ -50,7 +50,8 @@ class _Draft:
     cluster: Cluster
     load: Load
     records: list[r.MetadataRecord] = field(default_factory=list)
-    names: dict[str, None] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    """Topics there are or will be, by their metric names."""
 
     def check_room(self, count: int) -> None:
         if len(self.records) + count > DECISION_RECORDS_MAX:
@@ -60,7 +61,8 @@ class _Draft:
 
 def _draft(cluster: Cluster) -> _Draft:
     states = (state for _, state in cluster.image.partitions())
-    return _Draft(cluster, Load.of(cluster.active_brokers(), states))
+    names = {metric_name(name): name for name in cluster.image.topic_ids}
+    return _Draft(cluster, Load.of(cluster.active_brokers(), states), names=names)
 
 
 def create_topics(
@@ -94,11 +96,11 @@ def _create(draft: _Draft, topic: CreatableTopic, topic_id: bytes) -> CreatableT
         return _created(draft.cluster, draft.cluster.image.topics[topic_id])
     if topic.name in existing:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} exists")
-    check_topic_name(topic.name, [*existing, *draft.names])
+    check_topic_name(topic.name, draft.names)
     config = _config_of(topic)
     check_topic_config(config)
     placed = _placement(draft, topic)
-    draft.names[topic.name] = None
+    draft.names[metric_name(topic.name)] = topic.name
     draft.records.append(r.TopicRecord(topic.name, topic_id))
     draft.records.extend(
         r.ConfigRecord(r.TOPIC, topic.name, key, value) for key, value in config.items()
@@ -135,6 +137,7 @@ def _config_of(topic: CreatableTopic) -> dict[str, str]:
     for entry in topic.configs:
         if entry.value is None:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"{entry.name}: needs a value")
+        check_length(entry.name, entry.value)
         config[entry.name] = entry.value
     return config
 
@@ -227,12 +230,12 @@ def create_partitions(
     """Grow each topic to its new count."""
     draft = _draft(cluster)
     results: list[CreatePartitionsTopicResult] = []
+    mentions = Counter(topic.name for topic in request.topics)
     for topic in request.topics:
         error = ApiError(ErrorCode.NONE)
         try:
-            if topic.name in draft.names:
+            if mentions[topic.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named twice")
-            draft.names[topic.name] = None
             _grow(draft, topic)
         except ApiError as refused:
             error = refused

@@ -102,6 +102,12 @@ def test_a_broker_may_ask_to_stay_fenced_or_to_be_fenced() -> None:
         {"endpoints": (Endpoint("A", "h", 1), Endpoint("A", "h", 2))},
         {"directories": []},
         {"broker_id": -1},
+        {"broker_id": 1 << 31},
+        {"endpoints": (Endpoint("A", "h", 70_000),)},
+        {"endpoints": (Endpoint("A", "h", 0),)},
+        {"endpoints": (Endpoint("A", "", 1),)},
+        {"endpoints": (Endpoint("A", "h" * 256, 1),)},
+        {"rack": "r" * 256},
     ],
 )
 def test_a_registration_that_makes_no_sense_is_refused(bad: dict[str, object]) -> None:

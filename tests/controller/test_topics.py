@@ -54,6 +54,7 @@ def test_numbers_left_open_are_the_clusters() -> None:
         ({"replicas": [(4,)]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "none of these"),
         ({"configs": {"retention.mss": "1"}}, ErrorCode.INVALID_CONFIG, "did you mean"),
         ({"configs": {"retention.ms": "x"}}, ErrorCode.INVALID_CONFIG, "retention.ms=x"),
+        ({"configs": {"cleanup.policy": "x" * 40_000}}, ErrorCode.INVALID_CONFIG, "longer than"),
         ({"configs": {"retention.ms": None}}, ErrorCode.INVALID_CONFIG, "needs a value"),
     ],
 )
@@ -88,6 +89,17 @@ def test_a_partition_assigned_to_the_dead_as_well_is_led_by_the_living() -> None
     machine.create("t", replicas=[(1, 2, 3)])
     state = machine.state("t")
     assert (state.replicas, state.isr, state.leader) == ((1, 2, 3), (2, 3), 2)
+
+
+def test_two_names_of_one_request_may_not_collide_either() -> None:
+    machine = Machine(brokers_up=1)
+    wanted = [
+        CreatableTopic(name=n, num_partitions=1, replication_factor=1) for n in ("a.b", "a_b")
+    ]
+    answer = machine.create_many(wanted)
+    codes = [error(each) for each in answer.topics]
+    assert codes == [ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION]
+    assert "'a.b'" in answer.topics[1].error_message
 
 
 def test_a_name_is_taken_until_its_topic_is_gone() -> None:
@@ -164,7 +176,7 @@ def test_a_topic_grows_and_never_shrinks() -> None:
 
 @pytest.mark.parametrize("name", ["a", "A-b_c.9", "x" * 249, "__consumer_offsets"])
 def test_names_that_are_allowed(name: str) -> None:
-    check_topic_name(name, ["other"])
+    check_topic_name(name, {"other": "other"})
 
 
 @pytest.mark.parametrize(
@@ -172,7 +184,7 @@ def test_names_that_are_allowed(name: str) -> None:
 )
 def test_names_that_are_not(name: str) -> None:
     with pytest.raises(ApiError) as refused:
-        check_topic_name(name, ["a_b"])
+        check_topic_name(name, {"a_b": "a_b"})
     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
