@@ -47,7 +47,9 @@ from .net.connection import KafkaConnection
 async def list_topics(connection: KafkaConnection) -> list[TopicListing]:
     """List all topics by name."""
     # Version 0 has no null: there an empty list means all.
-    everything = None if connection.version_of(ApiKey.METADATA) else []
+    everything: list[MetadataRequestTopic] | None = (
+        None if connection.version_of(ApiKey.METADATA) else []
+    )
     request = MetadataRequest(topics=everything, allow_auto_topic_creation=False)
     response: MetadataResponse = await connection.request(request)
     listed = [

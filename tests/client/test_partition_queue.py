@@ -384,8 +384,8 @@ class OneProducerWithRefusals(OneProducerOneLog):
 
 
 TestOneProducerOneLog = OneProducerOneLog.TestCase
-TestOneProducerOneLog.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestOneProducerOneLog.settings = settings(max_examples=80, stateful_step_count=60, deadline=None)
 TestOneProducerWithRefusals = OneProducerWithRefusals.TestCase
 TestOneProducerWithRefusals.settings = settings(
-    max_examples=150, stateful_step_count=60, deadline=None
+    max_examples=80, stateful_step_count=60, deadline=None
 )
