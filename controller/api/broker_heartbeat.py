@@ -18,6 +18,9 @@ async def answer(session: "Session", request: BrokerHeartbeat) -> HeartbeatAnswe
     broker_id = request.broker_id
     broker = controller.cluster.image.brokers.get(broker_id)
     if broker is not None and broker.broker_epoch == request.broker_epoch:
+        # Also where no lease is known: the connection may have ended between the registration's
+        # commit and its answer.
+        controller.leases.on_registered(broker, session.server.runtime.monotonic_ms())
         session.bind(broker_id, request.broker_epoch)
         controller.leases[broker_id].metadata_offset = request.metadata_offset
 

@@ -84,6 +84,17 @@ async def test_a_lost_connection_of_a_broker_that_lives_does_not_fence_it(lab: L
     server.close()
 
 
+async def test_a_registration_whose_answer_was_lost_is_good_all_the_same(lab: Lab) -> None:
+    """The connection ends between commit and answer; the broker learns its epoch elsewhere."""
+    broker = await lab.broker(1)
+    await broker.come_up()
+    lab.server.controller.leases._leases.clear()
+    broker.connection.abort("trouble")
+    broker.connection = await lab.connect(1)
+    assert not (await broker.beat()).is_fenced
+    assert lab.server.controller.leases.is_live(1)
+
+
 async def test_a_foreign_cluster_is_refused(lab: Lab) -> None:
     with pytest.raises(ApiError, match="belongs to cluster") as refused:
         await lab.connect(1, cluster_id="AAAAAAAAAAAAAAAAAAAAAA")
