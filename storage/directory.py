@@ -72,6 +72,8 @@ class LogDirectory:
         self.high_watermarks: dict[TopicPartition, int] = {}
         """The checkpoints as read at start; 0 where they say nothing."""
         self._to_flush: dict[Log, None] = {}
+        # Bound once: each of a thousand idle logs would hold two of its own.
+        self._on_rolled, self._on_truncated = self._flush_soon, self._checkpoint_soon
         self._is_flushing = False
         self._is_checkpointing = False
         self._writing = asyncio.Lock()
@@ -231,8 +233,7 @@ class LogDirectory:
 
     def _add(self, partition: TopicPartition, added: Log) -> Log:
         self.logs[partition] = added
-        added.on_rolled = self._flush_soon
-        added.on_truncated = self._checkpoint_soon
+        added.on_rolled, added.on_truncated = self._on_rolled, self._on_truncated
         return added
 
     def high_watermark_of(self, partition: TopicPartition) -> int:

@@ -21,13 +21,17 @@ class _State(Enum):
 class EpochFile:
     """`leader-epoch-checkpoint` of one log."""
 
-    __slots__ = ("_files", "_path", "_state", "epochs")
+    __slots__ = ("_directory", "_files", "_state", "epochs")
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
-        self._path = f"{directory}/{LEADER_EPOCHS}"
+        self._directory = directory
         self.epochs = LeaderEpochs()
         self._state = _State.SYNCED
+
+    @property
+    def _path(self) -> str:
+        return f"{self._directory}/{LEADER_EPOCHS}"
 
     @property
     def is_written(self) -> bool:

@@ -9,6 +9,7 @@ a producer snapshot at each roll. What is not flushed is not trusted: see recove
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from ..protocol.record_batch import BatchHeader
 from ..protocol.types import Buffer
@@ -52,7 +53,7 @@ class Log(LogView):
         topic_id: bytes | None = None,
     ) -> None:
         super().__init__(runtime, files, config, Segments(files, directory, topic_id))
-        self._limits = Limits.of(config)
+        self._limits = _limits_of(config)
         self.recovery_point = 0
         """All below it is on stable storage."""
         self.producers = ProducerState()
@@ -108,7 +109,7 @@ class Log(LogView):
     def reconfigure(self, config: TopicConfig) -> None:
         """Obey another configuration from now on."""
         self.config = config
-        self._limits = Limits.of(config)
+        self._limits = _limits_of(config)
 
     # Appending.
 
@@ -134,14 +135,20 @@ class Log(LogView):
         segment = self.segments[-1] if self.segments else self._roll(first.base_offset)
         if segment.indexes is None:
             segment.load_or_start_indexes()
-        done = segment.append(batches, 0, self._limits)
-        while done < len(batches):
+        start = 0
+        while True:
+            end = segment.append(batches, start, self._limits)
             self.log_end_offset = segment.next_offset
-            segment = self._roll(batches[done][0].base_offset)
-            done = segment.append(batches, done, self._limits)
-        self.log_end_offset = segment.next_offset
+            # Before a roll: the snapshot it takes must know all that lies below it.
+            self._observe_producers(batches, start, end)
+            if end == len(batches):
+                return
+            start = end
+            segment = self._roll(batches[start][0].base_offset)
+
+    def _observe_producers(self, batches: Sequence[Batch], start: int, end: int) -> None:
         now_ms = -1
-        for header, _ in batches:
+        for header, _ in batches[start:end] if start or end < len(batches) else batches:
             if header.producer_id >= 0:
                 now_ms = now_ms if now_ms >= 0 else self._runtime.wall_ms()
                 self.producers.observe(header, now_ms)
@@ -286,3 +293,9 @@ class Log(LogView):
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         self.log_start_offset = max(offset, self.log_start_offset)
         self._epoch_file.changed(self.leader_epochs.truncate_from_start(self.log_start_offset))
+
+
+@lru_cache(maxsize=64)
+def _limits_of(config: TopicConfig) -> Limits:
+    """One object for all logs of a configuration: most of a thousand logs share one."""
+    return Limits.of(config)

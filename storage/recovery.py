@@ -133,8 +133,14 @@ class _Loader:
     async def _load_segments(self) -> ProducerState:
         """Believe what may be believed, recover the rest."""
         doubtful = self._first_doubtful()
-        for segment in self._segments[:doubtful]:
-            await self._trust(segment)
+        for at, segment in enumerate(self._segments[:doubtful]):
+            # Flushed while it was the newest, then completed: its batches are safe, but perhaps
+            # not the index files that it got then.
+            is_just_complete = (
+                at + 1 == doubtful < len(self._segments)
+                and segment.next_offset >= self._opening.recovery_point
+            )
+            await self._trust(segment, with_indexes=not is_just_complete)
         if doubtful == len(self._segments) and self._segments:
             last = self._segments[-1]
             try:
@@ -161,11 +167,13 @@ class _Loader:
             at += 1
         return at
 
-    async def _trust(self, segment: Segment) -> None:
+    async def _trust(self, segment: Segment, *, with_indexes: bool) -> None:
         """A segment that was flushed: only its indexes may be missing."""
-        newest = SegmentIndexes.newest_timestamp(self._files, segment.path, segment.base_offset)
+        newest = None
+        if with_indexes:
+            newest = SegmentIndexes.newest_timestamp(self._files, segment.path, segment.base_offset)
         if newest is None:
-            log.warning("%s has no usable index: made anew", segment.path)
+            log.info("%s gets new indexes", segment.path)
             end = segment.next_offset
             await rebuild_indexes(self._runtime, self._files, segment, self._interval)
             segment.next_offset = max(end, segment.next_offset)

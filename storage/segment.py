@@ -52,6 +52,7 @@ class Segment:
         "_files",
         "base_offset",
         "first_timestamp",
+        "has_unsynced_indexes",
         "hints",
         "indexes",
         "is_removed",
@@ -80,6 +81,8 @@ class Segment:
         self.jitter_ms = 0
         self.indexes: SegmentIndexes | None = SegmentIndexes(files, self.path, base_offset)
         """None: on disk only."""
+        self.has_unsynced_indexes = False
+        """The index files were written since they were last on stable storage."""
         self.hints: dict[int, int] = {}
         """Offsets at which someone is likely to go on, with their exact positions."""
         self.is_removed = False
@@ -130,9 +133,11 @@ class Segment:
         if self.is_removed:
             return
         await self._files.fdatasync(self.file())
-        for suffix in (INDEX, TIME_INDEX) if with_indexes else ():
-            if not self.is_removed:
-                await self._files.fdatasync_named(self.path + suffix)
+        if with_indexes and self.has_unsynced_indexes:
+            self.has_unsynced_indexes = False
+            for suffix in (INDEX, TIME_INDEX):
+                if not self.is_removed:
+                    await self._files.fdatasync_named(self.path + suffix)
 
     def read_warm(self, view: memoryview, position: int) -> int:
         """Read what the page cache holds; BlockingIOError where it holds nothing."""
@@ -318,8 +323,9 @@ class Segment:
 
     def save_indexes(self) -> None:
         """Write the index files, unless they are up to date."""
-        if self.indexes is not None:
+        if self.indexes is not None and not self.indexes.is_saved:
             self.indexes.save((self.max_timestamp, self.max_timestamp_offset))
+            self.has_unsynced_indexes = True
 
     def load_indexes(self, *, is_end_known: bool = True) -> bool:
         """Read the index files unless the indexes are in memory; False if they cannot be true."""

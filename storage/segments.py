@@ -87,7 +87,7 @@ class Segments(list[Segment]):
     async def flush(self, recovery_point: int) -> None:
         """What lies above the recovery point, and the names of it, are durable on return."""
         for segment in list(self):
-            if segment.next_offset > recovery_point:
+            if segment.next_offset > recovery_point or segment.has_unsynced_indexes:
                 is_newest = not self or segment is self[-1]
                 await segment.flush(with_indexes=not is_newest)
         if self.names_changed:

@@ -191,7 +191,8 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.log_start_offset <= self.log.log_end_offset == self.end
         assert self.log.recovery_point <= self.log.log_end_offset
         known = self.log.producers.get(7)
-        if self.made and known is not None:
+        if self.made:
+            assert known is not None
             assert known.batches[-1].last_sequence == self.sequence - 1
         epochs = list(self.log.leader_epochs)
         for header, _ in self.made[-3:]:

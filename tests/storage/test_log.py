@@ -4,6 +4,7 @@ import pytest
 
 from minikafka.runtime.errors import InvariantViolation
 from minikafka.storage.log import Log, OffsetOutOfRange
+from minikafka.storage.producer_state import ProducedBatch, ProducerState
 from tests.storage.support import (
     TestRuntime,
     batch,
@@ -251,6 +252,21 @@ async def test_the_state_of_producers_follows_a_truncation(
         assert producer.batches[-1].last_sequence == cut - 1
     log.truncate_to(0)
     assert log.producers.get(7) is None
+    await log.close()
+
+
+async def test_a_snapshot_knows_the_batches_of_the_append_that_rolled(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    log = await opened(runtime, tmp_path, segment_bytes=900)
+    log.append([batch(n, producer=(7, 0, n)) for n in range(25)])
+    bases = [segment.base_offset for segment in log.segments]
+    assert bases == [0, 10, 20]
+    for base in bases[1:]:
+        data = (tmp_path / "t-0" / f"{base:020d}.snapshot").read_bytes()
+        state = ProducerState.decode(data, runtime.wall_ms())
+        assert state is not None
+        assert isinstance(state.check(batch(base - 1, producer=(7, 0, base - 1))[0]), ProducedBatch)
     await log.close()
 
 
