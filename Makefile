@@ -25,6 +25,11 @@ test: $(STAMP) ## everything a normal machine can run
 	$(MAKE) --no-print-directory check
 	$(BIN)/pytest -q -m slow tests || test $$? -eq 5
 
+SEED ?= 0
+RUNS ?= 1
+simulate: $(STAMP) ## the whole cluster simulated: SEED=n replays one, RUNS=n explores from there
+	$(BIN)/python -m tests.simulation --seed $(SEED) --runs $(RUNS)
+
 fmt: $(STAMP) ## rewrite formatting and imports
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .

@@ -12,7 +12,8 @@ from minikafka.protocol.control.image import MetadataImage, PartitionState
 from minikafka.protocol.types import NO_LEADER, TopicIdPartition
 
 from .cluster import Cluster, Daemon
-from .history import Sent
+from .history import Partition as ClientPartition
+from .history import Sent, name
 from .inside import image_of_controller, partitions_of, seen
 from .loop import Process
 from .rawlog import LogCursor, RawBatch
@@ -82,17 +83,24 @@ class Invariants:
 
     def on_acknowledged(self, sent: Sent) -> None:
         """A producer was told that all in-sync replicas hold its record: they must."""
-        topic, index = sent.partition
         offset = sent.acknowledged_at
-        topic_id = self.image.topic_ids.get(topic) if self.image is not None else None
-        if topic_id is None or offset is None:
-            return
-        end = self.committed_end(TopicIdPartition(topic_id, index))
-        if offset >= end:
+        if offset is not None and offset >= (end := self._committed_end_of(sent.partition)):
             self.world.violation(
-                f"invariant 5: {topic}-{index}: offset {offset} was acknowledged, {end} are"
-                " committed"
+                f"invariant 5: {name(sent.partition)}: offset {offset} was acknowledged,"
+                f" {end} are committed"
             )
+
+    def on_polled(self, partition: ClientPartition, offset: int) -> None:
+        """A consumer was given a record: nobody may take it back any more."""
+        if offset >= (end := self._committed_end_of(partition)):
+            self.world.violation(
+                f"invariant 6: {name(partition)}: offset {offset} was served, {end} are committed"
+            )
+
+    def _committed_end_of(self, partition: ClientPartition) -> int:
+        topic, index = partition
+        topic_id = self.image.topic_ids.get(topic) if self.image is not None else None
+        return 0 if topic_id is None else self.committed_end(TopicIdPartition(topic_id, index))
 
     def after_step(self, process: Process) -> None:
         check = process.check

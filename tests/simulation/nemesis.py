@@ -119,8 +119,9 @@ class Nemesis:
         victim.start()
         # Until the controller knows that this one has lost its memory, nobody else may die:
         # the last member of an ISR is trusted to hold what it held.
-        while not self.has_left_isr(victim):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+        await self.cluster.wait_until(
+            lambda: self.has_left_isr(victim), f"{victim.name} is out of every ISR", 20
+        )
 
     async def power_controller(self) -> None:
         self.cluster.controller.power_off()

@@ -51,9 +51,10 @@ class Scenario:
         rng = self.world.rng("shape")
         self.workload = Workload(self.world, self.cluster, rng.choice((1, 3, 6)))
         self.workload.on_acknowledged = self.invariants.on_acknowledged
+        self.workload.on_polled = self.invariants.on_polled
         self.producers = rng.choice((1, 2, 3))
         self.weak_producer = rng.random() < 0.5
-        self.consumers = rng.choice((0, 1))
+        self.consumers = rng.choice((0, 1, 1))
         self.nemesis = Nemesis(self.world, self.cluster)
         self.nemesis.may_lose_power = self._may_lose_power
         self.nemesis.has_left_isr = self.invariants.is_out_of_every_isr

@@ -25,6 +25,7 @@ class Workload:
         self.history = History()
         self.rng = world.rng("workload")
         self.on_acknowledged: Callable[[Sent], None] = lambda sent: None
+        self.on_polled: Callable[[Partition, int], None] = lambda partition, offset: None
         self.started_count = 0
         self.stopping = False
         self.processes: list[Process] = []
@@ -106,6 +107,7 @@ class Workload:
                     for record in await consumer.poll(timeout_ms=500):
                         partition: Partition = (record.topic, record.partition)
                         polled.append((partition, record.offset, bytes(record.value or b"")))
+                        self.on_polled(partition, record.offset)
 
         self.processes.append(self.world.start(self.world.add_host(name), name, main))
 
