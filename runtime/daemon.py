@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from .runtime import Runtime, SystemRuntime
 
 log = logging.getLogger(__name__)
 STOP_WITHIN_S = 60
+CLOSE_WITHIN_S = 2.0
 
 
 class Service(Protocol):
@@ -157,15 +159,28 @@ def run_daemon(
         import uvloop
 
         loop_factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        try:
-            return runner.run(_live(plan, pipes))
-        except ConfigError as error:
-            log.error("%s", error)
-            return 2
-        except MinikafkaError as error:
-            log.error("cannot start: %s", error)
-            return 1
+    runner = asyncio.Runner(loop_factory=loop_factory)
+    code = 1
+    try:
+        code = runner.run(_live(plan, pipes))
+    except ConfigError as error:
+        log.error("%s", error)
+        code = 2
+    except MinikafkaError as error:
+        log.error("cannot start: %s", error)
+    finally:
+        _close(runner, code)
+    return code
+
+
+def _close(runner: asyncio.Runner, code: int) -> None:
+    # uvloop 0.23 now and then waits for ever in close() when a datagram socket was in use. There
+    # is nothing left to lose by then.
+    late = threading.Timer(CLOSE_WITHIN_S, _exit_at_once, (code,))
+    late.daemon = True
+    late.start()
+    runner.close()
+    late.cancel()
 
 
 async def _live(plan: Plan, pipes: Pipes) -> int:
@@ -211,9 +226,9 @@ async def _end(service: Service, stop: Stop) -> None:
         stop.exit_code = 1
 
 
-def _exit_at_once() -> None:
+def _exit_at_once(code: int = 1) -> None:
     logging.shutdown()
-    os._exit(1)
+    os._exit(code)
 
 
 def _watch(stop: Stop, lifeline: int | None) -> None:

@@ -30,6 +30,8 @@ from minikafka.runtime.runtime import SystemRuntime
 
 from .channel_support import until
 
+pytestmark = pytest.mark.plain_loop
+
 ME = RegisterBroker(
     broker_id=1,
     incarnation_id=b"i" * 16,

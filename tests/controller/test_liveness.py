@@ -14,6 +14,8 @@ from minikafka.protocol.control.image import BrokerRegistration
 from minikafka.protocol.control.messages import Endpoint
 from minikafka.runtime.runtime import SystemRuntime
 
+pytestmark = pytest.mark.plain_loop
+
 INCARNATION = b"i" * 16
 
 
