@@ -23,6 +23,7 @@ check: $(STAMP) ## format, lint, types, import contracts, style and fast tests
 
 test: $(STAMP) ## everything a normal machine can run
 	$(MAKE) --no-print-directory check
+	@$(BIN)/python -m minikafka.spark.java || echo "the tests of Spark are skipped"
 	$(BIN)/pytest -q -m slow tests || test $$? -eq 5
 
 SEED ?= 0

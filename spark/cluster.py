@@ -5,45 +5,67 @@ their settings; what to read or write is decided elsewhere. One thread at a time
 """
 
 import atexit
+import os
 import time
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
 
+from ..client.admin_types import TopicDescription
+from ..client.config import AdminConfig
+from ..client.errors import AdminError, RequestTimedOut
 from ..client.records import RawRecords
-from ..client.sync import Consumer, Producer
+from ..client.sync import Admin, Consumer, Producer
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ..protocol.types import TopicPartition
+from ..runtime.config import settings_of
 from .offsets import DataLoss
 from .options import Offsets
 
 MOST_CLUSTERS: Final = 8
 POLL_MS: Final = 1000
+SUSPICIOUS_SECONDS: Final = 5.0
+"""After so much silence a read asks whether the log still reaches as far as was planned."""
 SILENCE_SECONDS: Final = 120.0
-"""How long a read waits for records that are known to be there (kafkaConsumer.pollTimeoutMs)."""
-DEFAULTS: Final = {"client.id": "minikafka-spark"}
+"""How long a read waits for records that are known to be there."""
+MISSING_SECONDS: Final = 5.0
+"""How long a missing topic is asked for again: a broker may not have heard of it yet."""
+DEFAULTS: Final = {
+    "client.id": "minikafka-spark",
+    # Workers live long: a partition added to a topic is to be known soon.
+    "metadata.max.age.ms": "10000",
+}
 SOURCE: Final = {
     "auto.offset.reset": "none",
     "fetch.max.bytes": str(32 << 20),
     "max.partition.fetch.bytes": str(8 << 20),
 }
+ASKING: Final = {"default.api.timeout.ms": "10000"}
+ANSWER_SECONDS: Final = 60.0
 
-Partitions = Mapping[str, tuple[int, ...]]
-_clusters: dict[tuple[tuple[str, str], ...], "Cluster"] = {}
+T = TypeVar("T")
+
+Partitions = Mapping[str, Sequence[int]]
+_clusters: dict[tuple[int, tuple[tuple[str, str], ...]], "Cluster"] = {}
 
 
 def cluster_for(settings: Mapping[str, str]) -> "Cluster":
-    """Find or make the clients for these settings."""
-    key = tuple(sorted(settings.items()))
+    """Find or make the clients for these settings; a forked process gets clients of its own."""
+    key = (os.getpid(), tuple(sorted(settings.items())))
     cluster = _clusters.pop(key, None) or Cluster(settings)
     _clusters[key] = cluster
-    if len(_clusters) > MOST_CLUSTERS:
-        _clusters.pop(next(iter(_clusters))).close()
+    mine = [other for other in _clusters if other[0] == os.getpid()]
+    if len(mine) > MOST_CLUSTERS:
+        _clusters.pop(mine[0]).close()
     return cluster
 
 
 @atexit.register
 def _close_all() -> None:
     while _clusters:
-        _clusters.popitem()[1].close()
+        (process, _), cluster = _clusters.popitem()
+        if process == os.getpid():
+            cluster.close()
 
 
 class Cluster:
@@ -51,8 +73,17 @@ class Cluster:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = {**DEFAULTS, **settings}
+        self._admin: Admin | None = None
         self._consumer: Consumer | None = None
         self._producer: Producer | None = None
+        self._reads = 0
+
+    def close(self) -> None:
+        """Close what was opened."""
+        for client in (self._admin, self._consumer, self._producer):
+            if client is not None:
+                client.close()
+        self._admin = self._consumer = self._producer = None
 
     def producer(self) -> Producer:
         """Give the producer; acks=all unless the settings say otherwise."""
@@ -60,68 +91,121 @@ class Cluster:
             self._producer = Producer.from_config(self._settings)
         return self._producer
 
-    def close(self) -> None:
-        """Close what was opened."""
-        if self._consumer is not None:
-            self._consumer.close()
-        if self._producer is not None:
-            self._producer.close()
-        self._consumer = self._producer = None
+    def describe(
+        self, topics: Sequence[str], expected: Partitions | None = None
+    ) -> dict[str, TopicDescription]:
+        """Ask the cluster, not a cache, for topics; one that does not exist is left out.
 
-    def partitions_of(self, topics: tuple[str, ...]) -> Partitions:
-        """List the partitions of topics; UnknownTopic names one that does not exist."""
-        return {topic: tuple(self._reader().partitions_for(topic)) for topic in topics}
+        A topic that is missing, or lacks a partition that is `expected`, is asked for again
+        for a while: the broker that answered may be behind.
+        """
+        deadline = time.monotonic() + MISSING_SECONDS
+        while True:
+            found = self._described(topics)
+            complete = all(name in found for name in topics) and all(
+                set(wanted) <= {p.partition for p in found[name].partitions}
+                for name, wanted in (expected or {}).items()
+                if name in found
+            )
+            if complete or time.monotonic() > deadline:
+                return found
+            time.sleep(0.1)
 
     def earliest(self, partitions: Partitions) -> Offsets:
         """Ask for the first readable offset of each partition."""
-        return _nested(self._reader().beginning_offsets(_flat(partitions)))
+        return self._listed(partitions, EARLIEST_TIMESTAMP)
 
     def latest(self, partitions: Partitions) -> Offsets:
         """Ask for the offset after the last visible record of each partition."""
-        return _nested(self._reader().end_offsets(_flat(partitions)))
+        return self._listed(partitions, LATEST_TIMESTAMP)
 
     def read(self, partition: TopicPartition, start: int, end: int) -> Iterator[RawRecords]:
-        """Read whole batches until `end` is reached.
+        """Read whole batches until `end` is reached; one read at a time.
 
-        OffsetOutOfRange when `start` is no longer (or not yet) in the log, DataLoss when nothing
-        arrives although there should be records.
+        OffsetOutOfRange when `start` is no longer (or not yet) in the log, LogTruncated when its
+        records were replaced, DataLoss when the log no longer reaches `end`, TimeoutError when
+        nothing arrives although it does.
         """
         reader = self._reader()
+        self._reads += 1
+        this = self._reads
+        reader.assign([])
         reader.assign([partition])
         reader.seek(partition, start)
         position = start
         heard = time.monotonic()
         try:
             while position < end:
-                for raw in reader.poll_raw(timeout_ms=POLL_MS):
-                    heard = time.monotonic()
+                arrived = reader.poll_raw(timeout_ms=POLL_MS)
+                for raw in arrived:
                     position = raw.next_position
                     yield raw
                     if position >= end:
-                        break
-                if time.monotonic() - heard > SILENCE_SECONDS:
-                    topic, index = partition
-                    raise DataLoss(
-                        f"{topic}-{index}: nothing arrived from offset {position} on for "
-                        f"{SILENCE_SECONDS:.0f} s, though the log should reach {end}"
-                    )
+                        return
+                if arrived:
+                    heard = time.monotonic()
+                else:
+                    self._check_silence(partition, position, end, time.monotonic() - heard)
         finally:
-            reader.assign([])
+            # A read that was left unfinished may end after the next one began.
+            if self._reads == this:
+                reader.assign([])
+
+    def _check_silence(
+        self, partition: TopicPartition, position: int, end: int, silent_seconds: float
+    ) -> None:
+        if silent_seconds < SUSPICIOUS_SECONDS:
+            return
+        topic, index = partition
+        where = {topic: (index,)}
+        described = self.describe([topic], where)
+        if topic not in described or index not in _indexes(described[topic]):
+            raise DataLoss(f"{topic}-{index} is gone, and was to be read from {position} to {end}")
+        last = self.latest(where)[topic][index]
+        if last < end:
+            raise DataLoss(f"{topic}-{index} now ends at {last}, and was to be read to {end}")
+        if silent_seconds > SILENCE_SECONDS:
+            raise TimeoutError(
+                f"{topic}-{index}: nothing arrived from offset {position} on for "
+                f"{SILENCE_SECONDS:.0f} s, though the log reaches {last}"
+            )
+
+    def _described(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
+        try:
+            return self._ask(lambda admin: admin.describe_topics(topics))
+        except AdminError as error:
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if any(answer.code != unknown for answer in error.errors.values()):
+                raise
+            known = [name for name in topics if name not in error.errors]
+        return self._described(known) if known else {}
+
+    def _listed(self, partitions: Partitions, timestamp: int) -> Offsets:
+        asked = {TopicPartition(t, p): timestamp for t, by in partitions.items() for p in by}
+        found: Offsets = {topic: {} for topic in partitions}
+        for (topic, partition), listed in self._ask(lambda a: a.list_offsets(asked)).items():
+            found[topic][partition] = listed.offset
+        return found
 
     def _reader(self) -> Consumer:
         if self._consumer is None:
             self._consumer = Consumer.from_config({**SOURCE, **self._settings})
         return self._consumer
 
+    def _ask(self, question: Callable[[Admin], T]) -> T:
+        """Ask again while brokers do not answer: the one that was asked may have stopped."""
+        if self._admin is None:
+            known = {row.key for row in settings_of(AdminConfig)}
+            settings = {key: value for key, value in self._settings.items() if key in known}
+            self._admin = Admin.from_config({**ASKING, **settings})
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while True:
+            try:
+                return question(self._admin)
+            except RequestTimedOut:
+                if time.monotonic() > deadline:
+                    raise
 
-def _flat(partitions: Partitions) -> list[TopicPartition]:
-    return [
-        TopicPartition(topic, index) for topic, indexes in partitions.items() for index in indexes
-    ]
 
-
-def _nested(offsets: Mapping[TopicPartition, int]) -> Offsets:
-    found: Offsets = {}
-    for (topic, partition), offset in offsets.items():
-        found.setdefault(topic, {})[partition] = offset
-    return found
+def _indexes(topic: TopicDescription) -> list[int]:
+    return [partition.partition for partition in topic.partitions]

@@ -1,14 +1,14 @@
 """Record batches to Arrow columns, without a Python object per record.
 
 Only the chain of record lengths is walked in Python; every other field is gathered by numpy over
-all records of a batch at once, and keys and values are copied once, by Arrow, out of the batch.
+many records at once, and keys and values are copied once, by Arrow, out of the batches' bytes.
 
 Record: length:varint attributes:int8 timestampDelta:varint offsetDelta:varint
         keyLength:varint key valueLength:varint value headerCount:varint [header...]
 Header: keyLength:varint key valueLength:varint value         (varints are zigzag; -1 is null)
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..protocol.errors import RemoteProtocolError
 from ..protocol.primitives import read_varint
-from ..protocol.record_batch import BatchHeader, headers
+from ..protocol.record_batch import BatchHeader, crc_is_valid, headers
 from ..protocol.records import record_bytes
 from ..protocol.types import Buffer
 
@@ -25,53 +25,82 @@ Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 LONGEST_VARINT: Final = 10
+ROWS_TOGETHER: Final = 10_000
+BYTES_TOGETHER: Final = 8 << 20
 HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class Columns(NamedTuple):
-    """The records of one batch: offsets and timestamps in ms, keys, values and headers."""
+    """Records of one partition: offsets, timestamps in ms and their types, keys and so on."""
 
     offsets: Ints
     timestamps_ms: Ints
-    timestamp_type: int
+    timestamp_types: Ints
     keys: pa.Array
     values: pa.Array
     headers: pa.Array | None
 
 
-def decode(data: Buffer, start: int, end: int, *, with_headers: bool) -> Iterator[Columns]:
+class _Piece(NamedTuple):
+    """The records of one batch, as bytes, and what its header says of all of them."""
+
+    payload: bytes
+    header: BatchHeader
+
+
+def decode(
+    data: Buffer, start: int, end: int, *, with_headers: bool, check_crcs: bool = True
+) -> Iterator[Columns]:
     """Decode whole batches, keeping records at `start` up to, not including, `end`.
 
-    Control batches are skipped: they hold markers, not records. RemoteProtocolError when a batch
-    does not hold what its header says.
+    Small batches are decoded together, so that a topic of one-record batches costs little more
+    than one of large ones. Control batches are skipped: they hold markers, not records.
+    RemoteProtocolError when a batch does not hold what its header says.
     """
+    pieces: list[_Piece] = []
+    rows = size = 0
     for pos, header in headers(data):
         if header.is_control or header.last_offset < start or header.base_offset >= end:
             continue
-        columns = _decode_batch(data, pos, header, with_headers=with_headers)
-        inside = (columns.offsets >= start) & (columns.offsets < end)
-        yield columns if bool(inside.all()) else _only(columns, inside)
+        if check_crcs and not crc_is_valid(data, pos, header):
+            raise RemoteProtocolError(f"the batch at offset {header.base_offset} is corrupt")
+        pieces.append(_Piece(record_bytes(data, pos, header), header))
+        rows += header.record_count
+        size += len(pieces[-1].payload)
+        if rows >= ROWS_TOGETHER or size >= BYTES_TOGETHER:
+            yield _only(_decode(pieces, with_headers=with_headers), start, end)
+            pieces.clear()
+            rows = size = 0
+    if pieces:
+        yield _only(_decode(pieces, with_headers=with_headers), start, end)
 
 
-def _only(columns: Columns, inside: NDArray[np.bool_]) -> Columns:
+def _only(columns: Columns, start: int, end: int) -> Columns:
+    inside = (columns.offsets >= start) & (columns.offsets < end)
+    if bool(inside.all()):
+        return columns
     mask = pa.array(inside)
-    return columns._replace(
+    return Columns(
         offsets=columns.offsets[inside],
         timestamps_ms=columns.timestamps_ms[inside],
+        timestamp_types=columns.timestamp_types[inside],
         keys=columns.keys.filter(mask),
         values=columns.values.filter(mask),
         headers=None if columns.headers is None else columns.headers.filter(mask),
     )
 
 
-def _decode_batch(data: Buffer, pos: int, header: BatchHeader, *, with_headers: bool) -> Columns:
-    payload = record_bytes(data, pos, header)
-    size = len(payload)
+def _decode(pieces: list[_Piece], *, with_headers: bool) -> Columns:
+    lengths_at: list[int] = []
+    base = 0
+    for payload, header in pieces:
+        lengths_at += _walk(payload, header.record_count, base)
+        base += len(payload)
     # Padded, so that a varint read at the very end stays inside the array.
-    raw = np.zeros(size + LONGEST_VARINT, dtype=np.uint8)
-    raw[:size] = np.frombuffer(payload, dtype=np.uint8)
-    positions = np.array(_walk(payload, header.record_count), dtype=np.int64)
-    lengths, starts = _varints(raw, positions, np.full_like(positions, size))
+    payload = b"".join([*(piece.payload for piece in pieces), bytes(LONGEST_VARINT)])
+    raw = np.frombuffer(payload, dtype=np.uint8)
+    positions = np.array(lengths_at, dtype=np.int64)
+    lengths, starts = _varints(raw, positions, np.full_like(positions, base))
     stops = starts + lengths
     at = starts + 1
     timestamp_delta, at = _varints(raw, at, stops)
@@ -80,28 +109,37 @@ def _decode_batch(data: Buffer, pos: int, header: BatchHeader, *, with_headers: 
     values, at = _spans(raw, at, stops)
     header_counts, at = _varints(raw, at, stops)
     if bool(((at > stops) | (header_counts < 0)).any()):
-        raise RemoteProtocolError(f"batch at offset {header.base_offset}: a record overruns")
-    timestamps = header.base_timestamp + timestamp_delta
-    if header.timestamp_type:
-        timestamps = np.full(len(starts), header.max_timestamp, dtype=np.int64)
+        raise RemoteProtocolError(f"near offset {pieces[0].header.base_offset}: a record overruns")
+    each = _for_each_record(pieces)
+    types = each([int(header.timestamp_type) for _, header in pieces])
+    timestamps = each([header.base_timestamp for _, header in pieces]) + timestamp_delta
+    if bool(types.any()):
+        newest = each([header.max_timestamp for _, header in pieces])
+        timestamps = np.where(types == 1, newest, timestamps)
     return Columns(
-        offsets=header.base_offset + offset_delta,
+        offsets=each([header.base_offset for _, header in pieces]) + offset_delta,
         timestamps_ms=timestamps,
-        timestamp_type=int(header.timestamp_type),
+        timestamp_types=types,
         keys=keys,
         values=values,
-        headers=_headers(payload, at, header_counts) if with_headers else None,
+        headers=_headers(payload, at, stops, header_counts) if with_headers else None,
     )
 
 
-def _walk(payload: bytes, count: int) -> list[int]:
-    """Follow the record lengths: where each record's length stands."""
+def _for_each_record(pieces: list[_Piece]) -> Callable[[list[int]], Ints]:
+    """Spread a value of each batch over the records of the batch."""
+    counts = [header.record_count for _, header in pieces]
+    return lambda values: np.repeat(np.array(values, dtype=np.int64), counts)
+
+
+def _walk(payload: bytes, count: int, base: int) -> list[int]:
+    """Follow the record lengths: where each stands, if the payload stands at `base`."""
     positions: list[int] = []
     append = positions.append
     pos = 0
     try:
         for _ in range(count):
-            append(pos)
+            append(base + pos)
             low = payload[pos]
             if low < 0x80:
                 pos += 1 + (low >> 1)
@@ -162,30 +200,32 @@ def _spans(raw: Bytes, at: Ints, stops: Ints) -> tuple[pa.Array, Ints]:
     return overlay.take(wanted), end
 
 
-def _headers(payload: Buffer, at: Ints, counts: Ints) -> pa.Array:
+def _headers(payload: bytes, at: Ints, stops: Ints, counts: Ints) -> pa.Array:
     """Read headers, the one field that is walked record by record: few records have any."""
     rows: list[list[dict[str, object]] | None] = []
-    size = len(payload)
-    for start, count in zip(at.tolist(), counts.tolist(), strict=True):
+    for start, stop, count in zip(at.tolist(), stops.tolist(), counts.tolist(), strict=True):
         pos = start
         row: list[dict[str, object]] = []
-        if count > size:
-            raise RemoteProtocolError(f"a record claims {count} headers")
         for _ in range(count):
-            key, pos = _header_part(payload, pos)
-            value, pos = _header_part(payload, pos)
+            key, pos = _header_part(payload, pos, stop)
+            value, pos = _header_part(payload, pos, stop)
             row.append({"key": (key or b"").decode("utf-8", "replace"), "value": value})
+        if pos != stop:
+            raise RemoteProtocolError("a record's headers do not end where the record ends")
         rows.append(row or None)
     return pa.array(rows, type=HEADERS_TYPE)
 
 
-def _header_part(payload: Buffer, pos: int) -> tuple[bytes | None, int]:
+def _header_part(payload: bytes, pos: int, stop: int) -> tuple[bytes | None, int]:
+    """Read a length and so many bytes, none past the record's end."""
     try:
         length, pos = read_varint(payload, pos)
     except (IndexError, ValueError) as error:
-        raise RemoteProtocolError("a header overruns its batch") from error
+        raise RemoteProtocolError("a header overruns its record") from error
     if length < 0:
-        return None, pos
-    if pos + length > len(payload):
-        raise RemoteProtocolError("a header overruns its batch")
-    return bytes(payload[pos : pos + length]), pos + length
+        length, part = 0, None
+    else:
+        part = payload[pos : pos + length]
+    if pos + length > stop:
+        raise RemoteProtocolError("a header overruns its record")
+    return part, pos + length

@@ -47,9 +47,9 @@ def resolve(option: str, wanted: str | Offsets, earliest: Offsets, latest: Offse
     a silent gap, one too many a typing error.
     """
     if wanted == "earliest":
-        return earliest
+        return _copy(earliest)
     if wanted == "latest":
-        return latest
+        return _copy(latest)
     assert isinstance(wanted, dict)
     known = {(topic, partition) for topic, by in latest.items() for partition in by}
     named = {(topic, partition) for topic, by in wanted.items() for partition in by}
@@ -72,7 +72,8 @@ def limited(start: Offsets, latest: Offsets, limit: int | None) -> Offsets:
     """Move from `start` towards `latest` by at most about `limit` records.
 
     Each partition gets its share by how far it is behind, at least one record while the limit
-    lasts, so that a small partition is not starved by a large one.
+    lasts, so that a small partition is not starved by a large one. One whose log now ends before
+    `start` goes back to that end: the loss was told, and what comes next is to be read.
     """
     behind = {
         (topic, partition): max(0, offset - start[topic][partition])
@@ -81,26 +82,37 @@ def limited(start: Offsets, latest: Offsets, limit: int | None) -> Offsets:
     }
     total = sum(behind.values())
     if limit is None or total <= limit:
-        return {
-            topic: {p: max(offset, start[topic][p]) for p, offset in by.items()}
-            for topic, by in latest.items()
-        }
+        return _copy(latest)
     left = limit
-    end: Offsets = {topic: dict(start[topic]) for topic in latest}
-    for topic, partition in sorted(behind):
-        share = min(behind[topic, partition], max(1, limit * behind[topic, partition] // total))
-        share = min(share, left) if behind[topic, partition] else 0
-        end[topic][partition] = start[topic][partition] + share
+    end: Offsets = {topic: {} for topic in latest}
+    for (topic, partition), most in sorted(behind.items()):
+        share = min(most, left, max(1, limit * most // total))
+        end[topic][partition] = min(start[topic][partition] + share, latest[topic][partition])
         left -= share
     return end
 
 
-def with_new_partitions(start: Offsets, latest: Offsets, earliest: Offsets) -> Offsets:
-    """Add partitions that appeared since `start`: they are read from their beginning."""
+def at_most(offsets: Offsets, target: Offsets) -> Offsets:
+    """Cut offsets off at a target; partitions that it does not know are left out."""
     return {
-        topic: {p: start.get(topic, {}).get(p, earliest[topic][p]) for p in by}
-        for topic, by in latest.items()
+        topic: {p: min(offset, target[topic][p]) for p, offset in by.items() if p in target[topic]}
+        for topic, by in offsets.items()
+        if topic in target
     }
+
+
+def with_new_partitions(start: Offsets, end: Offsets, earliest: Offsets) -> Offsets:
+    """Give each partition of `end` a start; one that `start` lacks is read from its beginning."""
+    return {
+        topic: {p: start[topic][p] if p in start.get(topic, {}) else earliest[topic][p] for p in by}
+        for topic, by in end.items()
+    }
+
+
+def new_partitions(start: Offsets, end: Offsets) -> dict[str, tuple[int, ...]]:
+    """List the partitions of `end` that `start` lacks."""
+    found = {t: tuple(p for p in by if p not in start.get(t, {})) for t, by in end.items()}
+    return {topic: partitions for topic, partitions in found.items() if partitions}
 
 
 def ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
@@ -113,25 +125,44 @@ def ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
     ]
 
 
-def check_progress(previous: Offsets, current: Offsets) -> None:
-    """Refuse partitions that vanished or whose log ends before what was read: DataLoss."""
+def losses(previous: Offsets, latest: Offsets) -> list[str]:
+    """Say which partitions vanished, and which logs end before what was read of them."""
+    found: list[str] = []
     for topic, by in sorted(previous.items()):
         for partition, offset in sorted(by.items()):
-            now = current.get(topic, {}).get(partition)
+            now = latest.get(topic, {}).get(partition)
             if now is None:
-                raise DataLoss(f"{topic}-{partition} was read up to {offset} and is gone")
-            if now < offset:
-                raise DataLoss(
+                found.append(f"{topic}-{partition} was read up to {offset} and is gone")
+            elif now < offset:
+                found.append(
                     f"{topic}-{partition} was read up to {offset} and now ends at {now}: "
                     "the topic was made anew or lost records"
                 )
+    return found
 
 
-def never_behind(start: Offsets, latest: Offsets) -> Offsets:
-    """Keep partitions that vanished or shrank at where they were read up to."""
-    kept = {topic: dict(by) for topic, by in latest.items()}
-    for topic, by in start.items():
-        for partition, offset in by.items():
-            there = kept.setdefault(topic, {})
-            there[partition] = max(offset, there.get(partition, offset))
-    return kept
+def outside(wanted: Offsets, earliest: Offsets, latest: Offsets) -> list[str]:
+    """Say which offsets the logs do not hold: deleted already, or not written yet."""
+    found: list[str] = []
+    for topic, by in sorted(wanted.items()):
+        for partition, offset in sorted(by.items()):
+            first, last = earliest[topic][partition], latest[topic][partition]
+            if not first <= offset <= last:
+                found.append(
+                    f"{topic}-{partition} holds offsets {first} to {last}, wanted was {offset}"
+                )
+    return found
+
+
+def clamped(wanted: Offsets, earliest: Offsets, latest: Offsets) -> Offsets:
+    """Move offsets outside the logs to the nearest end of them."""
+    return {
+        topic: {
+            p: min(max(offset, earliest[topic][p]), latest[topic][p]) for p, offset in by.items()
+        }
+        for topic, by in wanted.items()
+    }
+
+
+def _copy(offsets: Offsets) -> Offsets:
+    return {topic: dict(by) for topic, by in offsets.items()}

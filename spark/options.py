@@ -5,12 +5,14 @@ those of Spark's own Kafka connector; an option that the connector has and we la
 ignored. Spark hands options over with lower-case names.
 """
 
+import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..runtime.errors import MinikafkaError
+from ..client.config import ConsumerConfig, ProducerConfig, configured
+from ..runtime.errors import ConfigError, MinikafkaError
 
 EARLIEST: Final = -2
 """In a JSON of offsets: the first offset there is."""
@@ -33,6 +35,9 @@ _NOT_YET: Final = (
     "maxrecordsperpartition",
     "groupidprefix",
     "kafka.group.id",
+    "kafkaconsumer.polltimeoutms",
+    "fetchoffset.numretries",
+    "fetchoffset.retryintervalms",
 )
 _OURS_TO_SET: Final = (
     "kafka.auto.offset.reset",
@@ -44,6 +49,18 @@ _OURS_TO_SET: Final = (
     "kafka.value.serializer",
 )
 _CLIENT_OWN: Final = "kafka."
+_SOURCE: Final = (
+    "assign",
+    "endingOffsets",
+    "failOnDataLoss",
+    "includeHeaders",
+    "maxOffsetsPerTrigger",
+    "startingOffsets",
+    "subscribe",
+)
+_SINK: Final = ("includeHeaders", "topic")
+_SPARKS_OWN: Final = ("checkpointlocation", "outputmode", "queryname")
+"""Spark keeps these among the options of a streaming query."""
 
 
 class OptionError(MinikafkaError, ValueError):
@@ -82,6 +99,7 @@ class SinkOptions:
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Read the options of a source; OptionError names the option, its value and what is allowed."""
     options = {name.lower(): value for name, value in options.items()}
+    _check_names(options, _SOURCE)
     topics, assigned = _what_to_read(options)
     max_offsets = _whole_number(options, "maxOffsetsPerTrigger", at_least=1)
     if streaming and "endingoffsets" in options:
@@ -92,12 +110,20 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         raise OptionError(
             "maxOffsetsPerTrigger", max_offsets, "only a streaming query has triggers; leave it out"
         )
+    starting = _starting(options, streaming=streaming)
+    ending = _ending(options)
+    _check_order(starting, ending)
+    client = _client_settings(options, ConsumerConfig)
+    if client.get("isolation.level", "read_uncommitted") != "read_uncommitted":
+        raise OptionError(
+            "kafka.isolation.level", client["isolation.level"], "not supported by this source"
+        )
     return SourceOptions(
-        client=_client_settings(options),
+        client=client,
         topics=topics,
         assigned=assigned,
-        starting=_starting(options, streaming=streaming),
-        ending=_ending(options),
+        starting=starting,
+        ending=ending,
         max_offsets_per_trigger=max_offsets,
         fail_on_data_loss=_flag(options, "failOnDataLoss", default=True),
         include_headers=_flag(options, "includeHeaders", default=False),
@@ -107,10 +133,14 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
 def parse_sink(options: Mapping[str, str]) -> SinkOptions:
     """Read the options of a sink."""
     options = {name.lower(): value for name, value in options.items()}
+    _check_names(options, _SINK)
     topic = options.get("topic")
     if topic is not None and not topic.strip():
         raise OptionError("topic", topic, "name a topic, or leave it out and give a topic column")
-    return SinkOptions(client=_client_settings(options), topic=topic)
+    client = _client_settings(options, ProducerConfig)
+    if client.get("acks") == "0":
+        raise OptionError("kafka.acks", "0", "a task must know what was written: all or 1")
+    return SinkOptions(client=client, topic=topic)
 
 
 def parse_offsets(option: str, text: str) -> Offsets:
@@ -128,12 +158,23 @@ def parse_offsets(option: str, text: str) -> Offsets:
     return found
 
 
+def _check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
+    """Refuse names that nobody reads: a misspelt startingOffsets would skip records silently."""
+    by_lower = {name.lower(): name for name in known}
+    for name, value in options.items():
+        if name in by_lower or name in _SPARKS_OWN:
+            continue
+        if name in _NOT_YET:
+            raise OptionError(name, value, "not supported yet")
+        if not name.startswith(_CLIENT_OWN):
+            nearest = difflib.get_close_matches(name, by_lower, n=1)
+            hint = f"; did you mean {by_lower[nearest[0]]}?" if nearest else ""
+            raise OptionError(name, value, f"unknown option{hint}")
+
+
 def _what_to_read(
     options: Mapping[str, str],
 ) -> tuple[tuple[str, ...], dict[str, tuple[int, ...]]]:
-    for name in _NOT_YET:
-        if name in options:
-            raise OptionError(name, options[name], "not supported by this source")
     given = [name for name in ("subscribe", "assign") if name in options]
     if len(given) != 1:
         raise OptionError(
@@ -182,7 +223,21 @@ def _ending(options: Mapping[str, str]) -> str | Offsets:
     return offsets
 
 
-def _client_settings(options: Mapping[str, str]) -> dict[str, str]:
+def _check_order(starting: str | Offsets, ending: str | Offsets) -> None:
+    if isinstance(starting, str) or isinstance(ending, str):
+        return
+    for topic, by in ending.items():
+        for partition, end in by.items():
+            start = starting.get(topic, {}).get(partition, EARLIEST)
+            if 0 <= end < start:
+                raise OptionError(
+                    "endingOffsets", end, f"{topic}-{partition} would end before its start, {start}"
+                )
+
+
+def _client_settings(
+    options: Mapping[str, str], table: type[ConsumerConfig] | type[ProducerConfig]
+) -> dict[str, str]:
     for name in _OURS_TO_SET:
         if name in options:
             raise OptionError(name, options[name], "this source and sink set it themselves")
@@ -195,6 +250,10 @@ def _client_settings(options: Mapping[str, str]) -> dict[str, str]:
         raise OptionError(
             "kafka.bootstrap.servers", client.get("bootstrap.servers"), "give HOST:PORT,HOST:PORT"
         )
+    try:
+        configured(table, None, client)
+    except ConfigError as error:
+        raise OptionError(_CLIENT_OWN + error.key, error.value, error.why) from error
     return client
 
 

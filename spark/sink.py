@@ -5,9 +5,10 @@ that Spark runs again writes its rows again. Owns the columns a row may have and
 that cannot be records; the producer owns batching, partitioning and retries.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -25,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from ..client.records import ProducerRecord
-from ..client.sync import SyncBatchDelivery
+from ..client.sync import Producer, SyncBatchDelivery
 from .cluster import cluster_for
 from .options import OptionError, SinkOptions
 
@@ -40,7 +41,10 @@ class Written(WriterCommitMessage):
 
 
 class RowError(ValueError):
-    """A row that cannot become a record; the text names its position in the task."""
+    """A row that cannot become a record; the text names its position in the task, from 0."""
+
+    def __init__(self, row: int, why: str) -> None:
+        super().__init__(f"row {row} of the task: {why}")
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
@@ -87,16 +91,21 @@ class _Writing:
         self.options = options
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
-        """Write a task's rows; returns when all were acknowledged by every in-sync replica."""
+        """Write a task's rows; returns when every one was acknowledged, raises if one was not."""
         producer = cluster_for(self.options.client).producer()
-        sent: list[SyncBatchDelivery] = []
+        under_way: deque[SyncBatchDelivery] = deque()
         count = 0
         for batch in iterator:
-            for (topic, partition), records in _by_place(batch, self.options.topic, count).items():
-                sent.append(producer.send_batch(topic, records, partition=partition))
+            for place, rows in _by_place(batch, self.options.topic, count).items():
+                _check_place(producer, place, rows.first_row)
+                under_way.append(
+                    producer.send_batch(place.topic, rows.records, partition=place.partition)
+                )
             count += batch.num_rows
+            while under_way and under_way[0].done():
+                under_way.popleft().result()
         producer.flush()
-        for delivery in sent:
+        for delivery in under_way:
             delivery.result()
         return Written(count)
 
@@ -121,30 +130,56 @@ class StreamWriter(_Writing, DataSourceStreamArrowWriter):
         """Do nothing: what was acknowledged stays, as at-least-once says."""
 
 
-def _by_place(
-    batch: pa.RecordBatch, topic: str | None, first_row: int
-) -> dict[tuple[str, int | None], list[ProducerRecord]]:
-    """Sort a batch's rows by where they go, in their order; a partition of None is the key's."""
+class Place(NamedTuple):
+    """Where rows go."""
+
+    topic: str
+    partition: int | None
+    """None: as the key says."""
+
+
+@dataclass
+class Rows:
+    """Rows of one place, in their order."""
+
+    first_row: int
+    records: list[ProducerRecord]
+
+
+def _check_place(producer: Producer, place: Place, row: int) -> None:
+    topic, partition = place
+    if partition is None:
+        return
+    known = producer.partitions_for(topic)
+    if partition not in known:
+        raise RowError(row, f"partition {partition}, but {topic} has {len(known)} partitions")
+
+
+def _by_place(batch: pa.RecordBatch, topic: str | None, first_row: int) -> dict[Place, Rows]:
+    """Sort a batch's rows by where they go, in their order."""
     columns: dict[str, list[Any]] = {
         name: batch.column(name).to_pylist() for name in batch.schema.names
     }
     nothing = [None] * batch.num_rows
-    topics = nothing if topic is not None else columns["topic"]
     rows = zip(
-        topics,
+        nothing if topic is not None else columns["topic"],
         columns.get("partition", nothing),
         columns.get("key", nothing),
         columns["value"],
         columns.get("headers", nothing),
         strict=True,
     )
-    places: dict[tuple[str, int | None], list[ProducerRecord]] = {}
+    places: dict[Place, Rows] = {}
     for row, (named, partition, key, value, headers) in enumerate(rows, start=first_row):
-        where = topic if topic is not None else named
-        if where is None:
-            raise RowError(f"row {row} of the task has a null topic")
-        record = ProducerRecord(_bytes(value), _bytes(key), _headers(headers))
-        places.setdefault((where, partition), []).append(record)
+        place = Place(named if topic is None else topic, partition)
+        if not place.topic:
+            raise RowError(row, f"the topic is {place.topic!r}")
+        record = ProducerRecord(_bytes(value), _bytes(key), _headers(row, headers))
+        known = places.get(place)
+        if known is None:
+            places[place] = Rows(row, [record])
+        else:
+            known.records.append(record)
     return places
 
 
@@ -152,5 +187,12 @@ def _bytes(value: str | bytes | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-def _headers(row: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
-    return [(header["key"], header["value"]) for header in row or ()]
+def _headers(
+    row: int, headers: list[dict[str, Any] | None] | None
+) -> list[tuple[str, bytes | None]]:
+    found: list[tuple[str, bytes | None]] = []
+    for header in headers or ():
+        if header is None or header["key"] is None:
+            raise RowError(row, "a header without a key")
+        found.append((header["key"], header["value"]))
+    return found

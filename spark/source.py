@@ -7,7 +7,7 @@ connections live in `cluster`, one set for each Python worker.
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -29,20 +29,21 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..client.errors import OffsetOutOfRange
+from ..client.errors import LogTruncated, OffsetOutOfRange
 from ..protocol.types import TopicPartition
 from . import offsets as arithmetic
-from .cluster import Cluster, cluster_for
+from .cluster import Cluster, Partitions, cluster_for
 from .columns import HEADERS_TYPE, Columns, decode
 from .offsets import DataLoss, OffsetRange
-from .options import Offsets, SourceOptions
+from .options import Offsets, OptionError, SourceOptions
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
 log = logging.getLogger(__name__)
 
-ROWS_PER_BATCH = 10_000
+MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
+ROWS_PER_BATCH: Final = 10_000
 """Spark handles Arrow batches of this size best; larger record batches are cut."""
 
 
@@ -90,7 +91,11 @@ class _Reading:
         arrow_schema = to_arrow_schema(self.schema, timezone="UTC")
         for data in self._batches_of(wanted):
             for columns in decode(
-                data, wanted.start, wanted.end, with_headers=self.options.include_headers
+                data,
+                wanted.start,
+                wanted.end,
+                with_headers=self.options.include_headers,
+                check_crcs=self.options.client.get("check.crcs", "true").lower() != "false",
             ):
                 yield from _arrow_batches(columns, wanted, arrow_schema)
 
@@ -102,13 +107,17 @@ class _Reading:
                 for raw in self.cluster().read(partition, position, wanted.end):
                     position = raw.next_position
                     yield raw.data
+            except LogTruncated as truncated:
+                self._lost(str(truncated))
+            except DataLoss as loss:
+                self._lost(str(loss))
+                return
             except OffsetOutOfRange:
                 name = f"{wanted.topic}-{wanted.partition}"
                 where = {wanted.topic: (wanted.partition,)}
                 first = self.cluster().earliest(where)[wanted.topic][wanted.partition]
                 if first <= position:
-                    why = f"{name} ends before offset {position}, which was to be read"
-                    self._lost(why)
+                    self._lost(f"{name} ends before offset {position}, which was to be read")
                     return
                 self._lost(f"{name}: offsets {position} to {first} were deleted before the read")
                 position = first
@@ -118,11 +127,42 @@ class _Reading:
             raise DataLoss(f"{why}. Set failOnDataLoss to false to go on without them")
         log.warning("%s; going on, as failOnDataLoss is false", why)
 
-    def _bounds(self) -> tuple[Offsets, Offsets]:
-        """Ask for the earliest and the latest offsets of every partition that is read."""
-        cluster = self.cluster()
-        partitions = self.options.assigned or cluster.partitions_of(self.options.topics)
-        return cluster.earliest(partitions), cluster.latest(partitions)
+    def _partitions(self, expected: Offsets | None = None) -> tuple[Partitions, dict[str, str]]:
+        """Ask which of the partitions that are read exist now, and for the topics' ids."""
+        assigned = self.options.assigned
+        topics = self.options.topics or tuple(assigned)
+        described = self.cluster().describe(
+            topics, {topic: tuple(by) for topic, by in (expected or assigned).items()}
+        )
+        partitions = {
+            name: tuple(
+                each.partition
+                for each in topic.partitions
+                if not assigned or each.partition in assigned[name]
+            )
+            for name, topic in described.items()
+        }
+        return partitions, {name: topic.topic_id for name, topic in described.items()}
+
+    def _all_partitions(self) -> Partitions:
+        """Ask for what is read, all of which must exist."""
+        partitions, _ = self._partitions()
+        wanted = self.options.assigned or dict.fromkeys(self.options.topics, ())
+        for topic, indexes in wanted.items():
+            missing = set(indexes) - set(partitions.get(topic, ()))
+            if topic not in partitions or missing:
+                names = ", ".join(f"{topic}-{each}" for each in sorted(missing)) or topic
+                option = "assign" if self.options.assigned else "subscribe"
+                raise OptionError(option, names, "the cluster does not have it")
+        return partitions
+
+    def _resolved(
+        self, option: str, wanted: str | Offsets, earliest: Offsets, latest: Offsets
+    ) -> Offsets:
+        found = arithmetic.resolve(option, wanted, earliest, latest)
+        for why in arithmetic.outside(found, earliest, latest):
+            self._lost(why)
+        return arithmetic.clamped(found, earliest, latest)
 
     def _range_partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         # Spark makes one partition of its own of an empty list, and reads it.
@@ -135,20 +175,12 @@ class BatchReader(_Reading, DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan one task for each partition that holds something to read."""
-        earliest, latest = self._bounds()
-        start = arithmetic.resolve("startingOffsets", self.options.starting, earliest, latest)
-        end = arithmetic.resolve("endingOffsets", self.options.ending, earliest, latest)
-        for topic, by in end.items():
-            for partition, offset in by.items():
-                first, last = earliest[topic][partition], latest[topic][partition]
-                if start[topic][partition] < first or offset > last:
-                    self._lost(
-                        f"{topic}-{partition} holds offsets {first} to {last}, wanted were "
-                        f"{start[topic][partition]} to {offset}"
-                    )
-                    start[topic][partition] = max(first, start[topic][partition])
-                    by[partition] = min(last, offset)
-        return self._range_partitions(start, end)
+        cluster, partitions = self.cluster(), self._all_partitions()
+        earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
+        return self._range_partitions(
+            self._resolved("startingOffsets", self.options.starting, earliest, latest),
+            self._resolved("endingOffsets", self.options.ending, earliest, latest),
+        )
 
 
 class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -159,12 +191,14 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
         self._seen: Offsets | None = None
+        self._topic_ids: dict[str, str] = {}
 
     def initialOffset(self) -> dict[str, Any]:
         """Choose where a query without a checkpoint starts; the same at each call."""
         if self._initial is None:
-            earliest, latest = self._bounds()
-            self._initial = arithmetic.resolve(
+            cluster, partitions = self.cluster(), self._all_partitions()
+            earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
+            self._initial = self._resolved(
                 "startingOffsets", self.options.starting, earliest, latest
             )
         return arithmetic.to_json(self._initial)
@@ -176,20 +210,23 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Freeze the end of the query at what is there now."""
-        self._target = self._bounds()[1]
+        self._target = self.cluster().latest(self._all_partitions())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Choose the end of the next micro-batch."""
         before = arithmetic.from_json(start)
-        earliest, latest = self._bounds()
-        self._seen = latest
+        partitions, topic_ids = self._partitions(before)
+        for topic, topic_id in topic_ids.items():
+            if self._topic_ids.get(topic, topic_id) != topic_id:
+                self._lost(f"topic {topic} was deleted and made anew")
+        self._topic_ids.update(topic_ids)
+        latest = self._seen = self.cluster().latest(partitions)
+        for why in arithmetic.losses(before, latest):
+            self._lost(why)
         if self._target is not None:
-            latest = _at_most(latest, self._target)
-        try:
-            arithmetic.check_progress(before, latest)
-        except DataLoss as loss:
-            self._lost(str(loss))
-            latest = arithmetic.never_behind(before, latest)
+            latest = arithmetic.at_most(latest, self._target)
+        new = arithmetic.new_partitions(before, latest)
+        earliest = self.cluster().earliest(new) if new else {}
         full_start = arithmetic.with_new_partitions(before, latest, earliest)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return arithmetic.to_json(arithmetic.limited(full_start, latest, most))
@@ -201,9 +238,13 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Plan one task for each partition that moved between two offsets."""
         before, after = arithmetic.from_json(start), arithmetic.from_json(end)
-        missing = {t: {p: 0 for p in by if p not in before.get(t, {})} for t, by in after.items()}
-        if any(missing.values()):
-            earliest = self.cluster().earliest({t: tuple(by) for t, by in missing.items() if by})
+        new = arithmetic.new_partitions(before, after)
+        if new:
+            earliest = self.cluster().earliest(new)
+            for topic, by in earliest.items():
+                for partition, first in by.items():
+                    if first:
+                        self._lost(f"{topic}-{partition} is new here and begins at {first}, not 0")
             before = arithmetic.with_new_partitions(before, after, earliest)
         return self._range_partitions(before, after)
 
@@ -212,13 +253,6 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def stop(self) -> None:
         """Leave the worker's connections to the next query."""
-
-
-def _at_most(offsets: Offsets, target: Offsets) -> Offsets:
-    return {
-        topic: {p: min(offsets.get(topic, {}).get(p, end), end) for p, end in by.items()}
-        for topic, by in target.items()
-    }
 
 
 def _arrow_batches(
@@ -233,8 +267,9 @@ def _arrow_batches(
         pa.repeat(pa.scalar(wanted.topic), count),
         pa.array(np.full(count, wanted.partition, dtype=np.int32)),
         pa.array(columns.offsets),
-        pa.array(columns.timestamps_ms * 1000).cast(pa.timestamp("us", tz="UTC")),
-        pa.array(np.full(count, columns.timestamp_type, dtype=np.int32)),
+        # Refuses a timestamp that microseconds cannot hold, instead of wrapping it around.
+        pa.array(columns.timestamps_ms).cast(pa.timestamp("ms", tz="UTC")).cast(MICROSECONDS),
+        pa.array(columns.timestamp_types.astype(np.int32)),
     ]
     if len(schema) > len(arrays):
         arrays.append(pa.nulls(count, HEADERS_TYPE) if columns.headers is None else columns.headers)

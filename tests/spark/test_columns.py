@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from minikafka.protocol.compression import Codec
 from minikafka.protocol.errors import RemoteProtocolError
-from minikafka.protocol.record_batch import headers
+from minikafka.protocol.record_batch import headers, rewrite_as_log_append_time
 from minikafka.protocol.records import NewRecord, build, records
 from minikafka.spark.columns import decode
 
@@ -63,7 +63,7 @@ def test_any_damage_is_refused_or_decodes(new: list[NewRecord], data: st.DataObj
         at = data.draw(st.integers(61, len(made) - 1))
         made[at] = data.draw(st.integers(0, 255))
     try:
-        list(decode(made, 0, 1000, with_headers=True))
+        list(decode(made, 0, 1000, with_headers=True, check_crcs=False))
     except RemoteProtocolError:
         return
 
@@ -79,4 +79,38 @@ def test_a_batch_cut_off_is_refused() -> None:
     made = batch([NewRecord(5, b"k", b"v" * 200)], Codec.NONE, 0)
     made[57:61] = (2).to_bytes(4, "big")
     with pytest.raises(RemoteProtocolError, match="inside a record"):
+        list(decode(made, 0, 100, with_headers=False, check_crcs=False))
+
+
+def test_a_wrong_checksum_is_refused_unless_checks_are_off() -> None:
+    made = batch([NewRecord(5, b"k", b"v", [])], Codec.NONE, 0)
+    made[-2] ^= 1
+    with pytest.raises(RemoteProtocolError, match="corrupt"):
         list(decode(made, 0, 100, with_headers=False))
+    list(decode(made, 0, 100, with_headers=False, check_crcs=False))
+
+
+def test_small_batches_are_decoded_together() -> None:
+    made = b"".join(batch([NewRecord(n, b"%d" % n, None, [])], Codec.NONE, n) for n in range(500))
+    (columns,) = decode(made, 100, 400, with_headers=True)
+    assert columns.offsets.tolist() == list(range(100, 400))
+    assert columns.timestamps_ms.tolist() == list(range(100, 400))
+    assert columns.keys.to_pylist() == [b"%d" % n for n in range(100, 400)]
+    assert columns.values.null_count == 300
+
+
+def test_append_time_is_that_of_the_batch() -> None:
+    first = batch([NewRecord(5, b"a", None, []), NewRecord(6, b"b", None, [])], Codec.NONE, 0)
+    second = batch([NewRecord(7, b"c", None, [])], Codec.NONE, 2)
+    rewrite_as_log_append_time(first, 0, 999)
+    (columns,) = decode(first + second, 0, 3, with_headers=False)
+    assert columns.timestamps_ms.tolist() == [999, 999, 7]
+    assert columns.timestamp_types.tolist() == [1, 1, 0]
+
+
+def test_control_batches_hold_no_rows() -> None:
+    marker = batch([NewRecord(5, b"k", b"v", [])], Codec.NONE, 0)
+    marker[22] |= 0x20
+    data = marker + batch([NewRecord(5, b"k", b"v", [])], Codec.NONE, 1)
+    found = [c.offsets.tolist() for c in decode(data, 0, 9, with_headers=False)]
+    assert found == [[1]]

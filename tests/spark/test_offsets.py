@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.spark import offsets
-from minikafka.spark.offsets import DataLoss, OffsetRange
+from minikafka.spark.offsets import OffsetRange
 from minikafka.spark.options import OptionError
 
 
@@ -53,11 +53,44 @@ def test_new_partitions_are_read_from_their_beginning() -> None:
     assert start == {"a": {0: 7, 1: 2}}
 
 
+def test_earliest_and_latest_are_copies() -> None:
+    latest = {"a": {0: 9}}
+    offsets.resolve("o", "latest", {"a": {0: 0}}, latest)["a"][0] = 1
+    assert latest == {"a": {0: 9}}
+
+
 @pytest.mark.parametrize("now", [{}, {"a": {}}, {"a": {0: 4}}])
-def test_vanished_and_shrunken_partitions_are_data_loss(now: dict[str, dict[int, int]]) -> None:
-    with pytest.raises(DataLoss, match="a-0 was read up to 5"):
-        offsets.check_progress({"a": {0: 5}}, now)
-    assert offsets.never_behind({"a": {0: 5}}, now) == {"a": {0: 5}}
+def test_vanished_and_shrunken_partitions_are_losses(now: dict[str, dict[int, int]]) -> None:
+    (why,) = offsets.losses({"a": {0: 5}}, now)
+    assert why.startswith("a-0 was read up to 5")
+
+
+def test_what_went_on_is_no_loss() -> None:
+    assert offsets.losses({"a": {0: 5}}, {"a": {0: 5, 1: 0}, "b": {0: 0}}) == []
+
+
+@pytest.mark.parametrize("limit", [None, 1, 100])
+def test_a_shrunken_log_is_read_on_from_its_end(limit: int | None) -> None:
+    assert offsets.limited({"a": {0: 9}}, {"a": {0: 4}}, limit) == {"a": {0: 4}}
+
+
+def test_a_target_cuts_off_and_leaves_out_what_it_does_not_know() -> None:
+    found = offsets.at_most({"a": {0: 9, 1: 9}, "b": {0: 1}}, {"a": {0: 4}})
+    assert found == {"a": {0: 4}}
+
+
+def test_offsets_outside_the_log_are_named_and_moved_to_its_ends() -> None:
+    earliest, latest = {"a": {0: 5, 1: 5, 2: 5}}, {"a": {0: 9, 1: 9, 2: 9}}
+    wanted = {"a": {0: 4, 1: 10, 2: 9}}
+    assert [each.split()[0] for each in offsets.outside(wanted, earliest, latest)] == ["a-0", "a-1"]
+    assert offsets.clamped(wanted, earliest, latest) == {"a": {0: 5, 1: 9, 2: 9}}
+
+
+def test_new_partitions_are_those_without_a_start() -> None:
+    assert offsets.new_partitions({"a": {0: 1}}, {"a": {0: 1, 1: 2}, "b": {0: 3}}) == {
+        "a": (1,),
+        "b": (0,),
+    }
 
 
 def test_the_checkpoint_form_goes_both_ways() -> None:

@@ -52,6 +52,20 @@ def test_assign_names_partitions() -> None:
         ({"subscribe": "a", "failOnDataLoss": "maybe"}, "failOnDataLoss"),
         ({"subscribe": "a", "kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset"),
         ({"subscribe": "a", "minPartitions": "4"}, "minpartitions"),
+        ({"subscribe": "a", "startingOffset": "latest"}, "startingoffset"),
+        ({"subscribe": "a", "topic": "a"}, "topic"),
+        (
+            {
+                "subscribe": "a",
+                "startingOffsets": '{"a":{"0":7}}',
+                "endingOffsets": '{"a":{"0":6}}',
+            },
+            "endingOffsets",
+        ),
+        ({"subscribe": "a", "kafka.fetch.min.byte": "1"}, "kafka.fetch.min.byte"),
+        ({"subscribe": "a", "kafka.fetch.min.bytes": "-1"}, "kafka.fetch.min.bytes"),
+        ({"subscribe": "a", "kafka.security.protocol": "SSL"}, "kafka.security.protocol"),
+        ({"subscribe": "a", "kafka.isolation.level": "read_committed"}, "kafka.isolation.level"),
         ({"subscribePattern": "a.*"}, "subscribepattern"),
     ],
 )
@@ -73,6 +87,24 @@ def test_a_streaming_source_refuses(options: dict[str, str], named: str) -> None
     with pytest.raises(OptionError) as caught:
         source({"subscribe": "a", **options}, streaming=True)
     assert caught.value.option == named
+
+
+def test_a_misspelt_option_is_answered_with_the_nearest() -> None:
+    with pytest.raises(OptionError, match="did you mean startingOffsets"):
+        source(subscribe="a", startingOffset="earliest")
+    with pytest.raises(OptionError, match=r"did you mean linger\.ms"):
+        parse_sink({**CLUSTER, "topic": "a", "kafka.linger.m": "1"})
+
+
+@pytest.mark.parametrize("name", ["checkpointLocation", "queryName"])
+def test_what_spark_itself_keeps_there_is_accepted(name: str) -> None:
+    assert parse_sink({**CLUSTER, "topic": "a", name: "x"}).topic == "a"
+
+
+def test_a_sink_must_hear_of_its_writes() -> None:
+    with pytest.raises(OptionError, match="must know"):
+        parse_sink({**CLUSTER, "topic": "a", "kafka.acks": "0"})
+    assert parse_sink({**CLUSTER, "topic": "a", "kafka.acks": "1"}).client["acks"] == "1"
 
 
 def test_both_need_a_cluster() -> None:

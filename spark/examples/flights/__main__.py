@@ -7,20 +7,22 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from ....client.admin_types import NewTopic
-from ....client.sync import Admin, Consumer
+from ....client.sync import Admin
 from ....deploy.local_cluster import LocalCluster
+from ....protocol.messages.list_offsets import LATEST_TIMESTAMP
 from ....protocol.types import TopicPartition
 from . import jobs, report
 from .chaos import Chaos, LeaderKill
 from .dataset import Dataset, Delays, prepare
+from .progress import Progress
 
 PARTITIONS = 3
 BATCHES_BEFORE_THE_KILL = 2
@@ -33,28 +35,34 @@ class Run:
 
     spark: SparkSession
     cluster: LocalCluster
+    admin: Admin
     dataset: Dataset
-    folder: Path
-    tell: Callable[[str], None]
+    progress: Progress
 
-    def verify(self, png: Path) -> list[str]:
+    def verify(self, checkpoint: Path, png: Path) -> list[str]:
         """Run the three jobs; what could not be verified comes back."""
-        bootstrap = self.cluster.bootstrap
-        with Admin(bootstrap_servers=bootstrap) as admin:
-            config = {"min.insync.replicas": "2"}
-            admin.create_topics([NewTopic(name, PARTITIONS, 3, configs=config) for name in TOPICS])
-            self.tell("batch job: the flights to topic 'flights'")
+        tell, during, bootstrap = self.progress.tell, self.progress.during, self.cluster.bootstrap
+        config = {"min.insync.replicas": "2"}
+        self.admin.create_topics([NewTopic(name, PARTITIONS, 3, configs=config) for name in TOPICS])
+        tell("batch job: the flights to topic 'flights'")
+        with during(lambda: f"{self.acknowledged(jobs.FLIGHTS_TOPIC):,} flights acknowledged"):
             jobs.publish_flights(self.spark, self.dataset.flights_csv, bootstrap)
-            chaos = Chaos(self.cluster, admin, LeaderKill(jobs.FLIGHTS_TOPIC, partition=0))
-            self.tell("streaming job: 'flights' to 'delays', with a kill on the way")
-            self.stream(chaos)
+        tell(f"{self.acknowledged(jobs.FLIGHTS_TOPIC):,} flights acknowledged")
+        chaos = Chaos(self.cluster, self.admin, LeaderKill(jobs.FLIGHTS_TOPIC, partition=0))
+        tell("streaming job: 'flights' to 'delays', with a kill on the way")
+        self.stream(chaos, checkpoint)
+        with during(lambda: "waiting until every replica is in sync"):
             behind = chaos.wait_until_in_sync(TOPICS)
-        self.tell("batch job: reading 'delays' back")
-        delays = jobs.newest_delays(self.spark, bootstrap)
+        tell("batch job: reading 'delays' back")
+        with during(lambda: "reading 'delays'"):
+            delays = jobs.newest_delays(self.spark, bootstrap)
         click.echo(report.table(delays))
-        report.plot(delays, png)
-        self.tell(f"plot saved as {png}")
-        rows = Counter(jobs.published_rows(self.spark, bootstrap))
+        with during(lambda: "plotting"):
+            report.plot(delays, png)
+        tell(f"plot saved as {png}")
+        tell("verifying: reading 'flights' back")
+        with during(lambda: "reading 'flights'"):
+            rows = Counter(jobs.published_rows(self.spark, bootstrap))
         return [
             *check_kill(chaos.kill),
             *check_flights(rows, self.dataset),
@@ -62,69 +70,78 @@ class Run:
             *check_replicas(behind),
         ]
 
-    def stream(self, chaos: Chaos) -> None:
+    def stream(self, chaos: Chaos, checkpoint: Path) -> None:
         """Run the streaming job to its end; kill and restart the leader while it runs."""
-        kill = chaos.kill
-        bootstrap = self.cluster.bootstrap
-        checkpoint = self.folder / "checkpoint"
-        query = jobs.aggregate_delays(self.spark, self.dataset.airlines_csv, bootstrap, checkpoint)
+        kill, tell = chaos.kill, self.progress.tell
+        airlines, bootstrap = self.dataset.airlines_csv, self.cluster.bootstrap
+        query = jobs.aggregate_delays(self.spark, airlines, bootstrap, checkpoint)
         told = -1
         while query.isActive:
-            progress = query.lastProgress
-            if progress is not None and progress.batchId != told:
-                told = progress.batchId
-                self.tell(f"micro-batch {told}: {progress.numInputRows:,} flights")
+            told = self.tell_batches(query, told)
             if not kill.happened and told + 1 >= BATCHES_BEFORE_THE_KILL:
-                chaos.kill_leader(told + 1, acknowledged(bootstrap))
-                self.tell(
+                chaos.kill_leader(told + 1, self.acknowledged(jobs.DELAYS_TOPIC))
+                tell(
                     f"killed broker {kill.killed_broker}, which led {kill.topic}-{kill.partition} "
                     f"in epoch {kill.epoch_before}; now broker {kill.leader_after} leads it in "
                     f"epoch {kill.epoch_after}"
                 )
-            chaos.maybe_restart()
+            self.restart(chaos)
+            self.progress.tell_if_silent(lambda: str(query.status["message"]))
             time.sleep(0.2)
         query.awaitTermination()
+        self.tell_batches(query, told)
         batches = len({each.batchId for each in query.recentProgress if each.numInputRows})
         kill.batches_after = batches - kill.batches_before
-        kill.acknowledged_after = acknowledged(bootstrap) - kill.acknowledged_before
+        kill.acknowledged_after = self.acknowledged(jobs.DELAYS_TOPIC) - kill.acknowledged_before
         while kill.happened and not kill.restarted:
             time.sleep(0.2)
-            chaos.maybe_restart()
-        self.tell(f"broker {kill.killed_broker} is back")
+            self.restart(chaos)
+
+    def tell_batches(self, query: StreamingQuery, told: int) -> int:
+        """Tell of the micro-batches after `told`; the newest one's number comes back."""
+        new = [each for each in query.recentProgress if each.batchId > told and each.numInputRows]
+        for each in new:
+            self.progress.tell(f"micro-batch {each.batchId}: {each.numInputRows:,} flights")
+        return new[-1].batchId if new else told
+
+    def restart(self, chaos: Chaos) -> None:
+        """Restart the killed broker when it is time."""
+        if chaos.maybe_restart():
+            self.progress.tell(f"broker {chaos.kill.killed_broker} is back")
+
+    def acknowledged(self, topic: str) -> int:
+        """Count a topic's records: each is on every in-sync replica."""
+        ends = {TopicPartition(topic, p): LATEST_TIMESTAMP for p in range(PARTITIONS)}
+        return sum(listed.offset for listed in self.admin.list_offsets(ends).values())
 
 
 @click.command(help=__doc__)
 @click.option("--png", type=click.Path(path_type=Path), default=Path("run/delays.png"))
 def main(png: Path) -> None:
     """Run the pipeline on a cluster of its own."""
-    start = time.monotonic()
-
-    def tell(text: str) -> None:
-        click.echo(f"[{time.monotonic() - start:6.1f} s] {text}")
-
-    with tempfile.TemporaryDirectory(prefix="minikafka-flights-") as folder:
+    progress = Progress()
+    tell = progress.tell
+    with tempfile.TemporaryDirectory(prefix="minikafka-flights-") as name:
+        folder, log = Path(name), png.with_name("spark.log")
         tell("reading the input without the cluster: the answer to compare with")
-        dataset = prepare(Path(folder))
+        dataset = prepare(folder)
         tell(f"{dataset.row_count:,} flights, {dataset.undeparted_count:,} did not depart")
         tell("starting 3 brokers and a controller")
         with LocalCluster(brokers=3, controllers=1) as cluster:
-            tell(f"cluster ready at {cluster.bootstrap}; starting Spark")
-            spark = jobs.session()
+            tell(f"cluster ready at {cluster.bootstrap}")
+            tell(f"starting Spark; what it logs goes to {log}")
+            with progress.during(lambda: "Spark is starting"):
+                spark = jobs.session(log)
             try:
-                problems = Run(spark, cluster, dataset, Path(folder), tell).verify(png)
+                with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+                    run = Run(spark, cluster, admin, dataset, progress)
+                    problems = run.verify(folder / "checkpoint", png)
             finally:
                 spark.stop()
     for problem in problems:
         click.echo(f"NOT VERIFIED: {problem}", err=True)
     tell("everything verified" if not problems else "failed")
     sys.exit(1 if problems else 0)
-
-
-def acknowledged(bootstrap: str) -> int:
-    """Count the records of the delays topic: each was acknowledged by every in-sync replica."""
-    with Consumer(bootstrap_servers=bootstrap) as consumer:
-        partitions = [TopicPartition(jobs.DELAYS_TOPIC, p) for p in range(PARTITIONS)]
-        return sum(consumer.end_offsets(partitions).values())
 
 
 def verified(text: str) -> list[str]:

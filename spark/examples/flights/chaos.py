@@ -69,12 +69,14 @@ class Chaos:
                 return
             time.sleep(0.05)
 
-    def maybe_restart(self) -> None:
-        """Bring the killed broker back once it was away for a while."""
+    def maybe_restart(self) -> bool:
+        """Bring the killed broker back once it was away for a while; did it happen now?"""
         away = time.monotonic() - self.kill.killed_at
         if self.kill.happened and not self.kill.restarted and away > RESTART_AFTER_SECONDS:
             self.cluster.restart(self.kill.killed_broker)
             self.kill.restarted = True
+            return True
+        return False
 
     def wait_until_in_sync(self, topics: list[str]) -> list[str]:
         """Wait until every partition has all its replicas in sync; names those that have not."""

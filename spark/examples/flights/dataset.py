@@ -10,6 +10,7 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,30 +50,31 @@ def prepare(folder: Path) -> Dataset:
     minutes: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     rows = undeparted = 0
     with flights_csv.open("w", newline="") as target:
-        writer = csv.DictWriter(target, COLUMNS, extrasaction="ignore")
-        writer.writeheader()
+        writer = csv.writer(target)
+        writer.writerow(COLUMNS)
         for rows, flight in enumerate(_flights(package), start=1):
-            writer.writerow({"row": rows, **flight})
-            if flight["dep_delay"]:
-                day = f"{flight['year']}-{int(flight['month']):02}-{int(flight['day']):02}"
-                minutes[airlines[flight["carrier"]], day].append(int(flight["dep_delay"]))
+            writer.writerow((rows, *flight))
+            year, month, day, carrier, *_, delay = flight
+            if delay:
+                minutes[airlines[carrier], f"{year}-{month:0>2}-{day:0>2}"].append(int(delay))
             else:
                 undeparted += 1
     delays = {key: Delay(len(each), sum(each)) for key, each in minutes.items()}
     return Dataset(flights_csv, airlines_csv, rows, undeparted, delays)
 
 
-def _flights(package: Path) -> Iterator[dict[str, str]]:
+def _flights(package: Path) -> Iterator[tuple[str, ...]]:
+    """Give COLUMNS of each flight but its row number; the delay is whole minutes, or nothing."""
     with (
         zipfile.ZipFile(package / "flights.csv.zip") as archive,
         archive.open("flights.csv") as raw,
     ):
-        for flight in csv.DictReader(io.TextIOWrapper(raw, newline="")):
-            if flight["dep_delay"] in ("NA", ""):
-                flight["dep_delay"] = ""
-            else:
-                flight["dep_delay"] = str(int(float(flight["dep_delay"])))
-            yield flight
+        lines = csv.reader(io.TextIOWrapper(raw, newline=""))
+        names = next(lines)
+        wanted = itemgetter(*(names.index(name) for name in COLUMNS[1:]))
+        for line in lines:
+            *known, delay = wanted(line)
+            yield (*known, "" if delay in ("NA", "") else str(int(float(delay))))
 
 
 def _package_folder() -> Path:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,10 +23,11 @@ DELAY = "airline string, day string, departures long, delay_minutes long"
 ROWS_PER_TRIGGER = 45_000
 
 
-def session() -> SparkSession:
-    """Start Spark on this machine's cores, quietly, its workers on this same Python."""
+def session(log: Path) -> SparkSession:
+    """Start Spark on this machine's cores, its workers on this same Python, its output in `log`."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = (
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("flights")
         .config("spark.driver.memory", "2g")
@@ -33,11 +35,28 @@ def session() -> SparkSession:
         .config("spark.ui.enabled", False)
         .config("spark.ui.showConsoleProgress", False)
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
+        .config("spark.log.level", "WARN")
     )
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
+    with output_to(log):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def output_to(log: Path) -> Iterator[None]:
+    """Send what is started in this block, the JVM and its workers, to a file, for all its life."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    try:
+        with log.open("wb") as target:
+            os.dup2(target.fileno(), 1)
+            os.dup2(target.fileno(), 2)
+        yield
+    finally:
+        for ours, number in zip(kept, (1, 2), strict=True):
+            os.dup2(ours, number)
+            os.close(ours)
 
 
 def publish_flights(spark: SparkSession, flights_csv: Path, bootstrap: str) -> None:
@@ -110,12 +129,13 @@ def newest_delays(spark: SparkSession, bootstrap: str) -> Delays:
     }
 
 
-def published_rows(spark: SparkSession, bootstrap: str) -> Iterator[int]:
+def published_rows(spark: SparkSession, bootstrap: str) -> list[int]:
     """Read the row number of every record of the flights topic, duplicates too."""
     rows = _topic(spark, bootstrap, FLIGHTS_TOPIC).select(
         F.from_json(F.col("value").cast("string"), FLIGHT).getField("row").alias("row")
     )
-    return (row.row for row in rows.collect())
+    found: list[int] = rows.toArrow().column("row").to_pylist()
+    return found
 
 
 def _topic(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:

@@ -1,0 +1,48 @@
+"""Tells what is going on, and never stays silent for long."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+
+SILENT_SECONDS = 5.0
+
+
+class Progress:
+    """Lines on the terminal, each with the time since the start."""
+
+    def __init__(self) -> None:
+        self._start = self._told = time.monotonic()
+        # A copy: standard output itself is lent to Spark while that starts.
+        self._output = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+
+    def tell(self, text: str) -> None:
+        """Write one line."""
+        self._told = time.monotonic()
+        click.echo(f"[{self._told - self._start:6.1f} s] {text}", file=self._output)
+
+    def tell_if_silent(self, text: Callable[[], str]) -> None:
+        """Write one line if there was none for a while."""
+        if time.monotonic() - self._told > SILENT_SECONDS:
+            self.tell(f"... {text()}")
+
+    @contextmanager
+    def during(self, text: Callable[[], str]) -> Iterator[None]:
+        """Write a line now and then while the block waits for something."""
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(SILENT_SECONDS / 5):
+                self.tell_if_silent(text)
+
+        watcher = threading.Thread(target=watch, name="progress", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
