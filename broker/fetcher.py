@@ -126,14 +126,14 @@ class ReplicaFetcher:
 
     def add(self, partition: Partition) -> None:
         """Follow this partition too, or anew in its new leader epoch."""
-        key = (partition.topic_id, partition.index)
+        key = partition.key
         self._partitions[key] = partition
         self._changed[key] = None
         self._news.set()
 
     def remove(self, partition: Partition) -> None:
         """Follow it no more."""
-        key = (partition.topic_id, partition.index)
+        key = partition.key
         if self._partitions.pop(key, None) is not None:
             self._changed[key] = None
 
@@ -251,7 +251,7 @@ class ReplicaFetcher:
                     # Delayed: look again with the next request, which must not take longer.
                     self._changed[key] = None
                     wait_ms = min(wait_ms, max(0, due_ms - now_ms))
-            else:
+            elif session.sent.get(key) != position:
                 session.sent[key] = position
                 topics.setdefault(key[0], []).append(self._wanted(partition, position))
         if not session.sent:
@@ -314,7 +314,7 @@ class ReplicaFetcher:
                 key = (topic.topic_id, data.partition_index)
                 partition, asked = self._partitions.get(key), session.sent.get(key)
                 if partition is not None and asked is not None:
-                    self._changed[key] = None
+                    self._changed[partition.key] = None
                     following.on_fetched(partition, asked, data, now_ms)
         session.on_answered(answer.session_id)
 

@@ -6,11 +6,11 @@ changes the log.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..protocol.errors import ErrorCode
 from ..protocol.record_batch import BatchHeader
-from ..protocol.types import NO_LEADER, OffsetAndEpoch, TopicPartition
+from ..protocol.types import NO_LEADER, OffsetAndEpoch, TopicIdPartition, TopicPartition
 from ..runtime.errors import StorageError
 from ..storage.log import Log
 from . import intake
@@ -23,6 +23,10 @@ from .waiters import CommitWaiters
 
 if TYPE_CHECKING:
     from .partition import Partition
+
+
+NO_ANSWERS: Final[list[Appended]] = []
+"""Stands in while nothing is staged: an idle partition has no list of its own. Never changed."""
 
 
 @dataclass(slots=True)
@@ -57,6 +61,7 @@ class HostedReplica:
         "follower",
         "high_watermark",
         "index",
+        "key",
         "leader",
         "log",
         "metadata",
@@ -66,12 +71,18 @@ class HostedReplica:
     )
 
     def __init__(
-        self, host: Host, topic_id: bytes, name: TopicPartition, log: Log, high_watermark: int = 0
+        self,
+        host: Host,
+        key: TopicIdPartition,
+        name: TopicPartition,
+        log: Log,
+        high_watermark: int = 0,
     ) -> None:
         """`high_watermark` is what the checkpoint says: it may be older than the log."""
         self._host = host
-        self.topic_id = topic_id
+        self.topic_id = key.topic_id
         self.topic, self.index = name
+        self.key = key
         self.log = log
         self.metadata = PartitionMetadata(NO_LEADER, -1, -1, (), ())
         self.leader: LeaderReplica | None = None
@@ -79,10 +90,10 @@ class HostedReplica:
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.offline_because = ErrorCode.NONE
         """What everybody is answered once the directory failed or the topic is gone."""
-        self._rules = intake.IntakeRules(log.config)
+        self._rules = intake.rules_of(log.config)
         self._next_offset = log.log_end_offset
-        self._staged: list[tuple[BatchHeader, memoryview]] = []
-        self._staged_answers: list[Appended] = []
+        self._staged: list[tuple[BatchHeader, memoryview]] | None = None
+        self._staged_answers: list[Appended] = NO_ANSWERS
         self._commit_waiters: CommitWaiters | None = None
         self._data_waiters: dict[DataWaiter, None] | None = None
 

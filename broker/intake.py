@@ -5,6 +5,7 @@ Nothing here appends or remembers.
 """
 
 import struct
+from functools import lru_cache
 
 from ..protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from ..protocol.record_batch import (
@@ -42,6 +43,12 @@ class IntakeRules:
             or self.is_log_append_time
             or min(self.before_max_ms, self.after_max_ms) < NO_LIMIT_MS
         )
+
+
+@lru_cache(maxsize=256)
+def rules_of(config: TopicConfig) -> IntakeRules:
+    """One object for all partitions of a configuration."""
+    return IntakeRules(config)
 
 
 def check(buffer: memoryview, rules: IntakeRules, wall_ms: int) -> BatchHeader:

@@ -19,7 +19,7 @@ from ..runtime.errors import StorageError
 from ..storage.producer_state import ProducedBatch
 from ..storage.topic_config import TopicConfig
 from . import intake, reading
-from .hosted_replica import HostedReplica
+from .hosted_replica import NO_ANSWERS, HostedReplica
 from .replica.follower import FollowerReplica
 from .replica.history import check_leader_epoch
 from .replica.leader import (
@@ -76,9 +76,12 @@ class Partition(HostedReplica):
             # Staged already counts: the next batch of this read event continues the sequence. If
             # the write fails, the directory is lost and this state with it.
             producers.observe(header, wall_ms)
-        if not self._staged:
+        staged = self._staged
+        if staged is None:
+            staged = self._staged = []
+            self._staged_answers = []
             self._host.dirty.append(self)
-        self._staged.append((header, records))
+        staged.append((header, records))
         appended = Appended(
             ErrorCode.NONE,
             base_offset,
@@ -92,9 +95,9 @@ class Partition(HostedReplica):
     def write_staged(self) -> None:
         """Write what is staged in one go; its appends are final for acks=1 afterwards."""
         staged, answers = self._staged, self._staged_answers
-        if not staged:
+        if staged is None:
             return
-        self._staged, self._staged_answers = [], []
+        self._staged, self._staged_answers = None, NO_ANSWERS
         try:
             self.log.append(staged)
         except StorageError as error:
@@ -140,7 +143,7 @@ class Partition(HostedReplica):
         start = self.log.log_start_offset
         first, last = known.base_offset, known.last_offset
         appended = Appended(ErrorCode.NONE, first, last, append_time_ms, start)
-        if last >= self.log.log_end_offset:
+        if last >= self.log.log_end_offset and self._staged is not None:
             self._staged_answers.append(appended)  # It shares the fate of the staged original.
         return appended
 
@@ -224,7 +227,7 @@ class Partition(HostedReplica):
     def on_config(self, config: TopicConfig) -> None:
         """The topic's settings changed."""
         self.log.reconfigure(config)
-        self._rules = intake.IntakeRules(config)
+        self._rules = intake.rules_of(config)
         min_isr = config.min_insync_replicas
         self.metadata = replace(self.metadata, min_isr=min_isr)
         if self.leader is not None:
@@ -242,7 +245,7 @@ class Partition(HostedReplica):
         self.leader = self.follower = None
         for appended in self._staged_answers:
             appended.error = error
-        self._staged, self._staged_answers = [], []
+        self._staged, self._staged_answers = None, NO_ANSWERS
         if self._commit_waiters is not None:
             self._commit_waiters.fail(error)
         self._wake()

@@ -209,7 +209,7 @@ class Partitions:
     def _retire(self, partition: Partition) -> None:
         name = TopicPartition(partition.topic, partition.index)
         log.info("%r: deleted here", partition)
-        del self._partitions[TopicIdPartition(partition.topic_id, partition.index)]
+        del self._partitions[partition.key]
         del self._by_name[name]
         if self.fetchers is not None:
             self.fetchers.unfollow(partition)
@@ -252,7 +252,7 @@ class Partitions:
         topic = self.image.topics[key.topic_id]
         name = TopicPartition(topic.name, key.partition)
         try:
-            partition = self._make(key.topic_id, name)
+            partition = self._make(key, name)
         except LogDirectoryFailed as error:
             log.error("%s", error)
             return None
@@ -260,13 +260,14 @@ class Partitions:
             self._partitions[key] = self._by_name[name] = partition
         return partition
 
-    def _make(self, topic_id: bytes, name: TopicPartition) -> Partition | None:
-        stored = self.store.claim(topic_id, name, self._config(topic_id, name.topic))
+    def _make(self, key: TopicIdPartition, name: TopicPartition) -> Partition | None:
+        config = self._config(key.topic_id, name.topic)
+        stored = self.store.claim(key.topic_id, name, config)
         if stored is None:
             return None
         directory = stored.directory
         checkpointed = directory.high_watermarks.get(name, 0)
-        partition = Partition(self.host, topic_id, name, stored.log, checkpointed)
+        partition = Partition(self.host, key, name, stored.log, checkpointed)
         self._directory_of[partition] = directory
         if not self.store.is_online(directory):
             partition.go_offline(ErrorCode.KAFKA_STORAGE_ERROR)

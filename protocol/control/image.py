@@ -6,6 +6,7 @@ are immutable: a change replaces them, so a shallow `copy` is a consistent one. 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from ..errors import RemoteProtocolError
@@ -281,8 +282,8 @@ def _remove_topic(
 def _partition(image: MetadataImage, record: r.PartitionRecord, offset: int, delta: Delta) -> None:
     topic = _known_topic(image, record.topic_id, offset)
     topic.partitions[record.partition] = PartitionState(
-        replicas=record.replicas,
-        isr=record.isr,
+        replicas=_shared(record.replicas),
+        isr=_shared(record.isr),
         leader=record.leader,
         leader_epoch=record.leader_epoch,
         partition_epoch=record.partition_epoch,
@@ -313,8 +314,8 @@ def changed(old: PartitionState, change: r.PartitionChangeRecord) -> PartitionSt
     """The partition after the change."""
     leader_epoch = old.leader_epoch + (change.leader is not None)
     return PartitionState(
-        replicas=_or(change.replicas, old.replicas),
-        isr=_or(change.isr, old.isr),
+        replicas=_shared(_or(change.replicas, old.replicas)),
+        isr=_shared(_or(change.isr, old.isr)),
         leader=_or(change.leader, old.leader),
         leader_epoch=leader_epoch,
         partition_epoch=old.partition_epoch + 1,
@@ -367,6 +368,13 @@ _APPLY: dict[type[r.MetadataRecord], Callable[[MetadataImage, Any, int, Delta], 
     r.ProducerIdsRecord: _producer_ids,
     r.UnknownRecord: _unknown,
 }
+
+
+@lru_cache(maxsize=4096)
+def _shared(brokers: tuple[int, ...]) -> tuple[int, ...]:
+    """One tuple for all partitions with the same replicas: there are few, of many partitions."""
+    return brokers
+
 
 V = TypeVar("V")
 
