@@ -1,5 +1,6 @@
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -12,6 +13,8 @@ from minikafka.protocol.record_batch import Codec, read_header
 from minikafka.protocol.types import TopicPartition
 
 from .fake_broker import FakePartition
+
+pytestmark = pytest.mark.slow
 
 TP = TopicPartition("t", 0)
 OK = Answer(ErrorCode.NONE, base_offset=7)

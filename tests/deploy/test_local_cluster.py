@@ -16,6 +16,8 @@ from minikafka.deploy.layout import read_properties
 from minikafka.deploy.local_cluster import LocalCluster, memory_kilobytes
 from minikafka.runtime.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 FAKE = Program("tests.deploy.fake_daemon:main", "fake-daemon")
 FAKES = {"broker": FAKE, "controller": FAKE}
 

@@ -16,6 +16,8 @@ from minikafka.deploy.layout import Layout, read_properties, write_properties
 
 from .test_local_cluster import alive, wait_until_gone
 
+pytestmark = pytest.mark.slow
+
 UP = """
 import functools, importlib, sys
 from minikafka.deploy.cli import main

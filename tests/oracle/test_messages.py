@@ -17,6 +17,8 @@ from minikafka.protocol.schema import REQUESTS, Versions, shape_of
 from ..protocol.strategies import every_version, message_classes, messages_of, name_of
 from . import facts, kafka_python
 
+pytestmark = pytest.mark.slow
+
 EVERY_VERSION = pytest.mark.parametrize(("cls", "version"), list(every_version()), ids=name_of)
 FEW = settings(
     max_examples=3,

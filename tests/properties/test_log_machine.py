@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -18,6 +19,8 @@ from minikafka.protocol.record_batch import headers
 from minikafka.storage.log import Cold, Log
 from tests.storage.faults import FaultyFs
 from tests.storage.support import Made, TestRuntime, batch, joined, topic
+
+pytestmark = pytest.mark.slow
 
 
 class LogMachine(RuleBasedStateMachine):

@@ -13,6 +13,8 @@ from minikafka.protocol.schema import REQUESTS
 
 from ..protocol.strategies import every_version, messages_of, name_of
 
+pytestmark = pytest.mark.slow
+
 CASES = list(every_version())
 EVERY_VERSION = pytest.mark.parametrize(("cls", "version"), CASES, ids=name_of)
 FEW = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))

@@ -2,6 +2,7 @@
 
 import contextlib
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +10,8 @@ from minikafka.protocol import record_batch
 from minikafka.protocol.compression import compress, decompress
 from minikafka.protocol.errors import ApiError, RemoteProtocolError
 from minikafka.protocol.record_batch import Codec, NewRecord
+
+pytestmark = pytest.mark.slow
 
 BYTES = st.none() | st.binary(max_size=300)
 HEADERS = st.lists(st.tuples(st.text(max_size=10), BYTES), max_size=3).map(tuple)

@@ -12,6 +12,8 @@ from minikafka.runtime.fs import LockHeld
 from .disk import Disk, SimFileSystem
 from .world import SimRuntime, World
 
+pytestmark = pytest.mark.slow
+
 
 class Machine:
     """One host on which one process after another runs."""
