@@ -50,6 +50,8 @@ class RowError(ValueError):
 def check_columns(schema: StructType, options: SinkOptions) -> None:
     """Refuse, before any job starts, columns that the sink does not know or cannot write."""
     types = {field.name: field.dataType for field in schema}
+    if len(types) < len(schema):
+        raise OptionError("columns", ", ".join(schema.names), "a name is there twice")
     for name, data_type in types.items():
         if name not in ("key", "value", "headers", "topic", "partition"):
             raise OptionError(

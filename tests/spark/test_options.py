@@ -91,7 +91,7 @@ def test_a_streaming_source_refuses(options: dict[str, str], named: str) -> None
 
 def test_a_misspelt_option_is_answered_with_the_nearest() -> None:
     with pytest.raises(OptionError, match="did you mean startingOffsets"):
-        source(subscribe="a", startingOffset="earliest")
+        source({"subscribe": "a", "startingOffset": "earliest"})
     with pytest.raises(OptionError, match=r"did you mean linger\.ms"):
         parse_sink({**CLUSTER, "topic": "a", "kafka.linger.m": "1"})
 
