@@ -95,7 +95,7 @@ class HostedReplica:
         self._staged: list[tuple[BatchHeader, memoryview]] | None = None
         self._staged_answers: list[Appended] = NO_ANSWERS
         self._commit_waiters: CommitWaiters | None = None
-        self._data_waiters: dict[DataWaiter, None] | None = None
+        self._data_waiters: list[DataWaiter] | None = None
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -151,12 +151,14 @@ class HostedReplica:
     def on_data(self, waiter: DataWaiter) -> None:
         """Tell `waiter` of everything that may change a fetch's answer, until `remove`."""
         if self._data_waiters is None:
-            self._data_waiters = {}
-        self._data_waiters[waiter] = None
+            self._data_waiters = [waiter]
+        elif waiter not in self._data_waiters:
+            self._data_waiters.append(waiter)
 
     def remove(self, waiter: DataWaiter) -> None:
         """Forget a waiter; unknown ones do no harm."""
-        if self._data_waiters is not None:
-            self._data_waiters.pop(waiter, None)
-            if not self._data_waiters:
+        waiters = self._data_waiters
+        if waiters is not None and waiter in waiters:
+            waiters.remove(waiter)
+            if not waiters:
                 self._data_waiters = None
