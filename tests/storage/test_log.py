@@ -224,6 +224,20 @@ async def test_truncation_cuts_epochs_even_at_the_end(runtime: TestRuntime, tmp_
     await log.close()
 
 
+async def test_positions_known_before_a_truncation_are_forgotten(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    log = await opened(runtime, tmp_path)
+    fill(log, 40)
+    log.truncate_to(10)
+    made = [batch(n, size=n) for n in range(10, 30)]
+    log.append(made)
+    for header, buffer in made:
+        found = log.read(header.base_offset, max_bytes=1, up_to=header.next_offset)
+        assert found.data == buffer
+    await log.close()
+
+
 async def test_starting_anew_elsewhere_survives_a_restart(
     runtime: TestRuntime, tmp_path: Path
 ) -> None:

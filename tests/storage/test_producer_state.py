@@ -108,6 +108,24 @@ def test_a_snapshot_brings_back_the_newest_batch() -> None:
     assert again.check(sent(9)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_what_a_snapshot_has_no_room_for_is_still_a_duplicate() -> None:
+    """Five are in flight when the broker restarts; the answers to all of them are lost."""
+    state = state_after(*(sent(n * 2, count=2, offset=100 + n * 2) for n in range(5)))
+    again = ProducerState.decode(state.encode(110), 5000)
+    assert again is not None
+    for n in range(4):
+        known = again.check(sent(n * 2, count=2))
+        assert isinstance(known, ProducedBatch)
+        assert known.base_offset == -1, "where it is, nobody knows"
+        assert known.last_offset == 107, "but below this, and so committed with it"
+    # Half of a batch that is known, and what has not been sent yet, are something else.
+    assert again.check(sent(9)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert again.check(sent(11)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    for n in range(5, 9):
+        again.observe(sent(n * 2, count=2, offset=100 + n * 2), 5000)
+    assert again.check(sent(0, count=2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_a_snapshot_tells_nothing_of_what_lies_behind_it() -> None:
     """A staged batch may be lost: a snapshot that knew it would refuse its retry."""
     state = state_after(sent(0, offset=10), sent(1, offset=11))

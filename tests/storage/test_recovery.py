@@ -275,6 +275,36 @@ async def test_f_05_missing_or_corrupt_index_changes_no_answer(
     await log.close()
 
 
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+async def test_f_05_any_wrong_byte_of_an_index_changes_no_answer(
+    runtime: TestRuntime, tmp_path: Path, suffix: str
+) -> None:
+    config = topic(segment_bytes=3000, index_interval_bytes=400)
+    log = await Log.open(runtime, str(tmp_path / "t-0"), config)
+    made = [batch(n, timestamp=n * 3) for n in range(50)]
+    for one in made:
+        log.append([one])
+    bases = [segment.base_offset for segment in log.segments]
+    await log.close()
+    file = tmp_path / "t-0" / f"{bases[0]:020d}{suffix}"
+    whole = file.read_bytes()
+    # The last time entry alone says how new a segment is: nothing contradicts it.
+    for at in range(len(whole) - (12 if suffix == ".timeindex" else 0)):
+        for flip in (1, 4, 0x80):
+            damaged = bytearray(whole)
+            damaged[at] ^= flip
+            file.write_bytes(damaged)
+            log = await Log.open(runtime, str(tmp_path / "t-0"), config, clean=True)
+            for n in range(bases[1]):
+                found = await log.read_cold(n, max_bytes=200, up_to=bases[1])
+                assert joined(made[n : bases[1]]).startswith(bytes(found.data))
+                assert found.data
+                newer = await log.offset_for_timestamp(n * 3 - 1)
+                assert newer is not None
+                assert newer.offset == n
+            log.abandon()
+
+
 CHECKPOINTS = (
     "recovery-point-offset-checkpoint",
     "replication-offset-checkpoint",
@@ -462,6 +492,42 @@ async def test_f_14_nothing_above_the_high_watermark_is_deleted(
         assert (log.log_start_offset, log.log_end_offset) == (60, 60)
         fill(log, 1)
         await log.close()
+
+
+async def test_an_epoch_is_on_file_before_its_first_batch(tmp_path: Path) -> None:
+    fs = FaultyFs()
+    log = await recovered(TestRuntime(fs), tmp_path)
+    for epoch in range(3):
+        fs.calls.clear()
+        log.append([batch(log.log_end_offset, epoch=epoch)])
+        calls = [(kind, Path(name).name) for kind, name in fs.calls]
+        assert calls.index(("rename", "leader-epoch-checkpoint")) < calls.index(
+            ("write", f"{0:020d}.log")
+        )
+    log.abandon()
+
+
+async def test_whose_partition_it_is_is_on_file_before_anything_else(tmp_path: Path) -> None:
+    fs = FaultyFs()
+    log = await Log.open(TestRuntime(fs), str(tmp_path / "t-0"), topic(), topic_id=bytes(16))
+    fill(log, 1)
+    renamed = [Path(name).name for kind, name in fs.calls if kind == "rename"]
+    assert renamed == ["partition.metadata", "leader-epoch-checkpoint"]
+    log.abandon()
+
+
+async def test_a_flush_takes_the_indexes_of_complete_segments_along(tmp_path: Path) -> None:
+    fs = FaultyFs()
+    log = await recovered(TestRuntime(fs), tmp_path)
+    fill(log, 5)
+    await log.flush()
+    log.roll()
+    fs.synced.clear()
+    await log.flush()
+    for suffix in (".index", ".timeindex"):
+        path = str(tmp_path / "t-0" / f"{0:020d}{suffix}")
+        assert fs.synced[path] == (tmp_path / path).stat().st_size
+    log.abandon()
 
 
 async def test_the_recovery_point_never_moves_forward_without_a_flush(
