@@ -127,6 +127,11 @@ class ControllerChannel:
         self.lifecycle.on_recovered()
         self.poke()
 
+    def shed_leadership(self) -> None:
+        """A log directory failed while others work: give up what is led here, then go on."""
+        self.lifecycle.on_directory_failed()
+        self.poke()
+
     async def shut_down(self, within_ms: int) -> bool:
         """Hand over leadership; False if the controller did not let us go in time."""
         now_ms = self._runtime.monotonic_ms()

@@ -249,7 +249,7 @@ class Broker:
 
     def _on_directory_failed(self, directory: LogDirectory) -> None:
         if self.partitions.online:
-            self.channel.poke()
+            self.channel.shed_leadership()
         else:
             self._stop.crash(f"no log directory is left: {directory.path} failed too")
 
