@@ -252,7 +252,7 @@ class Controller:
 
 def _log_changes(image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
     """One line for each broker that changed, and one for the partitions with it."""
-    led = unclean = leaderless = 0
+    led = unclean = leaderless = away = 0
     for record in records:
         match record:
             case BrokerChangeRecord(broker_id=broker_id):
@@ -261,11 +261,16 @@ def _log_changes(image: MetadataImage, records: Sequence[MetadataRecord]) -> Non
                 if broker.in_controlled_shutdown and not broker.fenced:
                     state = "in controlled shutdown"
                 log.info("broker %d (epoch %d) is %s", broker_id, broker.broker_epoch, state)
+            case PartitionChangeRecord(directories=directories) if directories:
+                away += 1
             case PartitionChangeRecord(leader=leader) if leader is not None:
                 led += leader != NO_LEADER
                 leaderless += leader == NO_LEADER
                 unclean += bool(record.recovering)
     if led or leaderless:
         log.info("partitions with a new leader: %d, without a leader: %d", led, leaderless)
+    if away:
+        what = "bring its directories back, or allow unclean election"
+        log.warning("the last copies of %d partitions are away with their broker: %s", away, what)
     if unclean:
         log.warning("elected uncleanly: %d; what only others had is lost", unclean)

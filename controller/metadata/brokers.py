@@ -29,7 +29,7 @@ from ...protocol.control.messages import (
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.config import INT32_MAX
 from .decision import Cluster, Decision
-from .partitions import led_count, with_broker, without_broker
+from .partitions import led_count, remember_copies, with_broker, without_broker
 
 TEXT_BYTES_MAX: Final = 255
 
@@ -64,6 +64,8 @@ def register(
     changes: list[r.MetadataRecord] = []
     if old is not None and not old.fenced:
         changes.extend(without_broker(cluster, request.broker_id))
+    if old is not None and any(each not in request.directory_ids for each in old.directory_ids):
+        changes.extend(remember_copies(cluster, old))
     broker_epoch = cluster.next_offset + len(changes)
     changes.append(_registration(request))
     return Decision(BrokerRegistered(ErrorCode.NONE, broker_epoch=broker_epoch), changes)

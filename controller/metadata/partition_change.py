@@ -9,6 +9,10 @@ stays, with no leader until that member is back.
            else the first acceptable replica, in replica order, that is in the wanted ISR
            else, if unclean election is allowed, the first acceptable replica: ISR {it}, recovering
            else nobody
+
+A last member of the ISR that comes back without its data directories is in it by name only: its
+copy is gone, and electing it would empty the others too. `directories` keeps where that copy was.
+While they are away the partition has no leader, unless an unclean one is allowed.
 """
 
 from collections.abc import Callable
@@ -40,12 +44,14 @@ class PartitionChange:
     """The ISR wanted; None: as it is."""
     recovering: bool | None = None
     """The recovery state wanted; None: as it is."""
+    copy_is_away: bool = False
+    """The directories that hold the last in-sync copy are not registered."""
 
     def build(self) -> PartitionChangeRecord | None:
         """The record that brings it about, None when nothing changes."""
         old = self.state
         wanted = old.isr if self.isr is None else self.isr
-        elected = self.elect(wanted)
+        elected = self.elect(() if self.copy_is_away else wanted)
         isr = wanted or old.isr[:1]
         recovering = old.recovering if self.recovering is None else self.recovering
         if elected.is_unclean:
@@ -59,6 +65,7 @@ class PartitionChange:
             isr=isr if isr != old.isr else None,
             leader=elected.leader if leader_changed else None,
             recovering=recovering if elected.is_unclean or recovering != old.recovering else None,
+            directories=() if old.directories and elected.leader != NO_LEADER else None,
         )
 
     def elect(self, isr: tuple[int, ...]) -> Elected:

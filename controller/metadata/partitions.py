@@ -6,7 +6,7 @@ and nothing for the others.
 
 from collections.abc import Callable, Iterator
 
-from ...protocol.control.image import PartitionState, changed
+from ...protocol.control.image import BrokerRegistration, PartitionState, changed
 from ...protocol.control.messages import (
     AlterPartitions,
     ChangedPartition,
@@ -175,9 +175,29 @@ def with_broker(cluster: Cluster, broker_id: int) -> list[PartitionChangeRecord]
                 state,
                 acceptable,
                 unclean_allowed=cluster.unclean_election(topic_name),
+                copy_is_away=_copy_is_away(cluster, state),
             ).build()
         )
     ]
+
+
+def remember_copies(cluster: Cluster, old: BrokerRegistration) -> list[PartitionChangeRecord]:
+    """The broker comes back without all of its directories: note where the last copies were."""
+    return [
+        PartitionChangeRecord(*partition, directories=old.directory_ids)
+        for _, partition, state in _partitions(cluster)
+        if state.isr == (old.broker_id,) and not state.directories
+    ]
+
+
+def _copy_is_away(cluster: Cluster, state: PartitionState) -> bool:
+    registered = [
+        directory
+        for member in state.isr
+        if (broker := cluster.image.brokers.get(member)) is not None
+        for directory in broker.directory_ids
+    ]
+    return any(directory not in registered for directory in state.directories)
 
 
 def elect_uncleanly(cluster: Cluster, topic_names: list[str]) -> list[PartitionChangeRecord]:
@@ -194,6 +214,7 @@ def elect_uncleanly(cluster: Cluster, topic_names: list[str]) -> list[PartitionC
                 state,
                 cluster.is_active,
                 unclean_allowed=True,
+                copy_is_away=_copy_is_away(cluster, state),
             ).build()
         )
     ]

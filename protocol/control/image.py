@@ -58,6 +58,7 @@ class PartitionState:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     directories: tuple[bytes, ...] = ()
+    """Where the last in-sync copy was, once its broker came back without it; else empty."""
     unclean_epoch: int = -1
     """The newest leader epoch that began with an unclean election, -1 for none: a replica whose
     log ends before it may lose what was committed, no other may."""

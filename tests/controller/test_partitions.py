@@ -228,3 +228,47 @@ def test_an_outsider_that_returns_leads_where_unclean_election_is_allowed() -> N
     machine.beat(2)
     state = machine.state("t")
     assert (state.leader, state.isr, state.recovering) == (2, (2,), True)
+
+
+def test_an_emptied_last_member_of_the_isr_does_not_lead(machine: Machine) -> None:
+    """Its copy was the last one in sync: electing it empty would truncate everybody else."""
+    machine.fence(1, 2, 3)
+    assert machine.state("t").isr == (3,)
+    machine.come_up(3, incarnation=2, directories=[7])
+    machine.come_up(2, incarnation=2)
+    assert (machine.state("t").leader, machine.state("t").isr) == (NO_LEADER, (3,))
+    # Again, and then with the right disk mounted at last.
+    machine.fence(3)
+    machine.come_up(3, incarnation=3, directories=[8])
+    assert machine.state("t").leader == NO_LEADER
+    machine.fence(3)
+    machine.come_up(3, incarnation=4)
+    assert (machine.state("t").leader, machine.state("t").isr) == (3, (3,))
+    assert machine.state("t").directories == ()
+
+
+def test_an_emptied_last_member_may_be_replaced_uncleanly(machine: Machine) -> None:
+    machine.fence(1, 2, 3)
+    machine.come_up(3, incarnation=2, directories=[7])
+    machine.come_up(2, incarnation=2)
+    machine.configure("t", unclean_leader_election_enable="true")
+    state = machine.state("t")
+    assert (state.leader, state.isr, state.recovering, state.directories) == (2, (2,), True, ())
+
+
+def test_an_emptied_sole_replica_is_elected_uncleanly_only() -> None:
+    machine = Machine(brokers_up=1)
+    machine.create("t", replicas=[(1,)])
+    machine.fence(1)
+    machine.come_up(1, incarnation=2, directories=[7])
+    assert machine.state("t").leader == NO_LEADER
+    machine.configure("t", unclean_leader_election_enable="true")
+    assert (machine.state("t").leader, machine.state("t").recovering) == (1, True)
+    machine.come_up(1, incarnation=3, directories=[7])
+    assert machine.state("t").leader == 1
+
+
+def test_an_emptied_member_among_others_just_leaves_the_isr(machine: Machine) -> None:
+    machine.fence(3)
+    machine.come_up(3, incarnation=2, directories=[7])
+    assert (machine.state("t").isr, machine.state("t").directories) == ((1, 2), ())
