@@ -6,6 +6,7 @@ refusing what the old one would have refused. Per producer (Kafka's rules):
     | the batch                                        | the answer                            |
     |--------------------------------------------------|---------------------------------------|
     | equals one of the last five (epoch, sequences)   | a duplicate, at its old offset        |
+    | older than the one batch that a snapshot keeps   | a duplicate, at an unknown offset     |
     | epoch older than the producer's                  | INVALID_PRODUCER_EPOCH                |
     | epoch newer, first sequence not 0                | OUT_OF_ORDER_SEQUENCE_NUMBER          |
     | same epoch, sequence not the next (MAX wraps)    | OUT_OF_ORDER_SEQUENCE_NUMBER          |
@@ -53,12 +54,21 @@ class ProducedBatch(NamedTuple):
 class Producer:
     """What one producer last wrote."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_seen_ms", "transaction_start")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "is_from_snapshot",
+        "last_seen_ms",
+        "transaction_start",
+    )
 
     def __init__(self, epoch: int, last_seen_ms: int) -> None:
         self.epoch = epoch
         self.batches: list[ProducedBatch] = []
         """Oldest first, all of the current epoch."""
+        self.is_from_snapshot = False
+        """The first of `batches` had others before it, which the snapshot does not tell."""
         self.last_seen_ms = last_seen_ms
         self.coordinator_epoch = -1
         self.transaction_start = -1
@@ -71,7 +81,22 @@ class Producer:
         for batch in self.batches[-DUPLICATES_KNOWN:]:
             if batch.first_sequence == first and batch.last_sequence == last:
                 return batch
-        return None
+        return self._forgotten(header)
+
+    def _forgotten(self, header: BatchHeader) -> ProducedBatch | None:
+        """A repeat of what came before the snapshot's one batch, at an offset nobody remembers.
+
+        Sequences are appended without gaps, so it is in the log, below the first batch we know.
+        To call it out of order would make the producer number it anew, and write it twice.
+        """
+        if not self.is_from_snapshot or not 0 < len(self.batches) < DUPLICATES_KNOWN:
+            return None
+        oldest = self.batches[0]
+        distance = wrapped(oldest.first_sequence - header.last_sequence)
+        if not 0 < distance <= MAX_SEQUENCE // 2:
+            return None
+        first, last = header.base_sequence, header.last_sequence
+        return ProducedBatch(first, last, -1, oldest.base_offset - 1, oldest.timestamp)
 
 
 def wrapped(sequence: int) -> int:
@@ -143,6 +168,7 @@ class ProducerState:
         producer.last_seen_ms = now_ms
         if producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
+            producer.is_from_snapshot = False
             batches.clear()
         if header.is_control:
             return
@@ -219,6 +245,7 @@ class ProducerState:
             if last_offset >= 0:
                 first = wrapped(last_sequence - delta)
                 base = last_offset - delta
+                producer.is_from_snapshot = first > 0
                 producer.batches.append(
                     ProducedBatch(first, last_sequence, base, last_offset, timestamp)
                 )
