@@ -11,6 +11,7 @@ from typing import Any
 from minikafka.broker.__main__ import prepare as prepare_broker
 from minikafka.controller.__main__ import prepare as prepare_controller
 from minikafka.runtime.daemon import Plan, Stop
+from minikafka.runtime.errors import MinikafkaError
 
 from .loop import Process
 from .network import Host
@@ -37,6 +38,8 @@ class Daemon:
         self.process: Process | None = None
         self.service: Any = None
         """What `Plan.start` returned; None while starting or stopped."""
+        self.may_fail = False
+        """Its disk fails: it may end by itself, until it is started again."""
         self.on_started: Callable[[Daemon], None] = lambda daemon: None
         self.on_power_lost: Callable[[Daemon], None] = lambda daemon: None
         self._prepare = prepare
@@ -49,6 +52,7 @@ class Daemon:
     def start(self) -> None:
         if not self.alive:
             self.service = self._stop = None
+            self.may_fail = self.host.disk.is_failing
             self.process = self.world.start(self.host, self.name, self._main)
             self.on_started(self)
 
@@ -61,11 +65,12 @@ class Daemon:
             self.service = service
         self.world.trace.emit(self.name, "ready")
         await stop.requested.wait()
-        if stop.exit_code or not stop.is_clean:
+        if (stop.exit_code or not stop.is_clean) and not self.may_fail:
             self.world.violation(f"{self.name} stopped by itself with {stop.exit_code}")
-        self.world.trace.emit(self.name, "stopping")
+        self.world.trace.emit(self.name, "stopping", stop.exit_code)
         self.service = None
-        await service.stop()
+        if stop.is_clean:
+            await service.stop()
         return stop.exit_code
 
     def kill(self) -> None:
@@ -94,6 +99,8 @@ class Cluster:
 
     def __init__(self, world: World, broker_count: int = 3) -> None:
         self.world = world
+        rng = world.rng("properties")
+        snapshot_bytes = rng.choice((20_000_000, 2000))
         self.controller = Daemon(
             world,
             "controller",
@@ -103,6 +110,7 @@ class Cluster:
                 "listeners": f"CONTROLLER://0.0.0.0:{CONTROLLER_PORT}",
                 "log.dirs": "/data/controller",
                 "broker.session.timeout.ms": "2000",
+                "metadata.log.max.record.bytes.between.snapshots": str(snapshot_bytes),
             },
         )
         self.brokers = {
@@ -113,6 +121,24 @@ class Cluster:
         }
         self.daemons = {each.name: each for each in (self.controller, *self.brokers.values())}
         self.bootstrap = ",".join(f"{each.name}:{BROKER_PORT}" for each in self.brokers.values())
+
+        world.may_crash = self._may_crash
+        world.on_exit = self._on_exit
+        self.is_kept_running = False
+        """Whoever ends is started again."""
+
+    def _daemon_of(self, process: Process) -> Daemon | None:
+        return next((each for each in self.daemons.values() if each.process is process), None)
+
+    def _may_crash(self, process: Process, error: BaseException) -> bool:
+        """A process whose disk fails may end with that error, and with no other."""
+        daemon = self._daemon_of(process)
+        return daemon is not None and daemon.may_fail and isinstance(error, MinikafkaError)
+
+    def _on_exit(self, process: Process) -> None:
+        daemon = self._daemon_of(process)
+        if daemon is not None and self.is_kept_running:
+            daemon.start()
 
     def start(self) -> None:
         for daemon in self.daemons.values():

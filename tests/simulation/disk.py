@@ -131,6 +131,11 @@ def _apply(names: dict[str, Node], changes: Sequence[Change]) -> None:
             names[name] = node
 
 
+def _works(path: str) -> int | None:
+    """No fault: the hooks of a healthy disk."""
+    return None
+
+
 class Disk:
     """The tree of one host, and the faults of its hardware."""
 
@@ -144,17 +149,27 @@ class Disk:
         self.cold_chance = 0.01
         self.short_chance = 0.01
         self.slow_sync_chance = 0.02
-        self.fail_write: Callable[[str], int | None] = lambda path: None
-        self.fail_read: Callable[[str], int | None] = lambda path: None
-        self.fail_sync: Callable[[str], int | None] = lambda path: None
+        self.fail_write: Callable[[str], int | None] = _works
+        self.fail_read: Callable[[str], int | None] = _works
+        self.fail_sync: Callable[[str], int | None] = _works
         """Hooks: given a path, an errno or None."""
         self.on_kill: Callable[[Process], None] = lambda process: None
-        self.observed = False
-        """While set, reads are the observer's: nothing is cold, no dice are thrown."""
+        self.has_lied = False
+        """A sync failed once: what it left behind looks written, and is not (fsyncgate)."""
+
+    def mend(self) -> None:
+        self.capacity = 1 << 40
+        self.fail_write = self.fail_read = self.fail_sync = _works
 
     def lose_power(self) -> None:
         self.root.lose_power(self.rng)
         self.locks.clear()
+
+    @property
+    def is_failing(self) -> bool:
+        return self.capacity < 1 << 40 or any(
+            hook is not _works for hook in (self.fail_write, self.fail_read, self.fail_sync)
+        )
 
     def used(self) -> int:
         def size(node: Node) -> int:
@@ -391,12 +406,11 @@ class SimFile:
 
     def preadv(self, buffer: bytearray | memoryview, offset: int) -> int:
         disk = self._disk
-        if not disk.observed:
-            dice = disk.rng.random()
-            if dice < disk.cold_chance and len(buffer):
-                raise BlockingIOError(errno.EAGAIN, "cold", self._path)
-            if dice < disk.cold_chance + disk.short_chance and len(buffer) > 1:
-                return self._read(memoryview(buffer)[: disk.rng.randint(1, len(buffer))], offset)
+        dice = disk.rng.random()
+        if dice < disk.cold_chance and len(buffer):
+            raise BlockingIOError(errno.EAGAIN, "cold", self._path)
+        if dice < disk.cold_chance + disk.short_chance and len(buffer) > 1:
+            return self._read(memoryview(buffer)[: disk.rng.randint(1, len(buffer))], offset)
         return self._read(buffer, offset)
 
     def preadv_wait(self, buffer: bytearray | memoryview, offset: int) -> int:
@@ -439,6 +453,7 @@ class SimFile:
         if code is not None:
             # As Linux does: after a failed sync the pages count as clean, and are lost.
             node.dirty.clear()
+            self._disk.has_lied = True
         await self._fs._after_sync(self._path, code, lambda: node.commit(sectors))
 
     def close(self) -> None:

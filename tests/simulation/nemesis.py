@@ -5,6 +5,7 @@ that partitions would have hidden.
 """
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 
 from .cluster import Cluster, Daemon
@@ -21,6 +22,11 @@ class Nemesis:
         self.cluster = cluster
         self.rng = world.rng("nemesis")
         self.counts: dict[str, int] = {}
+        self._active = 0
+        """Faults going on at this moment."""
+        self._calm_down = asyncio.Event()
+        """Cleared while nothing else may go wrong."""
+        self._calm_down.set()
         self.may_lose_power: Callable[[Daemon], bool] = lambda daemon: False
         """Would losing this broker's unsynced data break no promise?"""
         self.has_left_isr: Callable[[Daemon], bool] = lambda daemon: True
@@ -29,6 +35,8 @@ class Nemesis:
             "die-writing": self.die_writing,
             "terminate": self.terminate,
             "kill-controller": self.kill_controller,
+            "disk-error": self.disk_error,
+            "disk-full": self.disk_full,
             "power-broker": self.power_broker,
             "power-controller": self.power_controller,
             "pause": self.pause,
@@ -44,19 +52,28 @@ class Nemesis:
 
     async def run(self, seconds: float) -> None:
         end = self.world.now() + seconds
+        workers = [self._work(end) for _ in range(self.rng.choice((1, 1, 2, 3)))]
+        await asyncio.gather(*workers)
+        self.restore()
+
+    async def _work(self, end: float) -> None:
         while self.world.now() < end:
+            await self._calm_down.wait()
             name = self.rng.choice(self.chosen)
             self.counts[name] = self.counts.get(name, 0) + 1
             self.world.trace.emit("nemesis", name)
+            self._active += 1
             await self._faults[name]()
+            self._active -= 1
             await asyncio.sleep(self.rng.choice((0, 0.1, 0.5, 2)) * self.rng.random())
-        self.restore()
 
     def restore(self) -> None:
         self.world.trace.emit("nemesis", "restore")
         self._calm()
         self.world.network.heal()
+        self.cluster.is_kept_running = True
         for daemon in self.cluster.daemons.values():
+            daemon.host.disk.mend()
             if daemon.process is not None:
                 self.world.resume(daemon.process)
                 daemon.process.die_at_disk_operation = None
@@ -111,8 +128,9 @@ class Nemesis:
 
     async def power_broker(self) -> None:
         victim = self._some_broker()
-        if not self.may_lose_power(victim):
+        if self._active > 1 or victim.host.disk.has_lied or not self.may_lose_power(victim):
             return
+        self._calm_down.clear()
         victim.power_off()
         await self._down_time()
         victim.power_on()
@@ -122,12 +140,47 @@ class Nemesis:
         await self.cluster.wait_until(
             lambda: self.has_left_isr(victim), f"{victim.name} is out of every ISR", 20
         )
+        self._calm_down.set()
 
     async def power_controller(self) -> None:
+        if self.cluster.controller.host.disk.has_lied:
+            return
         self.cluster.controller.power_off()
         await self._down_time()
         self.cluster.controller.power_on()
         self.cluster.controller.start()
+
+    async def disk_error(self) -> None:
+        """Writes or syncs fail for a while; whoever cannot go on without its disk ends."""
+        victim = self.rng.choice(list(self.cluster.daemons.values()))
+        disk = victim.host.disk
+        chance = self.rng.choice((0.05, 1.0))
+
+        def fail(path: str) -> int | None:
+            return errno.EIO if self.rng.random() < chance else None
+
+        victim.may_fail = True
+        if self.rng.random() < 0.5:
+            disk.fail_sync = fail
+        else:
+            disk.fail_write = fail
+        await asyncio.sleep(2 * self.rng.random())
+        victim.host.disk.mend()
+        await self._replace_process(victim)
+
+    async def disk_full(self) -> None:
+        victim = self.rng.choice(list(self.cluster.daemons.values()))
+        victim.may_fail = True
+        victim.host.disk.capacity = victim.host.disk.used() + self.rng.randint(0, 5000)
+        await asyncio.sleep(2 * self.rng.random())
+        victim.host.disk.mend()
+        await self._replace_process(victim)
+
+    async def _replace_process(self, victim: Daemon) -> None:
+        # It may go on with a directory offline, until an operator restarts it.
+        victim.kill()
+        await self._down_time()
+        victim.start()
 
     async def pause(self) -> None:
         victim = self.rng.choice(list(self.cluster.daemons.values()))

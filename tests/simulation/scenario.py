@@ -49,6 +49,7 @@ class Scenario:
             daemon.on_started = self.invariants.watch
             daemon.on_power_lost = self.invariants.lost_power
         rng = self.world.rng("shape")
+        self.world.network.latency_min = rng.choice((0.00005, 0.0001, 0.002))
         self.workload = Workload(self.world, self.cluster, rng.choice((1, 3, 6)))
         self.workload.on_acknowledged = self.invariants.on_acknowledged
         self.workload.on_polled = self.invariants.on_polled

@@ -48,7 +48,11 @@ class Workload:
                     TOPIC,
                     num_partitions=self.partition_count,
                     replication_factor=3,
-                    configs={"min.insync.replicas": "2"},
+                    configs={
+                        "min.insync.replicas": "2",
+                        "segment.bytes": str(self.rng.choice((1 << 30, 30_000, 3000))),
+                        "index.interval.bytes": str(self.rng.choice((4096, 200))),
+                    },
                 )
                 await admin.create_topics([topic])
 
@@ -68,6 +72,7 @@ class Workload:
             runtime=runtime,
             linger_ms=runtime.rng.choice((0, 1, 20)),
             batch_size=runtime.rng.choice((100, 1000, 65_536)),
+            compression_type=runtime.rng.choice(("none", "none", "lz4", "zstd", "gzip", "snappy")),
             request_timeout_ms=2000,
             delivery_timeout_ms=120_000,
             **settings,

@@ -74,6 +74,7 @@ class World:
         self.logs: list[tuple[float, str, logging.LogRecord]] = []
         self.starts = 0
         self.on_exit: Callable[[Process], None] = lambda process: None
+        self.may_crash: Callable[[Process, BaseException], bool] = lambda process, error: False
         self.loop.set_exception_handler(self._on_loop_exception)
 
     def rng(self, concern: str) -> random.Random:
@@ -111,6 +112,7 @@ class World:
             self.trace.emit(process.name, "exit", "cancelled")
         elif (error := task.exception()) is not None:
             self.crashed(process, "main", error)
+            return
         else:
             self.exits[process.name] = task.result()
             self.trace.emit(process.name, "exit", task.result())
@@ -160,7 +162,13 @@ class World:
         self.loop.stop()
 
     def crashed(self, process: Process, task: str, error: BaseException) -> None:
-        if process.alive:
+        if not process.alive:
+            return
+        if self.may_crash(process, error):
+            self.trace.emit(process.name, "crash", type(error).__name__)
+            self._end(process)
+            self.on_exit(process)
+        else:
             self.violation(f"{process.name}: task {task} failed: {describe(error)}")
 
     def _on_loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
