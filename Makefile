@@ -19,7 +19,7 @@ check: $(STAMP) ## format, lint, types, import contracts, style and fast tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -q -m "not slow" tests
+	$(BIN)/pytest -q -n 2 -m "not slow" tests
 
 test: $(STAMP) ## everything a normal machine can run
 	$(MAKE) --no-print-directory check
