@@ -232,8 +232,8 @@ async def test_positions_known_before_a_truncation_are_forgotten(
     log.truncate_to(10)
     made = [batch(n, size=n) for n in range(10, 30)]
     log.append(made)
-    for header, buffer in made:
-        found = log.read(header.base_offset, max_bytes=1, up_to=header.next_offset)
+    for header, buffer in reversed(made):
+        found = log.read(header.base_offset, max_bytes=5000, up_to=header.next_offset)
         assert found.data == buffer
     await log.close()
 
