@@ -299,8 +299,11 @@ class Fetcher:
         state.log_start_offset = data.log_start_offset
         if data.preferred_read_replica >= 0:
             state.read_from = data.preferred_read_replica
+            if self._node_for(state) != data.preferred_read_replica:
+                self._metadata.refresh_soon()  # until then the leader is asked again
+                self._back_off(state)
             self._start_loops()
-            self._wakes[state.read_from].set()
+            self._wake_loops()
         if data.records:
             aborted = None
             if self._isolation == READ_COMMITTED:

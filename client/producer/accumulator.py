@@ -333,22 +333,22 @@ class Accumulator:
         for queue in list(self.busy.values()):
             over.extend(queue.on_deadlines(now_ms))
         for topic, parked in list(self.parked.items()):
-            gone = [one for one in parked if one.deadline_ms <= now_ms]
-            self._unpark(topic, gone, UnknownTopic(topic))
+            # In the order they came, and so of their deadlines.
+            gone_count = sum(one.deadline_ms <= now_ms for one in parked)
+            self._unpark(topic, gone_count, UnknownTopic(topic))
         return over
 
     def on_topic_refused(self, topic: str, error: ClientError) -> None:
         """A topic cannot be had: its parked records fail."""
-        self._unpark(topic, list(self.parked.get(topic, ())), error)
+        self._unpark(topic, len(self.parked.get(topic, ())), error)
 
-    def _unpark(self, topic: str, gone: list[Parked], error: ClientError) -> None:
-        if not gone:
+    def _unpark(self, topic: str, gone_count: int, error: ClientError) -> None:
+        if not gone_count:
             return
-        left = [one for one in self.parked[topic] if one not in gone]
+        parked = self.parked.pop(topic)
+        gone, left = parked[:gone_count], parked[gone_count:]
         if left:
             self.parked[topic] = left
-        else:
-            del self.parked[topic]
         for one in gone:
             self.used_bytes -= one.size
             one.claim.fail(error)

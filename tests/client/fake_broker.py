@@ -67,6 +67,8 @@ class FakePartition:
     log_end_offset: int = 0
     producers: dict[int, ProducerEntry] = field(default_factory=dict)
     aborted: list[tuple[int, int]] = field(default_factory=list)
+    nearer: int = -1
+    """The replica that the leader sends a reader to while it has nothing new."""
 
     def append(self, batch: bytearray) -> int:
         header = read_header(batch)
@@ -465,6 +467,7 @@ def read_one(node: FakeNode, topic: ft.FetchTopic, wanted: ft.FetchPartition) ->
             ft.AbortedTransaction(producer_id=pid, first_offset=first)
             for pid, first in part.aborted
         ],
+        preferred_read_replica=part.nearer,
         records=data,
     )
 

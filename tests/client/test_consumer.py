@@ -289,6 +289,19 @@ async def test_moving_leaders_are_followed() -> None:
             assert got == list(range(200))
 
 
+async def test_a_nearer_replica_that_nobody_knows_does_no_harm() -> None:
+    async with FakeCluster() as cluster:
+        part = cluster.create("t").partitions[0]
+        part.nearer = 9
+        fill(part, 10)
+        async with earliest(cluster) as consumer:
+            consumer.assign([TP])
+            assert numbers(await read(consumer, 10)) == [*range(10)]
+            fill(part, 10, first=10)
+            cluster.notify()
+            assert numbers(await read(consumer, 10)) == [*range(10, 20)]
+
+
 async def test_a_killed_leader_is_left_for_the_next() -> None:
     async with FakeCluster(3) as cluster:
         part = cluster.create("t").partitions[0]

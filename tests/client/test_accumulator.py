@@ -1,0 +1,71 @@
+"""Records whose topic is not known yet."""
+
+import random
+from collections.abc import Callable
+
+from minikafka.client.errors import ClientError, UnknownTopic
+from minikafka.client.producer.accumulator import Accumulator, Limits, Parked
+from minikafka.client.producer.batch import Batch
+from minikafka.protocol.record_batch import Codec
+
+LIMITS = Limits(
+    batch_size=1000,
+    linger_ms=0,
+    buffer_memory=1000,
+    max_request_size=1000,
+    max_in_flight=5,
+    delivery_timeout_ms=1000,
+    codec=Codec.NONE,
+    is_idempotent=True,
+)
+
+
+class Waiting:
+    """A claim that must not be compared: with many records waiting, that takes minutes."""
+
+    def __init__(self) -> None:
+        self.error: ClientError | None = None
+
+    def bind(self, batch: Batch, index: int) -> None:
+        raise AssertionError("no batch can carry it")
+
+    def fail(self, error: ClientError) -> None:
+        assert self.error is None
+        self.error = error
+
+    def when_done(self, watcher: Callable[[], None]) -> None:
+        raise AssertionError("nobody waits")
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("compared")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def park(accumulator: Accumulator, deadlines: list[int]) -> list[Waiting]:
+    claims = [Waiting() for _ in deadlines]
+    for deadline_ms, claim in zip(deadlines, claims, strict=True):
+        accumulator.park("t", Parked((0, None, b"v", ()), None, 100, deadline_ms, claim))
+    return claims
+
+
+def test_those_whose_time_is_over_fail_and_the_others_wait_on() -> None:
+    accumulator = Accumulator(LIMITS, random.Random(0))
+    claims = park(accumulator, [10, 10, 10, 20, 20])
+    assert accumulator.next_wake_ms(0) == 10
+    assert accumulator.on_deadlines(10) == []
+    assert [type(claim.error) for claim in claims] == [UnknownTopic] * 3 + [type(None)] * 2
+    assert accumulator.used_bytes == 200
+    assert accumulator.next_wake_ms(10) == 20
+    accumulator.on_deadlines(20)
+    assert accumulator.is_empty
+    assert accumulator.used_bytes == 0
+
+
+def test_a_refused_topic_fails_all_that_wait_for_it() -> None:
+    accumulator = Accumulator(LIMITS, random.Random(0))
+    claims = park(accumulator, [10, 20, 30])
+    accumulator.on_topic_refused("t", UnknownTopic("t"))
+    accumulator.on_topic_refused("t", UnknownTopic("t"))
+    assert [type(claim.error) for claim in claims] == [UnknownTopic] * 3
+    assert accumulator.is_empty
