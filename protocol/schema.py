@@ -28,6 +28,7 @@ from typing import (
     get_type_hints,
 )
 
+from .shared_methods import with_shared_methods
 from .types import Buffer
 
 T = TypeVar("T")
@@ -209,7 +210,8 @@ def data(*, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
 
 
 def _declare(cls: type[T], versions: Versions, flexible: Versions) -> type[T]:
-    declared = dataclass(slots=True, kw_only=True)(cls)
+    cls = with_shared_methods(cls, is_hashable=False)
+    declared = dataclass(slots=True, kw_only=True, eq=False, repr=False)(cls)
     hints = get_type_hints(declared, include_extras=True)
     fields = tuple(_field(f, hints[f.name]) for f in dataclasses.fields(declared))  # type: ignore[arg-type]
     _SHAPES[declared] = Shape(declared, fields, versions, flexible)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, Union, dataclass_transform, get_args, get_origi
 import msgpack
 
 from ..errors import RemoteProtocolError
+from ..shared_methods import with_shared_methods
 from ..types import Buffer
 
 T = TypeVar("T")
@@ -30,7 +31,8 @@ ITEM_COUNT_MAX = 1 << 17
 @dataclass_transform(frozen_default=True)
 def packed(cls: type[T]) -> type[T]:
     """Declare a frozen, slotted dataclass that can be packed; use it for nested parts too."""
-    return dataclasses.dataclass(frozen=True, slots=True)(cls)
+    cls = with_shared_methods(cls, is_hashable=True)
+    return dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
 
 
 def dumps(plain: object) -> bytes:

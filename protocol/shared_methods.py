@@ -1,0 +1,34 @@
+"""Equality and repr for the many declared classes, shared instead of compiled for each of them.
+
+`dataclass` compiles both anew for every class, which is most of what importing the languages costs
+(about 130 classes). Whoever declares a class here asks `dataclass` for neither.
+"""
+
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def with_shared_methods(cls: type[T], *, is_hashable: bool) -> type[T]:
+    """Give a class that is about to become a slotted dataclass its equality and its repr."""
+    made: Any = cls
+    made.__eq__, made.__repr__ = _equal, _repr
+    made.__hash__ = _hash if is_hashable else None
+    return cls
+
+
+def _values(one: Any) -> tuple[Any, ...]:
+    return tuple([getattr(one, name) for name in one.__dataclass_fields__])
+
+
+def _equal(one: Any, other: Any) -> Any:
+    return _values(one) == _values(other) if one.__class__ is other.__class__ else NotImplemented
+
+
+def _hash(one: Any) -> int:
+    return hash(_values(one))
+
+
+def _repr(one: Any) -> str:
+    shown = ", ".join(f"{name}={getattr(one, name)!r}" for name in one.__dataclass_fields__)
+    return f"{one.__class__.__qualname__}({shown})"
