@@ -20,6 +20,7 @@ from ...protocol.errors import RemoteProtocolError
 from ...protocol.record_batch import read_header
 from ...runtime.errors import CorruptLog, StorageError
 from ...runtime.runtime import Runtime
+from ...storage.files import Files
 from .interface import QuorumListener
 from .metadata_log import MetadataLog
 from .quorum_state import QuorumState, read_quorum_state, write_quorum_state
@@ -57,7 +58,9 @@ class SingleVoter:
         """Recover the log and begin a new epoch, which is stable before it is used."""
         files, directory = metadata_log.files, metadata_log.directory
         state = read_quorum_state(files, directory, cluster_id)
-        voter = cls(runtime, metadata_log, Snapshots(files, directory))
+        # With files of their own: a snapshot that cannot be written is no failure of the log.
+        snapshots = Snapshots(Files(runtime.fs, files.root), directory)
+        voter = cls(runtime, metadata_log, snapshots)
         # The log's own epochs count too: the state file may have been lost with its directory.
         voter.epoch = max(state.epoch, metadata_log.latest_epoch) + 1
         state = QuorumState(cluster_id, voter.epoch, leader_id=node_id, voted_id=node_id)
@@ -185,11 +188,16 @@ class SingleVoter:
         return self._snapshots.read_part(snapshot, position, max_bytes)
 
     async def write_snapshot(self, image: MetadataImage) -> None:
-        """Keep the committed image, and let the log before it go."""
+        """Keep the committed image, and let the log before it go. Failing costs only space."""
         before = self.unsnapshotted_bytes
-        snapshot = await self._snapshots.write(image, self._runtime.wall_ms())
-        self.unsnapshotted_bytes -= before
-        self._log.forget_before(snapshot.end_offset)
+        try:
+            snapshot = await self._snapshots.write(image, self._runtime.wall_ms())
+            self._log.forget_before(snapshot.end_offset)
+        except StorageError as error:
+            log.error("no snapshot of the metadata, the log has to grow on: %s", error)
+            return
+        finally:
+            self.unsnapshotted_bytes -= before
         log.info("snapshot of the metadata up to offset %d", snapshot.end_offset)
 
     async def close(self) -> None:

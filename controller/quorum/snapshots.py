@@ -47,6 +47,8 @@ class Snapshots:
 
     async def write(self, image: MetadataImage, timestamp_ms: int) -> SnapshotId:
         """Keep this image, which must not change any more. On stable storage on return."""
+        if self._files.failure is not None:
+            self._files = Files(self._files.fs, self._files.root)  # the disk may have room again
         parts = []
         for batch in snapshot_batches(image, timestamp_ms):
             parts.append(batch)

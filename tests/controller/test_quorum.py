@@ -311,6 +311,40 @@ async def test_a_snapshot_without_its_log_is_gone_on_from(tmp_path: Path) -> Non
         each.runtime.close()
 
 
+async def test_a_full_disk_is_survived_by_a_controller_with_a_snapshot(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "LOAD_AGAIN_MS", 1)
+    await node.put("kept")
+    await node.quorum.write_snapshot(node.controller.committed.copy())
+    node.disk.fill()
+    with pytest.raises(ApiError):
+        await node.put("lost")
+    node.disk.write_error = 0
+    await active_again(node)
+    assert await node.controller.decide(look("kept")) == "x"
+    assert await node.put("after") == "after"
+
+
+async def test_a_snapshot_that_cannot_be_written_is_done_without(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await node.put("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(node.disk, "rename", no_space)
+        await node.quorum.write_snapshot(node.controller.committed.copy())
+        assert "no snapshot" in caplog.text
+        assert node.quorum.snapshot is None
+        assert await node.put("b") == "b"
+    await node.quorum.write_snapshot(node.controller.committed.copy())
+    assert node.quorum.snapshot is not None
+    assert await node.put("c") == "c"
+
+
+def no_space(source: str, target: str) -> None:
+    raise OSError(28, "No space left on device")
+
+
 async def test_a_damaged_snapshot_stops_the_start(tmp_path: Path) -> None:
     node = await Node(tmp_path).start()
     await node.put("a")
