@@ -187,7 +187,8 @@ def validate_for_append(
     if size > max_message_bytes:
         detail = f"batch of {size} bytes, max.message.bytes is {max_message_bytes}"
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, detail)
-    if crc32c(memoryview(buf)[pos + 21 : pos + size]) != header.crc:
+    view = buf if type(buf) is memoryview else memoryview(buf)
+    if crc32c(view[pos + 21 : pos + size]) != header.crc:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"crc {header.crc:#010x} does not match")
     if header.base_offset != 0:
         detail = f"base offset {header.base_offset}: a client's batch starts at 0"

@@ -22,25 +22,26 @@ from ...protocol.messages.produce import (
 )
 from ...protocol.primitives import read_uvarint
 from ...protocol.types import Buffer
-from ..net.answer import Call
+from ..net.answer import Answer, Call
 from ..partition import Partition
 from ..requests import Appended
-from .produce import TOPIC_IDS_FROM, ProduceAnswer
+from ..waiters import Waiter
+from .produce import ALL, TOPIC_IDS_FROM, ProduceAnswer
 
 if TYPE_CHECKING:
     from ..edge import Edge
     from ..net.connection import Connection
 
-HEAD_BYTES = 4
-"""API key and version; the correlation id follows."""
 CLIENT_ID_AT = 8
 FLEXIBLE_FROM = 9
 FIRST_VERSION = 5
 """Responses before it have one number less; nobody sends them any more."""
-TAGS = b"\x00\x00\x00"
-"""What ends a flexible request: no tagged fields of partition, topic and request."""
+TAGS_BYTES = 3
+"""Zeros that end a flexible request: no tagged fields of partition, topic and request."""
 PATTERNS_MAX = 64
-_CORRELATION_ID = struct.Struct(">i")
+_HEAD = struct.Struct(">ii")
+"""API key and version as one number, then the correlation id."""
+_LENGTH = struct.Struct(">i")
 _NUMBERS = (0x1122334455667788, 0x2233445566778899, 0x33445566778899AA)
 
 
@@ -48,7 +49,7 @@ _NUMBERS = (0x1122334455667788, 0x2233445566778899, 0x33445566778899AA)
 class Pattern:
     """A request without its records, and its response without its numbers."""
 
-    head: bytes
+    head: int
     version: int
     is_flexible: bool
     request: ProduceRequest
@@ -72,28 +73,56 @@ class Pattern:
         )
 
 
-class RepeatedProduce(ProduceAnswer):
+class RepeatedProduce(Answer):
     """A Produce to one partition that was recognised."""
 
-    __slots__ = ("_appended", "_pattern")
+    __slots__ = ("_appended", "_holds", "_partition", "_pattern", "_waiter")
+
+    overlaps = True
 
     def __init__(
         self, call: Call, pattern: Pattern, partition: Partition, records: memoryview
     ) -> None:
-        super().__init__(call, pattern.request)
+        self.call = call
         self._pattern = pattern
+        self._partition = partition
+        self._holds = 0
+        self._waiter: Waiter | None = None
         self._appended = partition.append_as_leader(
-            records, acks=self._acks, wall_ms=call.connection.wall_ms
+            records, acks=pattern.request.acks, wall_ms=call.connection.wall_ms
         )
-        self.results.append((pattern.topic, pattern.data, partition, self._appended))
+
+    def begin(self) -> None:
+        """The append is written. For acks=all, wait until it is committed or refused."""
+        request = self._pattern.request
+        if request.acks != ALL or self._appended.error:
+            return
+        deadline_ms = self.call.edge.runtime.monotonic_ms() + max(request.timeout_ms, 0)
+        # Held by one until the wait has begun: an append that is committed already wakes nobody.
+        self._holds = 2
+        self._waiter = self._partition.when_committed(self._appended, deadline_ms, self._on_done)
+        self._holds -= 1
+
+    def _on_done(self) -> None:
+        self._holds -= 1
+        if not self._holds:
+            self.call.connection.wake()
 
     def poll(self) -> list[Buffer] | None:
         """The usual answer from its pattern, any other in the usual way."""
-        if self._waiting:
+        if self._holds:
             return None
-        if self._acks == 0 or self._appended.error:
-            return super().poll()
-        return [self._pattern.frame(self.call.correlation_id, self._appended)]
+        pattern = self._pattern
+        if self._appended.error or pattern.request.acks == 0:
+            usual = ProduceAnswer(self.call, pattern.request)
+            usual.results.append((pattern.topic, pattern.data, self._partition, self._appended))
+            return usual.poll()
+        return [pattern.frame(self.call.correlation_id, self._appended)]
+
+    def cancel(self) -> None:
+        """The client is gone."""
+        if self._waiter is not None:
+            self._waiter.cancel()
 
 
 class Patterns:
@@ -111,17 +140,20 @@ class Patterns:
         """Append what the frame carries, if it repeats an earlier one."""
         for size in self._sizes:
             pattern = self._known.get(bytes(frame[CLIENT_ID_AT:size]))
-            if pattern is None or frame[:HEAD_BYTES] != pattern.head:
+            if pattern is None:
+                continue
+            head, correlation_id = _HEAD.unpack_from(frame)
+            if head != pattern.head:
                 continue
             records = _records(frame, size, pattern)
             if records is None:
                 return None
-            partition = edge.partitions.find(pattern.topic.name, pattern.data.index)
             if pattern.version >= TOPIC_IDS_FROM:
                 partition = edge.partitions.get(pattern.topic.topic_id, pattern.data.index)
+            else:
+                partition = edge.partitions.find(pattern.topic.name, pattern.data.index)
             if isinstance(partition, ErrorCode):
                 return None
-            (correlation_id,) = _CORRELATION_ID.unpack_from(frame, HEAD_BYTES)
             call = Call(edge, connection, pattern.version, correlation_id, None)
             return RepeatedProduce(call, pattern, partition, records)
         return None
@@ -137,7 +169,7 @@ class Patterns:
         if data.records is None:
             return
         is_flexible = version >= FLEXIBLE_FROM
-        size = len(frame) - len(data.records) - (len(TAGS) if is_flexible else 0)
+        size = len(frame) - len(data.records) - (TAGS_BYTES if is_flexible else 0)
         size -= _length_bytes(len(data.records) + 1) if is_flexible else 4
         pattern = _pattern(frame, version, request, is_flexible=is_flexible)
         if _records(frame, size, pattern) != data.records:
@@ -156,18 +188,20 @@ def _records(frame: memoryview, size: int, pattern: Pattern) -> memoryview | Non
     """The records, if nothing else follows the part that was recognised."""
     end = len(frame)
     if pattern.is_flexible:
-        if size + 8 > end or frame[end - 3 :] != TAGS:
+        if size + 8 > end or frame[end - 1] or frame[end - 2] or frame[end - 3]:
             return None
         try:
             length, start = read_uvarint(frame, size)
         except ValueError:
             # For the decoder to refuse.
             return None
-        end -= len(TAGS)
+        end -= TAGS_BYTES
         length -= 1
     else:
         start = size + 4
-        length = int.from_bytes(frame[size:start], "big", signed=True)
+        if start > end:
+            return None
+        (length,) = _LENGTH.unpack_from(frame, size)
     return frame[start:end] if length == end - start else None
 
 
@@ -189,7 +223,7 @@ def _pattern(
     response = b"".join(frame_response(ProduceResponse(responses=[answered]), version, 0))
     start, end = response[8:].split(struct.pack(">qqq", *_NUMBERS))
     return Pattern(
-        head=bytes(frame[:HEAD_BYTES]),
+        head=_HEAD.unpack_from(frame)[0],
         version=version,
         is_flexible=is_flexible,
         request=request,

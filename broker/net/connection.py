@@ -37,8 +37,6 @@ WAITING_MAX = 1024
 LINGER_MS = 10_000
 """How long a peer may take to read the rest once we have closed."""
 
-PRODUCE = b"\x00\x00"
-
 
 class Connection(asyncio.BufferedProtocol):
     """Reads requests, has them answered, and writes the answers."""
@@ -198,7 +196,8 @@ class Connection(asyncio.BufferedProtocol):
             return False
         if not self._pending:
             return True
-        if self._pending[0].overlaps and frame[:2] == PRODUCE:
+        if self._pending[0].overlaps and len(frame) > 1 and not (frame[0] or frame[1]):
+            # API key 0: another Produce.
             return len(self._pending) < WAITING_MAX
         if self._fresh:
             # Whatever is not a Produce must see the appends before it written.
@@ -220,7 +219,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start(self, frame: memoryview) -> None:
         self._is_heard = True
-        if self._repeats is not None and frame[:2] == PRODUCE:
+        if self._repeats is not None:
             repeated = self._repeats.answer(self._edge, self, frame)
             if repeated is not None:
                 self._pending.append(repeated)
