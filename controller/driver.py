@@ -138,6 +138,10 @@ class Controller:
     async def decide(self, decide: Callable[[Cluster], Decision[A]]) -> A:
         """Decide on the newest state; return the answer once everything it rests on is stable."""
         self.check_active()
+        if len(self._pending) >= PENDING_ANSWERS_MAX:
+            # Before anything is decided: what is refused has not happened.
+            detail = f"{PENDING_ANSWERS_MAX} answers wait for the metadata log: try again later"
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, detail)
         return await self.submit(decide(self.cluster))
 
     def check_active(self) -> None:
@@ -160,9 +164,6 @@ class Controller:
         end_offset = self.quorum.log_end_offset
         if end_offset <= self.quorum.high_watermark:
             future.set_result(decision.answer)
-        elif len(self._pending) >= PENDING_ANSWERS_MAX:
-            detail = f"{PENDING_ANSWERS_MAX} answers wait for the metadata log: try again later"
-            future.set_exception(ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, detail))
         else:
             self._pending.append(_Pending(end_offset, decision.answer, future))
         return future

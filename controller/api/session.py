@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ..server import ControllerServer
 
 REQUESTS_IN_FLIGHT_MAX: Final = 512
+HELLO_WITHIN_MS: Final = 10_000
+"""Whoever connects and says nothing must not hold a descriptor for ever."""
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +36,8 @@ class Session:
         self.broker: tuple[int, int] | None = None
         """Broker id and epoch that this connection belongs to."""
         self._tasks: dict[asyncio.Task[None], None] = {}
+        loop = asyncio.get_running_loop()
+        self._silence = loop.call_later(HELLO_WITHIN_MS / 1000, self._on_silence)
 
     def bind(self, broker_id: int, broker_epoch: int) -> None:
         """The peer is this start of the broker: it knows an epoch that only that one was told."""
@@ -54,6 +58,10 @@ class Session:
     def close(self) -> None:
         """The controller stops."""
         self.stream.close("the controller stops")
+
+    def _on_silence(self) -> None:
+        if self.greeting is None:
+            self.stream.abort(f"no Hello within {HELLO_WITHIN_MS} ms")
 
     def _on_frame(self, frame: Frame) -> None:
         message = frame.message
@@ -94,6 +102,7 @@ class Session:
 
     def _on_closed(self, reason: str) -> None:
         self.server.sessions.pop(self, None)
+        self._silence.cancel()
         if self.broker is not None:
             log.info("control connection of broker %d lost: %s", self.broker[0], reason)
         for task in self._tasks:

@@ -151,6 +151,20 @@ async def test_a_14_a_look_at_what_is_not_committed_waits_for_it(node: Node) -> 
     node.disk.is_running.set()
 
 
+async def test_what_is_refused_for_want_of_room_has_not_happened(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "PENDING_ANSWERS_MAX", 1)
+    node.disk.is_running.clear()
+    first = asyncio.ensure_future(node.put("a"))
+    await turns()
+    with pytest.raises(ApiError, match="try again later"):
+        await node.put("b")
+    node.disk.is_running.set()
+    assert await first == "a"
+    assert await node.controller.decide(look("b")) is None
+
+
 async def test_the_next_decision_sees_what_is_not_yet_committed(node: Node) -> None:
     seen: list[str | None] = []
 

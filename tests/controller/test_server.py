@@ -1,11 +1,13 @@
 """Controller and control connection over real sockets and files."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from minikafka.client.net.control import ControlConnection
+from minikafka.controller.api import session
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.control import messages as m
 from minikafka.protocol.control.batches import load_snapshot
@@ -128,6 +130,22 @@ async def test_garbage_closes_its_own_connection_only(lab: Lab, garbage: bytes) 
     writer.close()
     await writer.wait_closed()
     assert not (await broker.beat()).is_fenced
+
+
+async def test_who_connects_and_says_nothing_is_let_go(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = await lab.broker(1)
+    monkeypatch.setattr(session, "HELLO_WITHIN_MS", 1)
+    reader, writer = await asyncio.open_connection(*lab.server.address)
+    writer.write(b"\x00\x00")
+    with contextlib.suppress(ConnectionResetError):
+        assert await reader.read() == b""
+    writer.close()
+    with contextlib.suppress(ConnectionResetError):
+        await writer.wait_closed()
+    await broker.come_up()
+    assert len(lab.server.sessions) == 1
 
 
 async def test_a_retry_of_create_topics_gets_the_same_answer(lab: Lab) -> None:
