@@ -1,0 +1,257 @@
+"""docs/benchmarks.md from the results of one run.
+
+python -m bench.page bench-results/COMMIT.json > docs/benchmarks.md
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def page(results: dict[str, Any]) -> str:
+    """Write the page."""
+    machine = results["machine"]
+    lines = [
+        "# Benchmarks",
+        "",
+        "One run of `make bench`; ratios are taken within the run, because the same command on the",
+        "same machine differs by a factor of two from hour to hour. No test asserts a figure.",
+        "",
+        f"- machine: {machine['cores']} cores of {machine['cpu']}, {machine['memory_gib']} GiB, "
+        f"Linux {machine['kernel']}, Python {machine['python']}",
+        f"- commit: {machine['commit']}, at {results['at']}",
+        "- versions: " + ", ".join(f"{name} {v}" for name, v in results["versions"].items()),
+        "",
+        *_targets(results),
+        *_ceilings(results),
+        *_produce(results["produce"]),
+        *_confluent(results["confluent"]),
+        *_consume(results["consume"]),
+        *_rest(results),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(*header: str) -> list[str]:
+    return ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+
+
+def _row(*cells: object) -> str:
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def _of(
+    rows: list[dict[str, Any]], replication_factor: int, acks: int, case: str
+) -> dict[str, Any]:
+    return next(
+        row
+        for row in rows
+        if (row["replication_factor"], row["acks"], row["case"]) == (replication_factor, acks, case)
+    )
+
+
+def _targets(results: dict[str, Any]) -> list[str]:
+    rows, memory, startup = results["produce"], results["memory"], results["startup"]
+    large = _of(rows, 1, 1, "1 MB batches of 1 KB")["cpu_ratio"]
+    small = _of(rows, 1, 1, "one record of 100 B")["cpu_ratio"]
+    chain = _of(rows, 3, -1, "1 MB batches of 1 KB")["rate_ratio"]
+    brokers = [name for name in memory["after_ready"] if name.startswith("broker")]
+    resident = max(memory["after_ready"][name] for name in brokers)
+    idle = max(memory["kib_per_idle_partition"][name] for name in brokers)
+    checks = [
+        ("1 MB batches, per broker CPU second, of the floor", "≥ 0.7", large, large >= 0.7),
+        ("one-record requests, per broker CPU second, of the floor", "≥ 0.3", small, small >= 0.3),
+        ("RF 3, acks=all, 1 MB batches of 1 KB, of the floor chain", "≥ 0.5", chain, chain >= 0.5),
+        (
+            "`minikafka up` to the first acks=all ack (s)",
+            "< 2",
+            startup["up_to_first_ack"],
+            startup["up_to_first_ack"] < 2,
+        ),
+        ("broker memory after ready (MiB)", "< 60", resident, resident < 60),
+        ("memory of one idle partition, of 1,000 (KiB)", "≤ 2", idle, idle <= 2),
+        (
+            "gap after SIGKILL of a leader, median (ms)",
+            "< 1000",
+            results["failover"]["median"],
+            results["failover"]["median"] < 1000,
+        ),
+        (
+            "gap after SIGKILL of a leader, most (ms)",
+            "< 1000",
+            results["failover"]["most"],
+            results["failover"]["most"] < 1000,
+        ),
+        (
+            "import of the package (s)",
+            "< 0.3",
+            startup["import_package"],
+            startup["import_package"] < 0.3,
+        ),
+        ("`minikafka --help` (s)", "< 0.3", startup["help"], startup["help"] < 0.3),
+    ]
+    return [
+        "## Against the targets",
+        "",
+        *_table("figure", "target", "this run", ""),
+        *(
+            _row(name, target, f"{value:.2f}", "met" if met else "**missed**")
+            for name, target, value, met in checks
+        ),
+        "",
+    ]
+
+
+def _ceilings(results: dict[str, Any]) -> list[str]:
+    ceilings, floor = results["ceilings"], results["floor"]
+    verdict = "VOID: the floor was held back" if floor["void"] else "the floor is near enough"
+    return [
+        "## Ceilings and floor",
+        "",
+        *_table("what", "figure"),
+        *(
+            _row(name.replace("_", " "), f"{rate / 1e9:.2f} GB/s")
+            for name, rate in ceilings.items()
+        ),
+        _row("floor at 1 MB, of the page-cache write", f"{floor['share_of_page_cache_write']:.2f}"),
+        _row("floor at one record", f"{floor['one_record_requests_per_second']:,.0f} requests/s"),
+        "",
+        f"The floor is a bare server that only checks the CRC, stamps, appends and answers "
+        f"(`bench/floor.py`); it must reach 0.4 of the page-cache write and 100,000 requests/s: "
+        f"{verdict}.",
+        "",
+    ]
+
+
+def _produce(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "## Produce",
+        "",
+        "A generator replays prebuilt requests. RF 1 is compared with the floor, RF 3 with the chain",
+        "of three (a leader that answers when two peers have). CPU is of all threads of the broker",
+        "that leads; `all` adds its followers. CPU ratio: floor's CPU for a request over ours.",
+        "",
+        *_table(
+            "RF",
+            "acks",
+            "case",
+            "requests/s",
+            "MB/s",
+            "core",
+            "us/request",
+            "us/request, all",
+            "CPU s/GB",
+            "CPU ratio",
+            "rate ratio",
+        ),
+    ]
+    for row in rows:
+        ours = row["cluster"]
+        per_gigabyte = 1e9 / ours["bytes_per_cpu_second"]
+        lines.append(
+            _row(
+                row["replication_factor"],
+                "all" if row["acks"] == -1 else row["acks"],
+                row["case"],
+                f"{ours['requests_per_second']:,.0f}",
+                f"{ours['bytes_per_second'] / 1e6:,.0f}",
+                f"{ours['core_share']:.2f}",
+                f"{ours['cpu_us_per_request']:.1f}",
+                f"{ours['all_cpu_us_per_request']:.1f}",
+                f"{per_gigabyte:.2f}",
+                f"{row['cpu_ratio']:.2f}",
+                f"{row['rate_ratio']:.2f}",
+            )
+        )
+    return [*lines, ""]
+
+
+def _confluent(rows: list[dict[str, Any]]) -> list[str]:
+    return [
+        "The same cases through confluent-kafka, unmodified; the client is what limits most of them.",
+        "",
+        *_table("RF", "acks", "case", "records/s", "MB/s", "broker cores"),
+        *(
+            _row(
+                row["replication_factor"],
+                "all" if row["acks"] == -1 else row["acks"],
+                row["case"],
+                f"{row['records_per_second']:,.0f}",
+                f"{row['megabytes_per_second']:,.0f}",
+                f"{row['broker_cores']:.2f}",
+            )
+            for row in rows
+        ),
+        "",
+    ]
+
+
+def _consume(rows: list[dict[str, Any]]) -> list[str]:
+    return [
+        "## Consume",
+        "",
+        *_table("record bytes", "how", "MB/s", "records/s", "broker CPU s/GB", "client CPU s/GB"),
+        *(
+            _row(
+                row["record_bytes"],
+                row["how"],
+                f"{row['megabytes_per_second']:,.0f}",
+                f"{row['records_per_second']:,.0f}",
+                f"{row['broker_cpu_seconds_per_gigabyte']:.2f}",
+                f"{row['client_cpu_seconds_per_gigabyte']:.2f}",
+            )
+            for row in rows
+        ),
+        "",
+    ]
+
+
+def _rest(results: dict[str, Any]) -> list[str]:
+    memory, failover, startup = results["memory"], results["failover"], results["startup"]
+    return [
+        "## Latency",
+        "",
+        "One-record requests in an open loop; a latency runs from when the request was due.",
+        "",
+        *_table("RF", "acks", "rate/s", "p50 ms", "p99 ms", "p99.9 ms", "max ms"),
+        *(
+            _row(
+                row["rf"],
+                "all" if row["acks"] == -1 else row["acks"],
+                row["rate"],
+                row["p50"],
+                row["p99"],
+                row["p999"],
+                row["most"],
+            )
+            for row in results["latency"]
+        ),
+        "",
+        "## Start-up, memory, failover",
+        "",
+        *_table("what", "figure"),
+        *(_row(name.replace("_", " "), f"{seconds:.2f} s") for name, seconds in startup.items()),
+        *(
+            _row(f"{name} after ready (PSS)", f"{mib:.1f} MiB")
+            for name, mib in memory["after_ready"].items()
+        ),
+        *(
+            _row(f"{name}, one idle partition of 1,000", f"{kib:.2f} KiB")
+            for name, kib in memory["kib_per_idle_partition"].items()
+        ),
+        _row(
+            f"gap in acknowledged writes over {failover['trials']} kills of a leader",
+            f"median {failover['median']} ms, most {failover['most']} ms",
+        ),
+        _row("sends that failed meanwhile", failover["failed_sends"]),
+    ]
+
+
+def main() -> None:
+    """Turn one results file into the page."""
+    print(page(json.loads(Path(sys.argv[1]).read_text())), end="")
+
+
+if __name__ == "__main__":
+    main()
