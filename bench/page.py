@@ -128,9 +128,9 @@ def _produce(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         "## Produce",
         "",
-        "A generator replays prebuilt requests. RF 1 is compared with the floor, RF 3 with the chain",
-        "of three (a leader that answers when two peers have). CPU is of all threads of the broker",
-        "that leads; `all` adds its followers. CPU ratio: floor's CPU for a request over ours.",
+        "A generator replays prebuilt requests. RF 1 is compared with the floor, RF 3 with the",
+        "chain of three (a leader that answers when two peers have). CPU is of all threads of the",
+        "broker that leads; `all` adds its followers. CPU ratio: the floor's CPU over ours.",
         "",
         *_table(
             "RF",
@@ -169,7 +169,7 @@ def _produce(rows: list[dict[str, Any]]) -> list[str]:
 
 def _confluent(rows: list[dict[str, Any]]) -> list[str]:
     return [
-        "The same cases through confluent-kafka, unmodified; the client is what limits most of them.",
+        "The same cases through confluent-kafka, unmodified; the client limits most of them.",
         "",
         *_table("RF", "acks", "case", "records/s", "MB/s", "broker cores"),
         *(
