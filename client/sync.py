@@ -36,7 +36,7 @@ from .consumer.questions import DEFAULT_TIMEOUT_MS, Partition
 from .errors import BufferFull, ClientClosed, ClientError, ForkedClient
 from .offsets import ListedOffset
 from .producer import producer as aio_producer
-from .producer.accumulator import Row, checked_size
+from .producer.accumulator import Row, check_target, checked_size
 from .producer.delivery import BatchDelivery, Delivery
 from .records import (
     BatchMetadata,
@@ -254,6 +254,7 @@ class Producer:
         self._check_usable()
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
+        check_target(topic, partition)
         record = (timestamp_ms, key, value, headers)
         size = checked_size(record, self._producer.config.max_request_size)
         delivery = Delivery(timestamp_ms)

@@ -19,6 +19,7 @@ from .partitioner import Dice, StickyChoice, partition_for_key
 Row = tuple[int, bytes | None, bytes | None, Headers]
 """A record to be sent: timestamp in ms, key, value, headers."""
 
+MAX_TIMESTAMP_MS = (1 << 63) - 1
 RECORD_OVERHEAD = 21
 """Most bytes that lengths and deltas add to a record without headers."""
 
@@ -106,9 +107,23 @@ class TopicQueues:
         self.led = led
 
 
+def check_target(topic: str, partition: int | None) -> None:
+    """TypeError or ValueError for what names no partition: it must not get as far as a queue."""
+    if type(topic) is not str or not topic:
+        raise TypeError(f"topic must be a name, not {topic!r}")
+    if partition is not None and (not isinstance(partition, int) or partition < 0):
+        raise ValueError(f"partition must be 0 or more, or None, not {partition!r}")
+
+
 def checked_size(record: Row, limit: int) -> int:
-    """Bound the bytes of a record inside a batch; MessageTooLarge above `limit`, TypeError."""
-    _, key, value, headers = record
+    """Bound the bytes of a record inside a batch.
+
+    MessageTooLarge above `limit`; TypeError or ValueError for what no batch can hold: one such
+    record would fail all that travel with it.
+    """
+    timestamp_ms, key, value, headers = record
+    if not isinstance(timestamp_ms, int) or not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
+        raise ValueError(f"timestamp_ms must be ms since 1970, not {timestamp_ms!r}")
     size = RECORD_OVERHEAD
     if value is not None:
         if not isinstance(value, bytes):
@@ -120,7 +135,9 @@ def checked_size(record: Row, limit: int) -> int:
         size += len(key)
     if headers:
         for name, content in headers:
-            size += 4 * len(name) + 10 + (0 if content is None else len(content))
+            if not isinstance(name, str) or not isinstance(content, bytes | bytearray | None):
+                raise TypeError(f"a header is (str, bytes or None), not {(name, content)!r:.80}")
+            size += len(name.encode()) + 10 + (0 if content is None else len(content))
     if size > limit + RECORD_OVERHEAD:
         raise MessageTooLarge(size - RECORD_OVERHEAD, limit)
     return size

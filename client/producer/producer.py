@@ -15,7 +15,7 @@ from ..config import ProducerConfig, ProducerSettings, Servers, configured
 from ..errors import BufferFull, ClientClosed
 from ..metadata import Metadata, pool_for
 from ..records import OnDelivery, ProducerRecord
-from .accumulator import Accumulator, Limits, Parked, Row, TopicQueues, checked_size
+from .accumulator import Accumulator, Limits, Parked, Row, TopicQueues, check_target, checked_size
 from .delivery import BatchDelivery, Delivery, until_settled
 from .sender import Sender
 
@@ -171,10 +171,11 @@ class Producer:
         clients do, else one after the other, a batch each. `timestamp_ms` is now by default.
 
         Raises at once: MessageTooLarge above max_request_size; BufferFull when buffer_memory bytes
-        wait (see `drain`); ClientClosed; TypeError for what is not bytes.
+        wait (see `drain`); ClientClosed; TypeError or ValueError for what no record can be.
         """
         if timestamp_ms is None:
             timestamp_ms = self._runtime.wall_ms()
+        check_target(topic, partition)
         record = (timestamp_ms, key, value, headers)
         size = checked_size(record, self._max_record)
         delivery = Delivery(timestamp_ms)
@@ -193,6 +194,7 @@ class Producer:
         run of records that travelled together. All are taken in, or (BufferFull, MessageTooLarge,
         TypeError) none is.
         """
+        check_target(topic, partition)
         wall_ms = self._runtime.wall_ms()
         limit = self._max_record
         rows: list[tuple[Row, int]] = []

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -23,6 +24,7 @@ from minikafka import (
     Producer,
     ProducerRecord,
     RecordMetadata,
+    SyncDelivery,
     UnknownTopic,
 )
 from minikafka.protocol.api import ApiKey
@@ -110,6 +112,36 @@ def test_errors_come_where_they_belong(cluster: FakeCluster) -> None:
             delivery.result(5)
     with pytest.raises(BootstrapError):
         Producer("127.0.0.1:1", bootstrap_timeout_ms=20)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"headers": [("h", "text")]},
+        {"headers": [(b"h", b"x")]},
+        {"headers": [("\ud800", b"x")]},
+        {"headers": [("h", 5)]},
+        {"timestamp_ms": 1.5},
+        {"timestamp_ms": -1},
+        {"timestamp_ms": 1 << 63},
+        {"partition": "0"},
+        {"partition": -1},
+        {"topic": b"t"},
+        {"topic": ""},
+        {"value": "text"},
+    ],
+)
+def test_what_no_record_can_be_is_refused_and_harms_no_other(
+    cluster: FakeCluster, bad: dict[str, Any]
+) -> None:
+    cluster.create("t")
+    with Producer(cluster.bootstrap) as producer:
+        sent: list[SyncDelivery[RecordMetadata]] = [producer.send("t", b"before")]
+        with pytest.raises((TypeError, ValueError)):
+            producer.send(**{"topic": "t", "value": b"v", **bad})
+        sent.append(producer.send("t", b"after"))
+        producer.flush(20_000)
+        assert [delivery.result(0).topic for delivery in sent] == ["t", "t"]
 
 
 def test_sending_waits_for_room_and_gives_up(cluster: FakeCluster) -> None:
