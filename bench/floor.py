@@ -18,6 +18,7 @@ import crc32c
 import uvloop
 
 BUFFER_BYTES = 4 << 20
+LARGE_BYTES = 64 << 10
 ROOM_BYTES = 5 << 18
 """More than the largest request: below this much free space what is left moves to the front."""
 
@@ -63,13 +64,21 @@ class Floor(asyncio.BufferedProtocol):
         self.transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self.start == self.end:
+        view = memoryview(self.buffer)
+        have = self.end - self.start
+        if have == 0:
             self.start = self.end = 0
-        elif self.end > BUFFER_BYTES - ROOM_BYTES:
-            rest = self.end - self.start
-            self.buffer[:rest] = self.buffer[self.start : self.end]
-            self.start, self.end = 0, rest
-        return memoryview(self.buffer)[self.end :]
+            return view
+        if have >= 4:
+            frame_end = self.start + 4 + int.from_bytes(view[self.start : self.start + 4], "big")
+            if frame_end - self.end >= LARGE_BYTES and frame_end <= BUFFER_BYTES:
+                # Just the rest of a large request: the next one begins at the front again, where
+                # the cache is warm, and nothing has to be moved.
+                return view[self.end : frame_end]
+        if self.end > BUFFER_BYTES - ROOM_BYTES:
+            view[:have] = view[self.start : self.end]
+            self.start, self.end = 0, have
+        return view[self.end :]
 
     def buffer_updated(self, nbytes: int) -> None:
         self.end += nbytes

@@ -34,8 +34,8 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("1 MB batches of 1 KB", 1000, 1_000_000, 5, 400_000_000),
-    Case("1 MB batches of 100 B", 100, 1_000_000, 5, 400_000_000),
+    Case("1 MB batches of 1 KB", 1000, 1_000_000, 5, 200_000_000),
+    Case("1 MB batches of 100 B", 100, 1_000_000, 5, 200_000_000),
     Case("16 KB batches of 1 KB", 1000, 16_000, 16, 200_000_000),
     Case("16 KB batches of 100 B", 100, 16_000, 16, 200_000_000),
     Case("one record of 1 KB", 1000, 0, 64, 100_000_000),
