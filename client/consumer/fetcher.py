@@ -108,7 +108,6 @@ class Fetcher:
     def _turn(self) -> None:
         """Begin to fetch what can be fetched now and could not be before."""
         self._start_loops()
-        self._wake_loops()
         self._lookups.wake()
         # A broker answers a connection in order: a fetch that waits for new records would keep
         # partitions waiting that have some. A new connection costs less than fetch_max_wait_ms.
@@ -129,6 +128,7 @@ class Fetcher:
                 self._loops[node_id] = self._runtime.spawn(
                     self._fetch_forever(node_id), f"fetch from broker {node_id}"
                 )
+        self._wake_loops()
 
     def _node_for(self, state: PartitionState) -> int:
         if state.read_from in self._metadata.view.brokers:
@@ -303,7 +303,6 @@ class Fetcher:
                 self._metadata.refresh_soon()  # until then the leader is asked again
                 self._back_off(state)
             self._start_loops()
-            self._wake_loops()
         if data.records:
             aborted = None
             if self._isolation == READ_COMMITTED:
