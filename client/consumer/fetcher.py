@@ -299,7 +299,7 @@ class Fetcher:
         state.log_start_offset = data.log_start_offset
         if data.preferred_read_replica >= 0:
             state.read_from = data.preferred_read_replica
-            if self._node_for(state) != data.preferred_read_replica:
+            if state.read_from not in self._metadata.view.brokers:
                 self._metadata.refresh_soon()  # until then the leader is asked again
                 self._back_off(state)
             self._start_loops()
@@ -312,8 +312,7 @@ class Fetcher:
                 ]
             chunk = Chunk(state, memoryview(data.records), aborted)
             if not chunk.is_empty:
-                state.fetch_offset = chunk.next_position
-                state.fetch_epoch = chunk.last_epoch
+                state.fetch_offset, state.fetch_epoch = chunk.next_position, chunk.last_epoch
                 self.buffer.add(chunk)
 
     def _on_refused(self, state: PartitionState, code: ErrorCode, data: PartitionData) -> None:
