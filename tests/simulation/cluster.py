@@ -50,7 +50,7 @@ class Daemon:
         return self.process is not None and self.process.alive
 
     def start(self) -> None:
-        if not self.alive:
+        if not self.alive and self.host.up:
             self.service = self._stop = None
             self.may_fail = self.host.disk.is_failing
             self.process = self.world.start(self.host, self.name, self._main)

@@ -161,7 +161,7 @@ class SimLoop(asyncio.BaseEventLoop):
             elif process.state is ProcessState.RUNNING:
                 self.steps += 1
                 handle._run()
-                if self.after_step is not None:
+                if self.after_step is not None and process.alive:
                     self.after_step(process)
             elif process.state is ProcessState.PAUSED:
                 process.deferred.append(handle)
