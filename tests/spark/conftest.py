@@ -1,0 +1,138 @@
+"""One Spark session and one broker for all the slow tests of this folder."""
+
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from minikafka import (
+    Admin,
+    ConfigChange,
+    ConfigResource,
+    Consumer,
+    ConsumerRecord,
+    NewTopic,
+    Producer,
+    ProducerRecord,
+    TopicPartition,
+)
+from minikafka.deploy.local_cluster import LocalCluster
+from minikafka.spark.examples.flights import jobs
+from minikafka.spark.java import OLDEST, java_version
+
+
+@dataclass
+class Broker:
+    """A cluster of one, and what tests do with it beside Spark."""
+
+    bootstrap: str
+    admin: Admin
+
+    def create(self, topic: str, partitions: int = 1, **configs: str) -> str:
+        dotted = {key.replace("_", "."): value for key, value in configs.items()}
+        self.admin.create_topics([NewTopic(topic, partitions, 1, configs=dotted)])
+        return topic
+
+    def send(self, topic: str, values: list[bytes], partition: int = 0) -> None:
+        with Producer(self.bootstrap) as producer:  # a new one knows the newest partitions
+            records = [ProducerRecord(value) for value in values]
+            producer.send_batch(topic, records, partition=partition).result(30)
+
+    def records(self, topic: str) -> list[ConsumerRecord]:
+        """Everything in a topic, by partition."""
+        with Consumer(self.bootstrap, auto_offset_reset="earliest") as consumer:
+            partitions = [TopicPartition(topic, p) for p in consumer.partitions_for(topic)]
+            left = sum(consumer.end_offsets(partitions).values())
+            left -= sum(consumer.beginning_offsets(partitions).values())
+            consumer.assign(partitions)
+            found: list[ConsumerRecord] = []
+            while len(found) < left:
+                found += consumer.poll(1000)
+        return sorted(found, key=lambda record: (record.partition, record.offset))
+
+    def forget(self, topic: str, offset: int) -> int:
+        """Let retention delete old records, those below `offset` at least."""
+        keep = ConfigChange("retention.bytes", "1")
+        self.admin.incremental_alter_configs({ConfigResource.topic(topic): [keep]})
+        asked = {TopicPartition(topic, 0): -2}
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            first = next(iter(self.admin.list_offsets(asked).values())).offset
+            if first >= offset:
+                return first
+            time.sleep(0.05)
+        raise AssertionError(f"retention left {topic} at {first}")
+
+
+@dataclass
+class Pipeline:
+    """Spark and the broker together."""
+
+    spark: SparkSession
+    broker: Broker
+    folder: Path
+
+    def read(self, **options: str) -> DataFrame:
+        frame: DataFrame = self._source(self.spark.read, options).load()
+        return frame
+
+    def stream(self, **options: str) -> DataFrame:
+        frame: DataFrame = self._source(self.spark.readStream, options).load()
+        return frame
+
+    def write(self, rows: DataFrame, **options: str) -> None:
+        self._source(rows.write, options).mode("append").save()
+
+    def run_available(self, frame: DataFrame, checkpoint: str, topic: str) -> list[Any]:
+        """Stream what there is into a topic; the progress of each micro-batch comes back."""
+        query = (
+            self._source(frame.writeStream, {"topic": topic})
+            .option("checkpointLocation", str(self.folder / checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return [each for each in query.recentProgress if each.numInputRows]
+
+    def _source(self, made: Any, options: dict[str, str]) -> Any:
+        servers = ("kafka.bootstrap.servers", self.broker.bootstrap)
+        return made.format("minikafka").option(*servers).options(**options)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    version = java_version()
+    if version is None or version < OLDEST:
+        pytest.skip(f"Spark needs Java {OLDEST} or newer; found {version or 'none'}")
+    folder = tmp_path_factory.mktemp("spark")
+    here = Path.cwd()
+    os.chdir(folder)  # the JVM's and its workers' folder: the format is found by installation
+    try:
+        session = jobs.session(folder / "spark.log")
+    finally:
+        os.chdir(here)
+    yield session
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of py4j's sockets
+        session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    settings = {"log.retention.check.interval.ms": "100"}
+    with (
+        LocalCluster(brokers=1, broker_config=settings) as cluster,
+        Admin(cluster.bootstrap) as admin,
+    ):
+        yield Broker(cluster.bootstrap, admin)
+
+
+@pytest.fixture
+def pipeline(spark: SparkSession, broker: Broker, tmp_path: Path) -> Pipeline:
+    return Pipeline(spark, broker, tmp_path)
