@@ -5,6 +5,9 @@ STAMP := .venv/.installed
 # Even where Python may not write bytecode by itself: daemons start in half the time with it.
 COMPILE = $(BIN)/python -m compileall -q runtime protocol storage client controller broker deploy spark
 
+# Tests that only compute, on both cores; those with processes of their own run one by one.
+COMPUTING = tests/simulation tests/properties tests/oracle
+
 .PHONY: help check test fmt run bench simulate clean
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -27,7 +30,8 @@ check: $(STAMP) ## format, lint, types, import contracts, style and fast tests
 test: $(STAMP) ## everything a normal machine can run
 	$(MAKE) --no-print-directory check
 	@$(BIN)/python -m minikafka.spark.java || echo "the tests of Spark are skipped"
-	$(BIN)/pytest -q -m slow tests || test $$? -eq 5
+	$(BIN)/pytest -q -n 2 -m slow $(COMPUTING)
+	$(BIN)/pytest -q -m slow tests $(COMPUTING:%=--ignore=%)
 
 SEED ?= 0
 RUNS ?= 1
