@@ -1,6 +1,6 @@
 """What must hold after every step of every process, checked from outside the product.
 
-Numbers are those of the invariant list in docs/simulation.md. The truth about records is read from
+Numbers are those of the invariant list in docs/invariants.md. The truth about records is read from
 the disks, not asked of the code under test: `Ledger` remembers every batch that was ever committed.
 """
 

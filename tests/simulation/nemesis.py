@@ -128,9 +128,19 @@ class Nemesis:
 
     async def power_broker(self) -> None:
         victim = self._some_broker()
-        if self._active > 1 or victim.host.disk.has_lied or not self.may_lose_power(victim):
+        if victim.host.disk.has_lied or not self._calm_down.is_set():
             return
         self._calm_down.clear()
+        end = self.world.now() + 5
+        while self._active > 1 or not self.may_lose_power(victim):
+            if self.world.now() > end:
+                break
+            await asyncio.sleep(0.02)
+        else:
+            await self._lose_power(victim)
+        self._calm_down.set()
+
+    async def _lose_power(self, victim: Daemon) -> None:
         victim.power_off()
         await self._down_time()
         victim.power_on()
@@ -140,7 +150,6 @@ class Nemesis:
         await self.cluster.wait_until(
             lambda: self.has_left_isr(victim), f"{victim.name} is out of every ISR", 20
         )
-        self._calm_down.set()
 
     async def power_controller(self) -> None:
         if self.cluster.controller.host.disk.has_lied:
