@@ -106,7 +106,7 @@ def _confluent(bootstrap: str, topic: str, pid: int, records: int, size: int) ->
     meter = _Meter(pid)
     read = 0
     while read < records:
-        read += len(consumer.consume(10_000, timeout=5))
+        read += len(consumer.consume(min(10_000, records - read), timeout=5))
     result = meter.result("confluent-kafka", size, read)
     consumer.close()
     return result
