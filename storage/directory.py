@@ -262,6 +262,8 @@ class LogDirectory:
             open_log.abandon()
         for known in (self.recovery_points, self.log_starts, self.high_watermarks):
             known.pop(partition, None)
+        # The checkpoint on disk must not vouch for the next log of this name.
+        self._checkpoint_soon()
         path = self.path_of(partition)
         if not self.files.exists(path):
             return None
@@ -311,7 +313,7 @@ class LogDirectory:
         finally:
             self._is_flushing = False
 
-    def _checkpoint_soon(self, _: Log) -> None:
+    def _checkpoint_soon(self, _: Log | None = None) -> None:
         if not self._is_checkpointing:
             self._is_checkpointing = True
             self._runtime.spawn(self._checkpoint_truncation(), f"checkpoint of {self.path}")

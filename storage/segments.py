@@ -92,6 +92,8 @@ class Segments(list[Segment]):
                 await segment.flush(with_indexes=not is_newest)
         if self.names_changed:
             self.names_changed = False
+            # Without it nobody could tell whose batches these are.
+            await self._files.fdatasync_named(f"{self.directory}/{PARTITION_METADATA}")
             await self._files.fsync_directory(self.directory)
             await self._files.fsync_directory(self.directory.rpartition("/")[0] or "/")
 
