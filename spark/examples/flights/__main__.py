@@ -119,29 +119,34 @@ class Run:
 @click.option("--png", type=click.Path(path_type=Path), default=Path("run/delays.png"))
 def main(png: Path) -> None:
     """Run the pipeline on a cluster of its own."""
-    progress = Progress()
-    tell = progress.tell
-    with tempfile.TemporaryDirectory(prefix="minikafka-flights-") as name:
-        folder, log = Path(name), png.with_name("spark.log")
-        tell("reading the input without the cluster: the answer to compare with")
-        dataset = prepare(folder)
-        tell(f"{dataset.row_count:,} flights, {dataset.undeparted_count:,} did not depart")
-        tell("starting 3 brokers and a controller")
-        with LocalCluster(brokers=3, controllers=1) as cluster:
-            tell(f"cluster ready at {cluster.bootstrap}")
-            tell(f"starting Spark; what it logs goes to {log}")
-            with progress.during(lambda: "Spark is starting"):
-                spark = jobs.session(log)
-            try:
-                with Admin(bootstrap_servers=cluster.bootstrap) as admin:
-                    run = Run(spark, cluster, admin, dataset, progress)
-                    problems = run.verify(folder / "checkpoint", png)
-            finally:
-                spark.stop()
-    for problem in problems:
-        click.echo(f"NOT VERIFIED: {problem}", err=True)
-    tell("everything verified" if not problems else "failed")
+    log = png.with_name("spark.log")
+    with Progress() as progress:
+        with tempfile.TemporaryDirectory(prefix="minikafka-flights-") as folder:
+            problems = run_all(Path(folder), png, log, progress)
+        for problem in problems:
+            click.echo(f"NOT VERIFIED: {problem}", err=True)
+        progress.tell("everything verified" if not problems else f"failed; Spark's log is {log}")
     sys.exit(1 if problems else 0)
+
+
+def run_all(folder: Path, png: Path, log: Path, progress: Progress) -> list[str]:
+    """Prepare the input, start a cluster and Spark, run; what could not be verified comes back."""
+    tell = progress.tell
+    tell("reading the input without the cluster: the answer to compare with")
+    dataset = prepare(folder)
+    tell(f"{dataset.row_count:,} flights, {dataset.undeparted_count:,} did not depart")
+    tell("starting 3 brokers and a controller")
+    with LocalCluster(brokers=3, controllers=1) as cluster:
+        tell(f"cluster ready at {cluster.bootstrap}")
+        tell(f"starting Spark; what it logs goes to {log}")
+        with progress.during(lambda: "Spark is starting"):
+            spark = jobs.session(log)
+        try:
+            with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+                run = Run(spark, cluster, admin, dataset, progress)
+                return run.verify(folder / "checkpoint", png)
+        finally:
+            spark.stop()
 
 
 def verified(text: str) -> list[str]:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Self
 
 import click
 
@@ -24,6 +25,16 @@ class Progress:
         """Write one line."""
         self._told = time.monotonic()
         click.echo(f"[{self._told - self._start:6.1f} s] {text}", file=self._output)
+
+    def close(self) -> None:
+        """Let go of the terminal."""
+        self._output.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
 
     def tell_if_silent(self, text: Callable[[], str]) -> None:
         """Write one line if there was none for a while."""
