@@ -8,7 +8,7 @@ COMPILE = $(BIN)/python -m compileall -q runtime protocol storage client control
 # Tests that only compute, on both cores; those with processes of their own run one by one.
 COMPUTING = tests/simulation tests/properties tests/oracle
 
-.PHONY: help check test fmt run bench simulate clean
+.PHONY: help check test fmt run bench simulate mutants chaos clean
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -37,6 +37,14 @@ SEED ?= 0
 RUNS ?= 1
 simulate: $(STAMP) ## the whole cluster simulated: SEED=n replays one, RUNS=n explores from there
 	$(BIN)/python -m tests.simulation --seed $(SEED) --runs $(RUNS)
+
+PATCH ?=
+SEEDS ?= 500
+mutants: $(STAMP) ## planted bugs that the simulator must catch, or PATCH=file of your own
+	$(BIN)/python -m tests.mutants --seeds $(SEEDS) $(if $(PATCH),--patch $(PATCH),--page docs/mutants.md)
+
+chaos: $(STAMP) ## real processes under real faults, as root: kills, partitions, power loss, ...
+	$(BIN)/python -m tests.chaos
 
 fmt: $(STAMP) ## rewrite formatting and imports
 	$(BIN)/ruff check --fix-only .

@@ -1,0 +1,90 @@
+"""Runs the simulator on a mutant until a seed catches it.
+
+A seed that fails without the patch as well catches nothing: it is skipped, and said.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from .tree import ROOT, NotAMutant, Patch, apply, copy_product
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one patch."""
+
+    patch: Patch
+    refused: str | None = None
+    """Why it is no mutant."""
+    seed: int | None = None
+    """The seed that caught it."""
+    finding: str = ""
+    """What the simulator said then."""
+    runs: int = 0
+    """Seeds tried, the catching one included."""
+
+    @property
+    def is_caught(self) -> bool:
+        return self.seed is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The first failing seed of a range, if any, and how many were tried."""
+
+    runs: int
+    seed: int | None
+    finding: str
+
+
+def hunt(patch: Patch, first_seed: int, seeds: int, jobs: int) -> Verdict:
+    """Plant the bug in a copy of the product and simulate seed after seed."""
+    with tempfile.TemporaryDirectory(prefix="minikafka-mutant-") as place:
+        tree = Path(place)
+        copy_product(tree)
+        try:
+            apply(patch, tree)
+        except NotAMutant as error:
+            return Verdict(patch, refused=str(error))
+        next_seed, end = first_seed, first_seed + seeds
+        while next_seed < end:
+            run = simulate(tree, next_seed, end - next_seed, jobs)
+            if run.seed is None:
+                break
+            if simulate(ROOT, run.seed, 1, 1).seed is None:
+                tried = run.seed - first_seed + 1
+                return Verdict(patch, seed=run.seed, finding=run.finding, runs=tried)
+            print(f"seed {run.seed} fails without the patch as well: skipped", file=sys.stderr)
+            next_seed = run.seed + 1
+        return Verdict(patch, runs=seeds)
+
+
+def simulate(tree: Path, seed: int, runs: int, jobs: int) -> Run:
+    """Run the simulator of `tree` on `runs` seeds from `seed` on, up to the first that fails."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        arguments = ["--seed", str(seed), "--runs", str(runs), "--jobs", str(jobs)]
+        environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}", "PYTHONHASHSEED": "0"}
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.simulation", *arguments, "--json", report.name],
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        text = Path(report.name).read_text()
+    if not text:
+        # It did not get as far as a report: the mutant cannot even be imported, or was killed.
+        words = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        return Run(1, seed, f"the simulator ended: {words[-1] if words else done.returncode}")
+    found = json.loads(text)
+    failed = sorted(found["failed"], key=lambda each: each["seed"])
+    if not failed:
+        return Run(found["runs"], None, "")
+    return Run(found["runs"], failed[0]["seed"], failed[0]["finding"])
