@@ -7,6 +7,7 @@ from . import (
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_quorum,
     describe_topic_partitions,
     fetch,
     incremental_alter_configs,
@@ -16,6 +17,7 @@ from . import (
     metadata,
     offset_for_leader_epoch,
     produce,
+    update_features,
 )
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "delete_topics",
     "describe_cluster",
     "describe_configs",
+    "describe_quorum",
     "describe_topic_partitions",
     "fetch",
     "incremental_alter_configs",
@@ -34,4 +37,5 @@ __all__ = [
     "metadata",
     "offset_for_leader_epoch",
     "produce",
+    "update_features",
 ]

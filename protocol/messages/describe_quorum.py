@@ -1,0 +1,91 @@
+"""DescribeQuorum: who leads the metadata log, who votes, who follows, and how far each is."""
+
+from ..api import ApiKey
+from ..schema import Int16, Int32, Int64, String, UInt16, Uuid, field, nested, request, response
+from ..types import ZERO_UUID
+
+
+@nested
+class QuorumPartition:
+    """A partition to describe; there is only 0."""
+
+    partition_index: Int32
+
+
+@nested
+class QuorumTopic:
+    """A topic to describe; only the metadata log has a quorum."""
+
+    topic_name: String
+    partitions: list[QuorumPartition]
+
+
+@request(ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+")
+class DescribeQuorumRequest:
+    """Ask about the controllers' quorum; answered by the active one."""
+
+    topics: list[QuorumTopic]
+
+
+@nested
+class ReplicaState:
+    """One copy of the metadata log, as the leader knows it."""
+
+    replica_id: Int32
+    replica_directory_id: Uuid = field("2+", default=ZERO_UUID)
+    log_end_offset: Int64
+    """-1: unknown."""
+    last_fetch_timestamp: Int64 = field("1+", default=-1)
+    """The leader's wall clock at the newest fetch; -1 for the leader, and where unknown."""
+    last_caught_up_timestamp: Int64 = field("1+", default=-1)
+    """When it last had all; -1: unknown."""
+
+
+@nested
+class QuorumPartitionData:
+    """The metadata log and its copies."""
+
+    partition_index: Int32
+    error_code: Int16 = field(default=0)
+    error_message: String | None = field("2+", default="")
+    leader_id: Int32 = field(default=-1)
+    """-1: none is known."""
+    leader_epoch: Int32 = field(default=-1)
+    high_watermark: Int64 = field(default=-1)
+    current_voters: list[ReplicaState] = field(default=[])
+    observers: list[ReplicaState] = field(default=[])
+
+
+@nested
+class QuorumTopicData:
+    """A topic as asked for."""
+
+    topic_name: String
+    partitions: list[QuorumPartitionData]
+
+
+@nested
+class QuorumListener:
+    """Where a controller is reached."""
+
+    name: String
+    host: String
+    port: UInt16
+
+
+@nested
+class QuorumNode:
+    """A controller."""
+
+    node_id: Int32
+    listeners: list[QuorumListener]
+
+
+@response(ApiKey.DESCRIBE_QUORUM)
+class DescribeQuorumResponse:
+    """The quorum as its leader sees it."""
+
+    error_code: Int16 = field(default=0)
+    error_message: String | None = field("2+", default="")
+    topics: list[QuorumTopicData] = field(default=[])
+    nodes: list[QuorumNode] = field("2+", default=[])
