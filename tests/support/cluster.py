@@ -47,6 +47,10 @@ class Daemon:
     host: str = "127.0.0.1"
     port: int = 0
     extra_args: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+    """What the command is run by, such as nsenter; it must exec."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """On top of our own."""
     process: "subprocess.Popen[bytes] | None" = None
     ready: dict[str, Any] = field(default_factory=dict)
     ready_after_s: float = 0.0
@@ -101,7 +105,8 @@ class Daemon:
         file.write_text("".join(f"{key}={value}\n" for key, value in self.properties().items()))
         ready_read, ready_write = os.pipe()
         lifeline_read, lifeline_write = os.pipe()
-        command = [sys.executable, "-m", f"minikafka.{self.role}", str(file), *self.extra_args]
+        command = [*self.prefix, sys.executable, "-m", f"minikafka.{self.role}", str(file)]
+        command += self.extra_args
         command += ["--ready-fd", str(ready_write), "--lifeline-fd", str(lifeline_read)]
         for key, value in overrides.items():
             command += ["--override", f"{key.replace('_', '.')}={value}"]
@@ -113,6 +118,7 @@ class Daemon:
                 stderr=log,
                 pass_fds=(ready_write, lifeline_read),
                 start_new_session=True,
+                env={**os.environ, **self.environment},
             )
         os.close(ready_write)
         os.close(lifeline_read)
