@@ -5,7 +5,7 @@ then `Service.stop` on a clean shutdown. Knows how to start and stop them, nothi
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from minikafka.broker.__main__ import prepare as prepare_broker
@@ -19,6 +19,9 @@ from .world import SimRuntime, World
 
 CONTROLLER_PORT = 9093
 BROKER_PORT = 9092
+FIRST_CONTROLLER_ID = 101
+
+Properties = Mapping[str, str]
 
 
 class Daemon:
@@ -95,37 +98,54 @@ class Daemon:
 
 
 class Cluster:
-    """One controller and some brokers."""
+    """Some controllers and some brokers, each on a machine of its own.
 
-    def __init__(self, world: World, broker_count: int = 3) -> None:
+    Controllers are `controller-1..n` with ids from 101, brokers `broker-1..n` with ids from 1.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        brokers: int = 3,
+        controllers: int = 1,
+        broker: Properties | None = None,
+        controller: Properties | None = None,
+    ) -> None:
+        """`broker` and `controller` are properties on top of those every node gets."""
         self.world = world
-        rng = world.rng("properties")
-        snapshot_bytes = rng.choice((20_000_000, 2000))
-        self.controller = Daemon(
-            world,
-            "controller",
-            prepare_controller,
-            {
-                "node.id": "100",
-                "listeners": f"CONTROLLER://0.0.0.0:{CONTROLLER_PORT}",
-                "log.dirs": "/data/controller",
-                "broker.session.timeout.ms": "2000",
-                "metadata.log.max.record.bytes.between.snapshots": str(snapshot_bytes),
-            },
-        )
+        names = [f"controller-{number}" for number in range(1, controllers + 1)]
+        quorum = {FIRST_CONTROLLER_ID + place: name for place, name in enumerate(names)}
+        self.controllers = {
+            node_id: Daemon(
+                world,
+                name,
+                prepare_controller,
+                {**controller_properties(node_id, quorum), **(controller or {})},
+            )
+            for node_id, name in quorum.items()
+        }
         self.brokers = {
             broker_id: Daemon(
-                world, f"broker-{broker_id}", prepare_broker, broker_properties(broker_id)
+                world,
+                f"broker-{broker_id}",
+                prepare_broker,
+                {**broker_properties(broker_id, quorum), **(broker or {})},
             )
-            for broker_id in range(1, broker_count + 1)
+            for broker_id in range(1, brokers + 1)
         }
-        self.daemons = {each.name: each for each in (self.controller, *self.brokers.values())}
+        nodes = (*self.controllers.values(), *self.brokers.values())
+        self.daemons = {each.name: each for each in nodes}
         self.bootstrap = ",".join(f"{each.name}:{BROKER_PORT}" for each in self.brokers.values())
 
         world.may_crash = self._may_crash
         world.on_exit = self._on_exit
         self.is_kept_running = False
         """Whoever ends is started again."""
+
+    @property
+    def controller(self) -> Daemon:
+        """The first of the controllers."""
+        return self.controllers[FIRST_CONTROLLER_ID]
 
     def _daemon_of(self, process: Process) -> Daemon | None:
         return next((each for each in self.daemons.values() if each.process is process), None)
@@ -153,13 +173,28 @@ class Cluster:
             await asyncio.sleep(0.05)
 
 
-def broker_properties(broker_id: int) -> dict[str, str]:
+def controller_properties(node_id: int, quorum: Mapping[int, str]) -> dict[str, str]:
+    """What every controller has; `quorum` names the machine of each voter."""
+    return {
+        "node.id": str(node_id),
+        "listeners": f"CONTROLLER://0.0.0.0:{CONTROLLER_PORT}",
+        "log.dirs": f"/data/{quorum[node_id]}",
+        "controller.quorum.voters": voters(quorum),
+        "broker.session.timeout.ms": "2000",
+    }
+
+
+def broker_properties(broker_id: int, quorum: Mapping[int, str]) -> dict[str, str]:
+    """What every broker has."""
     return {
         "node.id": str(broker_id),
         "listeners": f"PLAINTEXT://0.0.0.0:{BROKER_PORT}",
         "advertised.listeners": f"PLAINTEXT://broker-{broker_id}:{BROKER_PORT}",
         "log.dirs": f"/data/broker-{broker_id}",
-        "controller.quorum.bootstrap.servers": f"controller:{CONTROLLER_PORT}",
+        "controller.quorum.voters": voters(quorum),
+        "controller.quorum.bootstrap.servers": ",".join(
+            f"{name}:{CONTROLLER_PORT}" for name in quorum.values()
+        ),
         "broker.heartbeat.interval.ms": "300",
         "broker.session.timeout.ms": "2000",
         "replica.lag.time.max.ms": "1500",
@@ -167,3 +202,7 @@ def broker_properties(broker_id: int) -> dict[str, str]:
         "replica.high.watermark.checkpoint.interval.ms": "1000",
         "request.timeout.ms": "3000",
     }
+
+
+def voters(quorum: Mapping[int, str]) -> str:
+    return ",".join(f"{node_id}@{name}:{CONTROLLER_PORT}" for node_id, name in quorum.items())

@@ -66,3 +66,16 @@ def image_offset_of_broker(process: Process) -> int:
     """How far a broker has followed the metadata."""
     broker = process.broker
     return -1 if broker is None else broker.follower.image.offset
+
+
+def active(cluster: Any) -> Controller | None:
+    """The active controller object of the newest epoch, None while there is none."""
+    found: Controller | None = None
+    for daemon in cluster.controllers.values():
+        process = daemon.process
+        controller = process.controller if process is not None and process.alive else None
+        if controller is None or not controller._is_active:
+            continue
+        if found is None or controller.quorum.epoch > found.quorum.epoch:
+            found = controller
+    return found

@@ -133,6 +133,8 @@ class Network:
         self.hosts: dict[str, Host] = {}
         self.names: dict[str, str] = {}
         self.blocked: dict[tuple[str, str], None] = {}
+        self.delays: dict[tuple[str, str], float] = {}
+        """Extra seconds on the way from one address to another."""
         self.flows: dict[int, Flow] = {}
         self.flow_ids = itertools.count()
         self.latency_min = 0.0001
@@ -161,11 +163,14 @@ class Network:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return address
 
-    def latency(self) -> float:
+    def latency(self, source: Host, target: Host) -> float:
+        """Seconds that the next thing takes from one host to the other."""
         rng = self.rng
         delay = self.latency_min + self.latency_spread * rng.random() ** 3
         if rng.random() < self.stall_chance:
             delay += 0.2 * (0.5 + rng.random())
+        if self.delays:
+            delay += self.delays.get((source.address, target.address), 0.0)
         return delay
 
     def is_blocked(self, source: Host, target: Host) -> bool:
@@ -186,6 +191,13 @@ class Network:
             self.blocked.clear()
             self.trace.emit("network", "heal")
             self.retransmit()
+
+    def delay(self, source: Host, target: Host, seconds: float) -> None:
+        """From now on everything from source to target takes so much longer; 0 as before."""
+        self.trace.emit("network", "delay", source.name, "->", target.name, seconds)
+        self.delays[source.address, target.address] = seconds
+        if not seconds:
+            del self.delays[source.address, target.address]
 
     def retransmit(self) -> None:
         """A path may be open again: what TCP held back leaves within its retransmission time."""
@@ -328,7 +340,8 @@ class Connect:
         if self._address not in self._network.hosts:
             self._fail(OSError(errno.EHOSTUNREACH, f"no route to host: {self._address}"))
             return
-        self._later(self._network.latency(), self._arrive)
+        there = self._network.hosts[self._address]
+        self._later(self._network.latency(self._process.host, there), self._arrive)
 
     def _arrive(self) -> None:
         network, here = self._network, self._process.host
@@ -341,7 +354,7 @@ class Connect:
             return
         server = there.listeners.get(self._port)
         if server is None:
-            self._later(network.latency(), self._refuse)
+            self._later(network.latency(there, here), self._refuse)
             return
         local = (here.address, here.free_port({}))
         client = Endpoint(network, self._process, local, (there.address, self._port))
@@ -350,7 +363,7 @@ class Connect:
         network.trace.note(1, local[1], self._port)
         network.loop.call_soon(server.accept, served, context=server.context)
         self._endpoint = client
-        self._later(network.latency(), self._succeed)
+        self._later(network.latency(there, here), self._succeed)
 
     def _retry(self) -> None:
         delay = next(self._tries, None)

@@ -43,7 +43,11 @@ class Scenario:
     def __init__(self, seed: int, fault_seconds: float = FAULT_SECONDS) -> None:
         self.world = World(seed)
         self.fault_seconds = fault_seconds
-        self.cluster = Cluster(self.world)
+        snapshot_bytes = self.world.rng("properties").choice((20_000_000, 2000))
+        self.cluster = Cluster(
+            self.world,
+            controller={"metadata.log.max.record.bytes.between.snapshots": str(snapshot_bytes)},
+        )
         self.invariants = Invariants(self.world, self.cluster)
         for daemon in self.cluster.daemons.values():
             daemon.on_started = self.invariants.watch

@@ -48,7 +48,7 @@ class Flow:
     def push(self, segment: Segment) -> None:
         network = self._network
         loop = network.loop
-        arrival = loop.time() + network.latency()
+        arrival = loop.time() + network.latency(self._source.host, self._target.host)
         if isinstance(segment, bytes):
             arrival += len(segment) / network.bytes_per_second
         self._schedule(segment, arrival)

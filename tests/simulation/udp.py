@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .loop import Process
 
 if TYPE_CHECKING:
-    from .network import Network
+    from .network import Host, Network
 
 QUEUE_LIMIT = 200
 
@@ -62,24 +62,26 @@ class DatagramEndpoint(asyncio.DatagramTransport):
             raise ValueError("a datagram needs an address")
         here = self._process.host
         address = network.resolve(here, target[0])
+        there = network.hosts.get(address)
+        if there is None:
+            return
         copies = 2 if network.rng.random() < network.datagram_duplication else 1
         for _ in range(copies):
             if network.rng.random() >= network.datagram_loss:
-                when = network.loop.time() + network.latency()
+                when = network.loop.time() + network.latency(here, there)
                 network.loop.call_at(
-                    when, self._arrive, bytes(data), address, target[1], context=network.loop.kernel
+                    when, self._arrive, bytes(data), there, target[1], context=network.loop.kernel
                 )
 
-    def _arrive(self, data: bytes, address: str, port: int) -> None:
+    def _arrive(self, data: bytes, there: "Host", port: int) -> None:
         network, here = self._network, self._process.host
-        there = network.hosts.get(address)
-        if there is None or not there.up or network.is_blocked(here, there):
+        if not there.up or network.is_blocked(here, there):
             return
         endpoint = there.datagram_ports.get(port)
         if endpoint is not None:
             endpoint._receive(data, (here.address, self._port))
         elif self._peer is not None and not network.is_blocked(there, here):
-            when = network.loop.time() + network.latency()
+            when = network.loop.time() + network.latency(there, here)
             network.loop.call_at(when, self._refused, context=network.loop.kernel)
 
     def _receive(self, data: bytes, source: tuple[str, int]) -> None:

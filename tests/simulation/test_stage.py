@@ -1,0 +1,83 @@
+"""The stage itself: what a story can do, and that the invariants watch it."""
+
+import pytest
+
+from minikafka.protocol.control.messages import FetchMetadata
+from minikafka.protocol.messages.metadata import MetadataRequest
+
+from .stage import Stage, staged
+from .world import Violation
+
+
+@staged()
+async def test_a_follower_that_is_silent_leaves_and_returns(stage: Stage) -> None:
+    await stage.create_topic("t", [[1, 2, 3]], configs={"min.insync.replicas": "2"})
+    producer = await stage.producer()
+    assert (await producer.send("t", b"0")).offset == 0
+    stage.pause(3)
+    await producer.send("t", b"1")
+    assert stage.state("t").isr == (1, 2)
+    stage.resume(3)
+    await stage.until(lambda: 3 in stage.state("t").isr, "broker 3 is back in the ISR")
+    assert stage.partition(1, "t").leader is not None
+    await stage.until(lambda: stage.log(3, "t") == stage.log(1, "t"), "equal logs")
+    assert await stage.read("t") == [b"0", b"1"]
+
+
+@staged(brokers=4)
+async def test_kills_stops_cuts_and_power(stage: Stage) -> None:
+    await stage.create_topic("t", [[1, 2, 3]], configs={"min.insync.replicas": "2"})
+    assert await stage.send("t", b"0", b"1") == [0, 1]
+    stage.kill(1)
+    await stage.until(lambda: stage.state("t").leader == 2, "broker 2 leads")
+    stage.start(1)
+    await stage.ready(1)
+    await stage.stop(2)
+    assert stage.state("t").leader in (1, 3)
+    stage.start(2)
+    await stage.ready(2)
+    stage.isolate(3, "broker-2")
+    await stage.until(lambda: stage.is_fenced(3), "broker 3 is fenced")
+    stage.heal()
+    await stage.until(lambda: len(stage.state("t").isr) == 3, "full ISR")
+    stage.power_off(4)
+    await stage.until(lambda: stage.is_fenced(4), "broker 4 is fenced")
+    stage.power_on(4)
+    await stage.ready(4)
+    assert await stage.read("t", offset=1) == [b"1"]
+
+
+@staged()
+async def test_an_admin_and_requests_of_ones_own(stage: Stage) -> None:
+    await stage.create_topic("t", 2)
+    await stage.alter_configs("t", {"min.insync.replicas": "1"})
+    assert stage.partition(stage.state("t").leader, "t").metadata.min_isr == 1
+    response = await stage.ask(2, MetadataRequest(topics=None), version=9)
+    assert [each.name for each in response.topics] == ["t"]
+    answer = await stage.ask_controller(FetchMetadata(0, -1, 0))
+    assert answer.error == 0
+    await stage.delete_topic("t")
+    assert stage.image().topic("t") is None
+
+
+def test_an_invariant_stops_the_story() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.create_topic("t")
+        await stage.send("t", b"0")
+        stage.partition(stage.state("t").leader, "t").high_watermark = 0
+        await stage.sleep(1)
+
+    with pytest.raises(Violation, match="invariant 9"):
+        Stage().play(story)
+
+
+def test_a_muted_invariant_does_not() -> None:
+    async def story(stage: Stage) -> float:
+        stage.mute(9, 10, 11)
+        await stage.create_topic("t")
+        await stage.send("t", b"0")
+        stage.partition(stage.state("t").leader, "t").high_watermark = 0
+        await stage.sleep(1)
+        return stage.now
+
+    assert Stage().play(story) > 1
