@@ -117,6 +117,10 @@ class Leases:
     def __getitem__(self, broker_id: int) -> Lease:
         return self._leases[broker_id]
 
+    def find(self, broker_id: int) -> Lease | None:
+        """The lease of a broker, None for one that is not known."""
+        return self._leases.get(broker_id)
+
     def restart(self, brokers: list[BrokerRegistration], now_ms: int) -> None:
         """We became active: every unfenced broker has a full session to show itself."""
         before, self._leases = self._leases, {}

@@ -27,11 +27,13 @@ from ...protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from ...protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ...protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ...protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from ...protocol.types import Buffer
 from ...runtime.errors import ConfigError
 from ..net.answer import Answer, Call
@@ -105,6 +107,16 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
     return Forwarded(call, ApiKey.INCREMENTAL_ALTER_CONFIGS, request, _no_configs_altered)
 
 
+def describe_quorum(call: Call, request: DescribeQuorumRequest) -> Answer:
+    """Describe the controllers' quorum."""
+    return Forwarded(call, ApiKey.DESCRIBE_QUORUM, request, _no_quorum_described)
+
+
+def update_features(call: Call, request: UpdateFeaturesRequest) -> Answer:
+    """Finalise levels of features."""
+    return Forwarded(call, ApiKey.UPDATE_FEATURES, request, _no_features_updated)
+
+
 def _no_topics_created(request: CreateTopicsRequest, error: ErrorCode, why: str) -> object:
     return CreateTopicsResponse(
         topics=[
@@ -149,3 +161,11 @@ def _no_configs_altered(
             for resource in request.resources
         ]
     )
+
+
+def _no_quorum_described(request: DescribeQuorumRequest, error: ErrorCode, why: str) -> object:
+    return DescribeQuorumResponse(error_code=error, error_message=why or error.doc)
+
+
+def _no_features_updated(request: UpdateFeaturesRequest, error: ErrorCode, why: str) -> object:
+    return UpdateFeaturesResponse(error_code=error, error_message=why or error.doc)

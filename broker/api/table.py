@@ -40,6 +40,8 @@ def make_apis() -> Mapping[int, Api]:
         ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
         ApiKey.CREATE_PARTITIONS: forwarded.create_partitions,
         ApiKey.INCREMENTAL_ALTER_CONFIGS: forwarded.incremental_alter_configs,
+        ApiKey.DESCRIBE_QUORUM: forwarded.describe_quorum,
+        ApiKey.UPDATE_FEATURES: forwarded.update_features,
         ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
     }

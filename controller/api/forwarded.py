@@ -17,7 +17,9 @@ from ...protocol.control.messages import ForwardedAnswer, ForwardedRequest
 from ...protocol.errors import ApiError, ErrorCode, ProtocolError
 from ..metadata.configuration import incremental_alter
 from ..metadata.decision import Cluster, Decision
+from ..metadata.features import update_features
 from ..metadata.topics import create_partitions, create_topics, delete_topics
+from .describe_quorum import describe_quorum
 
 if TYPE_CHECKING:
     from ..driver import Controller
@@ -36,8 +38,14 @@ FORWARDED: dict[int, Decide] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda cluster, request, _: incremental_alter(
         cluster, request
     ),
+    ApiKey.UPDATE_FEATURES: lambda cluster, request, _: update_features(cluster, request),
 }
 """Which requests may be forwarded; the third argument gives a new topic's id for its name."""
+
+QUESTIONS: dict[int, Callable[["Controller", Any], object]] = {
+    ApiKey.DESCRIBE_QUORUM: describe_quorum,
+}
+"""Those that change nothing, and that only the active controller can answer."""
 
 
 async def answer(session: "Session", request: ForwardedRequest) -> ForwardedAnswer:
@@ -60,8 +68,8 @@ async def answer(session: "Session", request: ForwardedRequest) -> ForwardedAnsw
 
 async def _decide(controller: "Controller", request: ForwardedRequest) -> ForwardedAnswer:
     """Decide once; errors are answers too."""
-    decide = FORWARDED.get(request.api_key)
-    if decide is None:
+    decide, tell = FORWARDED.get(request.api_key), QUESTIONS.get(request.api_key)
+    if decide is None and tell is None:
         detail = f"requests of API {request.api_key} are not forwarded"
         return ForwardedAnswer(ErrorCode.UNSUPPORTED_VERSION, detail)
     name, version = ApiKey(request.api_key).name, request.api_version
@@ -72,13 +80,15 @@ async def _decide(controller: "Controller", request: ForwardedRequest) -> Forwar
     key = request.idempotency_key or controller.runtime.rng.randbytes(16)
 
     def decision(cluster: Cluster) -> Decision[Any]:
+        assert decide is not None
         return decide(cluster, asked, lambda topic: topic_id_of(key, topic))
 
     try:
-        response = await controller.decide(decision)
+        response = tell(controller, asked) if tell else await controller.decide(decision)
     except ApiError as error:
         return ForwardedAnswer(error.code, error.detail)
-    log.info("%s asked by %s", name, request.principal)
+    if decide is not None:
+        log.info("%s asked by %s", name, request.principal)
     return ForwardedAnswer(ErrorCode.NONE, body=encode_bytes(response, version))
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 from ...protocol.control.image import MetadataImage
 from ...protocol.control.messages import SnapshotFetched, SnapshotId
 from ...protocol.control.records import MetadataRecord
+from .description import QuorumDescription
 
 
 class QuorumListener(Protocol):
@@ -75,6 +76,9 @@ class Quorum(Protocol):
 
     async def write_snapshot(self, image: MetadataImage) -> None:
         """Keep the committed image, and let the log before it go."""
+
+    def describe(self) -> QuorumDescription:
+        """The quorum at this moment, as this leader sees it."""
 
     async def close(self) -> None:
         """Finish what is under way and release the files."""

@@ -21,6 +21,7 @@ from ...protocol.record_batch import read_header
 from ...runtime.errors import CorruptLog, StorageError
 from ...runtime.runtime import Runtime
 from ...storage.files import Files
+from .description import CopyDescription, QuorumDescription
 from .interface import QuorumListener
 from .metadata_log import MetadataLog
 from .quorum_state import QuorumState, read_quorum_state, write_quorum_state
@@ -48,6 +49,7 @@ class SingleVoter:
         self._committing: asyncio.Task[None] | None = None
         self._end_offset = self._high_watermark = 0
         self.epoch = -1
+        self.node_id = -1
         self.unsnapshotted_bytes = 0
         """Size of the log since the newest snapshot."""
 
@@ -61,6 +63,7 @@ class SingleVoter:
         # With files of their own: a snapshot that cannot be written is no failure of the log.
         snapshots = Snapshots(Files(runtime.fs, files.root), directory)
         voter = cls(runtime, metadata_log, snapshots)
+        voter.node_id = node_id
         # The log's own epochs count too: the state file may have been lost with its directory.
         voter.epoch = max(state.epoch, metadata_log.latest_epoch) + 1
         state = QuorumState(cluster_id, voter.epoch, leader_id=node_id, voted_id=node_id)
@@ -199,6 +202,12 @@ class SingleVoter:
         finally:
             self.unsnapshotted_bytes -= before
         log.info("snapshot of the metadata up to offset %d", snapshot.end_offset)
+
+    def describe(self) -> QuorumDescription:
+        """The quorum at this moment: this node alone."""
+        now_ms = self._runtime.wall_ms()
+        me = CopyDescription(self.node_id, self._end_offset, last_caught_up_ms=now_ms)
+        return QuorumDescription(self.node_id, self.epoch, self._high_watermark, (me,))
 
     async def close(self) -> None:
         """Finish what is under way and release the files."""

@@ -1,0 +1,100 @@
+"""Which level of each feature the cluster is finalised at, and how that is changed (KIP-584).
+
+All updates of a request are made, or none: a level above that of some registered broker or of this
+controller is refused, and a lower one unless the asker allows it.
+"""
+
+from collections.abc import Callable, Sequence
+
+from ...protocol.control.messages import VersionRange
+from ...protocol.control.records import (
+    METADATA_VERSION,
+    SUPPORTED_FEATURES,
+    FeatureRecord,
+    MetadataRecord,
+)
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+    UpgradeType,
+)
+from .decision import Cluster, Decision
+
+ON_CHANGE: dict[str, Callable[[Cluster, int], Sequence[MetadataRecord]]] = {}
+"""What else a new level changes, in the batch of its record, by feature."""
+UNSUPPORTED = VersionRange(0, 0)
+
+
+def update_features(
+    cluster: Cluster, request: UpdateFeaturesRequest
+) -> Decision[UpdateFeaturesResponse]:
+    """Finalise the levels asked for; INVALID_UPDATE_VERSION where one cannot be."""
+    records: list[MetadataRecord] = []
+    results: list[UpdatableFeatureResult] = []
+    refused = ""
+    seen: dict[str, None] = {}
+    for update in request.feature_updates:
+        result = UpdatableFeatureResult(feature=update.feature)
+        try:
+            if update.feature in seen:
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"{update.feature} is named twice")
+            seen[update.feature] = None
+            records.extend(_changes(cluster, update))
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.detail
+            refused = refused or f"{update.feature}: {error.detail}"
+        results.append(result)
+    response = UpdateFeaturesResponse(results=results)
+    if refused:
+        first = next(one for one in results if one.error_code)
+        response.error_code = first.error_code
+        response.error_message = f"nothing was changed: {refused}"
+    return Decision(response, () if refused or request.validate_only else records)
+
+
+def _changes(cluster: Cluster, update: FeatureUpdateKey) -> Sequence[MetadataRecord]:
+    """The records of one update; none where the level is as asked already."""
+    name, level = update.feature, update.max_version_level
+    present = cluster.image.features.get(name, 0)
+    _check_supported(cluster, name, level)
+    if level == present:
+        return ()
+    _check_direction(update, present)
+    more = ON_CHANGE[name](cluster, level) if name in ON_CHANGE else ()
+    return (FeatureRecord(name, level), *more)
+
+
+def _check_supported(cluster: Cluster, name: str, level: int) -> None:
+    supported = SUPPORTED_FEATURES.get(name)
+    if supported is None:
+        detail = "the controller does not know this feature"
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, detail)
+    if level < 0:
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"there is no level {level}")
+    lowest = max(supported.lowest, 1) if name == METADATA_VERSION else 0
+    if not lowest <= level <= supported.highest:
+        detail = f"the controller supports levels {supported.lowest}-{supported.highest}"
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"{detail}, not {level}")
+    for broker_id in sorted(cluster.image.brokers):
+        levels = cluster.image.brokers[broker_id].features.get(name, UNSUPPORTED)
+        if not levels.lowest <= level <= levels.highest:
+            detail = f"broker {broker_id} supports levels {levels.lowest}-{levels.highest}"
+            raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"{detail}, not {level}")
+
+
+def _check_direction(update: FeatureUpdateKey, present: int) -> None:
+    level, wanted = update.max_version_level, update.upgrade_type
+    downgrades = (UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE)
+    if wanted not in (UpgradeType.UPGRADE, *downgrades):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no upgrade type {wanted}")
+    # Version 0 of the request has a flag instead.
+    may_fall = wanted in downgrades or update.allow_downgrade
+    if level < present and not may_fall:
+        detail = f"it is at level {present}: a lower one only as a downgrade"
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, detail)
+    if level > present and wanted in downgrades:
+        detail = f"it is at level {present}: {level} is no downgrade"
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, detail)
