@@ -44,7 +44,7 @@ class Upkeep:
         self._works: list[tuple[str, int, Callable[[], Awaitable[None]]]] = [
             ("checkpoints", settings.checkpoint_interval_ms, self.checkpoint),
             ("retention", settings.retention_interval_ms, self.retire),
-            ("lag check", max(1, settings.lag_max_ms // 2), self.check_lag),
+            ("lag check", max(1, settings.lag_max_ms // 4), self.check_lag),
             ("flush", settings.flush_interval_ms, self.flush),
         ]
         self._tasks: list[asyncio.Task[None]] = []

@@ -171,17 +171,14 @@ class LeaderReplica:
         self.metadata, self.proposal = metadata, None
         self.min_isr = metadata.effective_min_isr
         self.followers = {
-            replica: self.followers.get(replica) or self._newcomer(replica in metadata.isr, now_ms)
+            replica: self._progress(replica, old, now_ms)
             for replica in metadata.replicas
             if replica != self.broker_id
         }
         if metadata.isr != old.isr:
             effects.append(IsrChanged(metadata.isr))
         self._count_quorum()
-        if metadata.recovering:
-            effects.extend(self._propose(metadata.isr))
-        else:
-            effects.extend(self._propose_expansion(now_ms))
+        effects.extend(self._propose_expansion(now_ms))
         effects.extend(self._advance_high_watermark(now_ms))
         return tuple(effects)
 
@@ -246,6 +243,8 @@ class LeaderReplica:
         """Propose to go on without the members that have been behind for too long."""
         if self.proposal is not None:
             return NOTHING
+        if self.metadata.recovering:
+            return self._propose_expansion(now_ms)
         staying = tuple(
             member
             for member in self.metadata.isr
@@ -296,9 +295,20 @@ class LeaderReplica:
         ):
             raise InvariantViolation("a proposal outlived the record it was made for")
 
-    def _newcomer(self, in_isr: bool, now_ms: int) -> FollowerProgress:
-        """A member gets the full lag time to prove itself; an outsider has proved nothing."""
-        return FollowerProgress(caught_up_at_ms=now_ms if in_isr else now_ms - self._lag_max_ms - 1)
+    def _progress(self, follower: int, old: PartitionMetadata, now_ms: int) -> FollowerProgress:
+        """What the follower has proved, as far as the new record lets it stand."""
+        known = self.followers.get(follower)
+        if follower in self.metadata.isr:
+            # A member gets the full lag time to prove itself.
+            return known or FollowerProgress(caught_up_at_ms=now_ms)
+        if known is not None and follower not in old.isr:
+            return known
+        # It left the ISR, perhaps because it is silent: nothing but a new fetch brings it back.
+        # Its start stays known, so that an earlier one cannot pass for it.
+        return FollowerProgress(
+            caught_up_at_ms=now_ms - self._lag_max_ms - 1,
+            broker_epoch=NO_EPOCH if known is None else known.broker_epoch,
+        )
 
     def _advance_high_watermark(self, now_ms: int) -> Effects:
         metadata = self.metadata
@@ -331,10 +341,12 @@ class LeaderReplica:
         return held
 
     def _propose_expansion(self, now_ms: int) -> Effects:
-        """Ask for every outsider that has proved enough, all at once."""
+        """Ask for every outsider that has proved enough, all at once; but recover first."""
         if self.proposal is not None or now_ms < self._pause_until_ms:
             return NOTHING
         isr = self.metadata.isr
+        if self.metadata.recovering:
+            return self._propose(isr)
         joiners = tuple(
             follower
             for follower in self.followers
@@ -351,7 +363,9 @@ class LeaderReplica:
         epoch = self._brokers.eligible.get(follower)
         if epoch is None or progress.broker_epoch not in (NO_EPOCH, epoch):
             return False
-        return now_ms - progress.fetched_at_ms <= self._lag_max_ms
+        # Members may be behind for twice as long as whoever joins: a follower with slow fetches
+        # either stays out or stays in, and never makes acks=all wait for it again and again.
+        return now_ms - progress.caught_up_at_ms <= self._lag_max_ms // 2
 
     def _propose(self, isr: tuple[int, ...]) -> Effects:
         self.proposal = ProposeIsr(

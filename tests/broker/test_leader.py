@@ -189,6 +189,60 @@ def test_a_follower_that_falls_further_behind_is_dropped() -> None:
     assert [broker for broker, _ in shrink.isr] == [ME, B]
 
 
+def shrunk(leader: LeaderReplica, now_ms: int) -> ProposeIsr:
+    """Propose to go on without the laggards, and have it accepted."""
+    (shrink,) = leader.on_lag_check(now_ms)
+    assert isinstance(shrink, ProposeIsr)
+    isr = tuple(broker for broker, _ in shrink.isr)
+    accepted = record(isr, partition_epoch=shrink.partition_epoch + 1)
+    leader.on_proposal_accepted(shrink, accepted, now_ms)
+    return shrink
+
+
+def test_a_silent_follower_that_was_dropped_is_not_taken_back_before_it_fetches_again() -> None:
+    """Its last fetch was recent, and at the high watermark that it alone held back."""
+    leader = leading()
+    fetch(leader, B, 0, now_ms=1)
+    fetch(leader, C, 0, now_ms=1)
+    leader.on_appended(9, now_ms=2)
+    fetch(leader, B, 9, now_ms=LAG_MAX_MS + 1)
+    fetch(leader, C, 0, now_ms=LAG_MAX_MS + 1)
+    shrunk(leader, now_ms=LAG_MAX_MS + 2)
+    assert (leader.isr, leader.proposal, leader.high_watermark) == ((ME, B), None, 9)
+    assert leader.on_brokers_changed(now_ms=LAG_MAX_MS + 3) == ()
+    assert fetch(leader, C, 8, now_ms=LAG_MAX_MS + 4) == ()
+    assert fetch(leader, C, 9, now_ms=LAG_MAX_MS + 5) == (
+        proposing(ME, B, C, fetched=(B, C), partition_epoch=2),
+    )
+
+
+def test_a_follower_joins_only_if_it_could_stay() -> None:
+    """Its fetches take so long that as a member it would be dropped again (N-04)."""
+    leader = leading(record((ME, B)))
+    slow_ms = LAG_MAX_MS // 2 + 1
+    for turn in range(1, 9):
+        now_ms = turn * slow_ms
+        leader.on_appended(turn * 2, now_ms)
+        fetch(leader, B, turn * 2, now_ms)
+        assert fetch(leader, C, turn * 2 - 2, now_ms) == ()
+        assert leader.high_watermark == turn * 2, "nobody waits for it"
+
+
+def test_a_follower_that_joins_with_steady_fetches_stays() -> None:
+    leader = leading(record((ME, B)))
+    slow_ms = LAG_MAX_MS // 2
+    for turn in range(1, 9):
+        now_ms = turn * slow_ms
+        leader.on_appended(turn * 2, now_ms)
+        fetch(leader, B, turn * 2, now_ms)
+        fetch(leader, C, turn * 2 - 2, now_ms)
+        if leader.proposal is not None:
+            accepted = record((ME, B, C), partition_epoch=2)
+            leader.on_proposal_accepted(leader.proposal, accepted, now_ms)
+        assert leader.on_lag_check(now_ms + slow_ms - 1) == ()
+    assert leader.isr == (ME, B, C)
+
+
 def test_b_14_below_min_isr_no_acks_all_append_begins() -> None:
     assert leading(record((ME, B))).has_min_isr
     assert not leading(record((ME,))).has_min_isr
@@ -286,6 +340,14 @@ def test_an_uncleanly_elected_leader_reports_itself_recovered_before_anything_jo
     leader = leading(replace(record((ME,)), recovering=True))
     assert leader.proposal == proposing(ME)
     assert fetch(leader, B, 0) == (), "one change at a time"
+
+
+def test_a_refused_report_of_recovery_is_made_again() -> None:
+    leader = leading(replace(record((ME,)), recovering=True))
+    assert leader.proposal is not None
+    leader.on_proposal_failed(leader.proposal, ErrorCode.INELIGIBLE_REPLICA, now_ms=1)
+    assert leader.on_lag_check(now_ms=2) == ()
+    assert leader.on_lag_check(now_ms=1 + REFUSED_PAUSE_MS) == (proposing(ME),)
 
 
 def test_b_19_a_new_leader_with_an_old_high_watermark_does_not_truncate() -> None:
