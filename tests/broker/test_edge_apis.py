@@ -92,6 +92,8 @@ async def test_api_versions_tells_what_a_kafka_broker_of_today_tells(
         ApiKey.DESCRIBE_CONFIGS: (1, 4),
         ApiKey.CREATE_PARTITIONS: (0, 3),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+        ApiKey.DESCRIBE_QUORUM: (0, 2),
+        ApiKey.UPDATE_FEATURES: (0, 2),
         ApiKey.DESCRIBE_CLUSTER: (0, 2),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
     }
