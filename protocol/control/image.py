@@ -62,7 +62,15 @@ class PartitionState:
     unclean_epoch: int = -1
     """The newest leader epoch that began with an unclean election, -1 for none: a replica whose
     log ends before it may lose what was committed, no other may."""
+    electing: bool = False
+    """Leaderless, and the living replicas are asked where their logs end: the longest will lead."""
+    offline: tuple[int, ...] = ()
+    """Replicas whose directory failed: out until their broker restarts."""
     unknown: r.Unknown | None = None
+
+    def effective_min_isr(self, min_isr: int) -> int:
+        """Of min.insync.replicas: never more than there are replicas that are no newcomers."""
+        return min(min_isr, len(self.replicas) - len(self.adding))
 
 
 @dataclass(slots=True)
@@ -208,6 +216,8 @@ def _partition_record(topic_id: bytes, index: int, state: PartitionState) -> r.P
         state.removing,
         state.directories,
         state.unclean_epoch,
+        state.electing,
+        state.offline,
         unknown=state.unknown,
     )
 
@@ -222,7 +232,10 @@ def _elected(image: MetadataImage, record: r.ControllerElected, offset: int, del
 
 
 def _feature(image: MetadataImage, record: r.FeatureRecord, offset: int, delta: Delta) -> None:
-    image.features[record.name] = record.level
+    if record.level:
+        image.features[record.name] = record.level
+    else:
+        image.features.pop(record.name, None)
     delta.features_changed = True
 
 
@@ -295,6 +308,8 @@ def _partition(image: MetadataImage, record: r.PartitionRecord, offset: int, del
         removing=record.removing,
         directories=record.directories,
         unclean_epoch=record.unclean_epoch,
+        electing=record.electing,
+        offline=record.offline,
         unknown=record.unknown,
     )
     delta.changed_partitions[TopicIdPartition(record.topic_id, record.partition)] = None
@@ -327,6 +342,8 @@ def changed(old: PartitionState, change: r.PartitionChangeRecord) -> PartitionSt
         removing=_or(change.removing, old.removing),
         directories=_or(change.directories, old.directories),
         unclean_epoch=leader_epoch if change.recovering else old.unclean_epoch,
+        electing=_or(change.electing, old.electing),
+        offline=_or(change.offline, old.offline),
         unknown=old.unknown,
     )
 

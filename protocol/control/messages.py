@@ -307,3 +307,52 @@ class AllocateProducerIds(Request[ProducerIdsAllocated]):
 
     broker_id: int
     broker_epoch: int
+
+
+@message(32)
+class Noted:
+    """The controller has taken it in; what follows from it shows in the metadata."""
+
+    error: int
+    message: str = ""
+
+
+@packed
+class LogEnd:
+    """Where one replica's log ends, while its partition looks for the longest of them."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    """Of the leaderless epoch that asks: until the next one this log does not change."""
+    last_epoch: int
+    """Leader epoch of the last record, -1 for an empty log."""
+    log_end_offset: int
+    high_watermark: int = -1
+    """The highest that this replica knew: what an election below it loses."""
+
+
+@message(30)
+class ReportLogEnds(Request[Noted]):
+    """Ends of replicas whose partitions are `electing`; repeated as long as they are."""
+
+    broker_id: int
+    broker_epoch: int
+    ends: tuple[LogEnd, ...]
+
+
+@packed
+class LostReplica:
+    """A replica whose directory failed."""
+
+    topic_id: bytes
+    partition: int
+
+
+@message(31)
+class OfflinePartitions(Request[Noted]):
+    """Replicas of the sender that it cannot serve until it restarts: others must lead them."""
+
+    broker_id: int
+    broker_epoch: int
+    replicas: tuple[LostReplica, ...]

@@ -15,7 +15,12 @@ from .messages import Endpoint, VersionRange
 from .packing import dumps, from_plain, loads, packed, to_plain
 
 METADATA_VERSION: Final = "metadata.version"
-SUPPORTED_FEATURES: Final = {METADATA_VERSION: VersionRange(1, 1)}
+ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"
+"""At 1 an ISR may become empty, and who left it safely is remembered (KIP-966)."""
+SUPPORTED_FEATURES: Final = {
+    METADATA_VERSION: VersionRange(1, 1),
+    ELIGIBLE_LEADERS: VersionRange(0, 1),
+}
 """What this code can work with; the finalised levels are in the image."""
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Name of the log that the records live in."""
@@ -86,7 +91,7 @@ class ControllerElected(MetadataRecord):
 
 @_record(3)
 class FeatureRecord(MetadataRecord):
-    """A finalised feature level: every node of the cluster works with it."""
+    """A finalised feature level: every node of the cluster works with it. 0: none any more."""
 
     name: str
     level: int
@@ -132,7 +137,7 @@ class RemoveTopicRecord(MetadataRecord):
     topic_id: bytes
 
 
-@_record(8)
+@_record(8, version=2)
 class PartitionRecord(MetadataRecord):
     """A partition in full: at its creation, and in snapshots."""
 
@@ -150,9 +155,11 @@ class PartitionRecord(MetadataRecord):
     removing: tuple[int, ...] = ()
     directories: tuple[bytes, ...] = ()
     unclean_epoch: int = -1
+    electing: bool = False
+    offline: tuple[int, ...] = ()
 
 
-@_record(9)
+@_record(9, version=2)
 class PartitionChangeRecord(MetadataRecord):
     """What changed in a partition; None: as it was.
 
@@ -172,6 +179,8 @@ class PartitionChangeRecord(MetadataRecord):
     adding: tuple[int, ...] | None = None
     removing: tuple[int, ...] | None = None
     directories: tuple[bytes, ...] | None = None
+    electing: bool | None = None
+    offline: tuple[int, ...] | None = None
 
 
 @_record(10)

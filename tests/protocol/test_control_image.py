@@ -51,6 +51,7 @@ def an_image_of_everything() -> MetadataImage:
         r.PartitionRecord(T, 0, (1, 2), (1, 2), 1),
         r.PartitionChangeRecord(T, 0, isr=(1,), leader=1),
         r.PartitionRecord(T, 1, (2, 1), (2,), -1, elr=(1,), directories=(b"x" * 16,)),
+        r.PartitionChangeRecord(T, 1, electing=True, offline=(1,)),
         r.PartitionRecord(
             T,
             2,
