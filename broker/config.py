@@ -167,6 +167,36 @@ class BrokerConfig:
         at_most=INT32_MAX,
         doc="How long a follower waits for a leader's answer before it connects again.",
     )
+    num_replica_fetchers: int = setting(
+        "num.replica.fetchers",
+        1,
+        at_least=1,
+        at_most=1000,
+        doc="Connections to fetch over per leader; more share out many busy partitions.",
+    )
+    leader_replication_throttled_rate: int = setting(
+        "leader.replication.throttled.rate",
+        INT64_MAX,
+        at_least=0,
+        at_most=INT64_MAX,
+        dynamic=True,
+        doc="Bytes a second to followers that are not in sync, of replicas marked as throttled.",
+    )
+    follower_replication_throttled_rate: int = setting(
+        "follower.replication.throttled.rate",
+        INT64_MAX,
+        at_least=0,
+        at_most=INT64_MAX,
+        dynamic=True,
+        doc="Bytes a second fetched while not in sync, by replicas marked as throttled.",
+    )
+    log_dir_failure_timeout_ms: int = setting(
+        "log.dir.failure.timeout.ms",
+        30_000,
+        at_least=1,
+        at_most=INT64_MAX,
+        doc="A broker that cannot tell of its failed directory for so long stops.",
+    )
     replica_high_watermark_checkpoint_interval_ms: int = setting(
         "replica.high.watermark.checkpoint.interval.ms",
         5000,

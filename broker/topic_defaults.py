@@ -14,6 +14,7 @@ from ..protocol.control.records import BROKER, TOPIC
 from ..runtime.config import Setting, from_mapping, settings_of
 from ..runtime.errors import ConfigError
 from ..storage.topic_config import TopicConfig
+from .config import BrokerConfig
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -54,6 +55,10 @@ BROKER_KEYS: dict[str, str] = {
     synonym: key for key, synonyms in SYNONYMS.items() for synonym in synonyms
 }
 """The broker's key: the topic key it is the default of."""
+DYNAMIC_ROWS: dict[str, Setting] = {
+    row.key: row for row in settings_of(BrokerConfig) if row.dynamic
+}
+"""The keys of brokers that are no topic's default and can still be changed at run time."""
 
 
 class Layer(NamedTuple):
@@ -76,6 +81,7 @@ class TopicDefaults:
     def __init__(self, node_id: int, file_settings: Mapping[str, str]) -> None:
         """ConfigError when the file says something that no topic could have."""
         self._node = str(node_id)
+        self._settings = file_settings
         self._file = {
             row.key: text
             for row in ROWS.values()
@@ -97,6 +103,16 @@ class TopicDefaults:
         own = image.configs.get((TOPIC, topic), {})
         return from_mapping(TopicConfig, {**merged, **own})
 
+    def broker_value(self, image: MetadataImage, key: str) -> int:
+        """What one of `DYNAMIC_ROWS` is at this moment, for this broker."""
+        row = DYNAMIC_ROWS[key]
+        for name in (self._node, ""):
+            dynamic = image.configs.get((BROKER, name), {})
+            if key in dynamic:
+                return int(row.parse(dynamic[key], key))
+        static = self._settings.get(key)
+        return int(row.default if static is None else row.parse(static, key))
+
     def layers(self, image: MetadataImage, topic: str | None, key: str) -> Iterator[Layer]:
         """Every place that gives the key a value, the one that wins first."""
         row = ROWS[key]
@@ -116,6 +132,11 @@ class TopicDefaults:
 
 def check_dynamic(key: str, value: str | None) -> None:
     """ConfigError unless a broker's key may be changed to this at run time, or back (None)."""
+    own = DYNAMIC_ROWS.get(key)
+    if own is not None:
+        if value is not None:
+            own.parse(value, key)
+        return
     topic_key = BROKER_KEYS.get(key)
     if topic_key is None:
         raise ConfigError(key, value, "cannot be changed while the broker runs")

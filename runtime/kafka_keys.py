@@ -32,7 +32,6 @@ KNOWN_UNUSED: dict[str, str] = {
             "num.network.threads",
             "num.recovery.threads.per.data.dir",
             "num.replica.alter.log.dirs.threads",
-            "num.replica.fetchers",
             "queued.max.requests",
             "connection.failed.authentication.delay.ms",
         ),
@@ -88,7 +87,6 @@ KNOWN_UNUSED: dict[str, str] = {
             "telemetry.max.bytes",
         ),
         _INDEX: (
-            "log.dir.failure.timeout.ms",
             "log.flush.offset.checkpoint.interval.ms",
             "log.flush.start.offset.checkpoint.interval.ms",
             "producer.id.quota.manager.cache.size",

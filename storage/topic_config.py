@@ -57,6 +57,12 @@ class TopicConfig:
         dynamic=True,
         doc="Fsync what has been waiting this long. Replication, not fsync, protects data.",
     )
+    follower_replication_throttled_replicas: tuple[str, ...] = setting(
+        "follower.replication.throttled.replicas",
+        (),
+        dynamic=True,
+        doc="partition:broker,... or *: copies fetched within follower.replication.throttled.rate.",
+    )
     index_interval_bytes: int = setting(
         "index.interval.bytes",
         4096,
@@ -64,6 +70,12 @@ class TopicConfig:
         at_most=INT32_MAX,
         dynamic=True,
         doc="One index entry per this many bytes. Smaller: shorter walks, larger indexes.",
+    )
+    leader_replication_throttled_replicas: tuple[str, ...] = setting(
+        "leader.replication.throttled.replicas",
+        (),
+        dynamic=True,
+        doc="partition:broker,... or *: copies served within leader.replication.throttled.rate.",
     )
     max_compaction_lag_ms: int = setting(
         "max.compaction.lag.ms",
@@ -200,9 +212,24 @@ class TopicConfig:
         """Refuse settings that contradict each other."""
         if not self.cleanup_policy:
             raise ConfigError("cleanup.policy", "", "must be delete, compact or both")
+        for key, replicas in (
+            ("leader.replication.throttled.replicas", self.leader_replication_throttled_replicas),
+            (
+                "follower.replication.throttled.replicas",
+                self.follower_replication_throttled_replicas,
+            ),
+        ):
+            if replicas != ("*",) and not all(map(_is_replica, replicas)):
+                raise ConfigError(key, ",".join(replicas), "must be partition:broker,... or *")
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
             raise ConfigError(
                 "min.compaction.lag.ms",
                 self.min_compaction_lag_ms,
                 f"must not exceed max.compaction.lag.ms={self.max_compaction_lag_ms}",
             )
+
+
+def _is_replica(text: str) -> bool:
+    """Is it "partition:broker"?"""
+    partition, colon, broker = text.partition(":")
+    return bool(colon) and all(each.isascii() and each.isdigit() for each in (partition, broker))

@@ -28,11 +28,6 @@ CLUSTER_WIDE_KEYS = (UNCLEAN_ELECTION, "min.insync.replicas")
 """Broker keys that the controller obeys: they hold for all brokers or for none."""
 
 VALUE_BYTES_MAX = 32_767
-THROTTLED_REPLICAS = (
-    "leader.replication.throttled.replicas",
-    "follower.replication.throttled.replicas",
-)
-_IGNORED_TOPIC_KEYS = dict.fromkeys(THROTTLED_REPLICAS, "replication is not throttled")
 _TOPIC_SETTINGS = {row.key: row for row in settings_of(TopicConfig)}
 
 
@@ -45,7 +40,7 @@ def check_length(key: str, value: str) -> None:
 def check_topic_config(config: Mapping[str, str]) -> None:
     """ApiError INVALID_CONFIG when a topic cannot have this configuration."""
     try:
-        check_keys(config, TopicConfig, known_unused=_IGNORED_TOPIC_KEYS)
+        check_keys(config, TopicConfig, known_unused={})
         from_mapping(TopicConfig, config)
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error

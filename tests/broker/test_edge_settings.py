@@ -99,7 +99,12 @@ def test_no_key_is_both_spoken_and_said_to_mean_nothing() -> None:
 
 
 def test_every_synonym_is_of_a_topics_key_and_every_topics_key_has_one() -> None:
-    assert sorted(SYNONYMS) == sorted(row.key for row in settings_of(TopicConfig))
+    topics_own = {
+        "leader.replication.throttled.replicas",
+        "follower.replication.throttled.replicas",
+    }
+    keys = {row.key for row in settings_of(TopicConfig)}
+    assert sorted(SYNONYMS) == sorted(keys - topics_own)
 
 
 def test_a_topics_settings_are_laid_over_those_of_the_brokers_over_the_files() -> None:
@@ -117,6 +122,30 @@ def test_a_topics_settings_are_laid_over_those_of_the_brokers_over_the_files() -
     assert defaults.config_of(image, "u").segment_bytes == 5000
 
 
+def test_a_throttle_is_that_of_this_broker_or_of_all_or_the_files() -> None:
+    key = "leader.replication.throttled.rate"
+    defaults, image = TopicDefaults(1, {key: "5"}), MetadataImage()
+    assert defaults.broker_value(image, key) == 5
+    image.apply(r.ConfigRecord(4, "", key, "6"), 0)
+    image.apply(r.ConfigRecord(4, "2", key, "1"), 1)
+    assert defaults.broker_value(image, key) == 6
+    image.apply(r.ConfigRecord(4, "1", key, "7"), 2)
+    assert defaults.broker_value(image, key) == 7
+    assert TopicDefaults(1, {}).broker_value(MetadataImage(), key) == 2**63 - 1
+
+
+def test_throttled_replicas_are_pairs_or_all() -> None:
+    key = "follower.replication.throttled.replicas"
+    image = MetadataImage()
+    for value in ("*", "0:1,12:3", ""):
+        image.apply(r.ConfigRecord(2, "t", key, value), image.offset + 1)
+        TopicDefaults(1, {}).config_of(image, "t")
+    for value in ("*,0:1", "0", "0:", "a:1"):
+        image.apply(r.ConfigRecord(2, "t", key, value), image.offset + 1)
+        with pytest.raises(ConfigError, match=key):
+            TopicDefaults(1, {}).config_of(image, "t")
+
+
 def test_hours_that_mean_for_ever_are_not_multiplied() -> None:
     defaults = TopicDefaults(1, {"log.retention.hours": "-1"})
     assert defaults.config_of(MetadataImage(), "t").retention_ms == -1
@@ -125,6 +154,7 @@ def test_hours_that_mean_for_ever_are_not_multiplied() -> None:
 def test_only_what_topics_inherit_can_change_while_the_broker_runs() -> None:
     check_dynamic("log.retention.hours", "5")
     check_dynamic("log.retention.hours", None)
+    check_dynamic("leader.replication.throttled.rate", "1000")
     for key, value in (("node.id", "5"), ("log.retention.hours", "x"), ("nope", "1")):
         with pytest.raises(ConfigError, match=key):
             check_dynamic(key, value)
