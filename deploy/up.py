@@ -21,6 +21,7 @@ RESTART_SECONDS = 1.0
 READY_SECONDS = 600.0
 PROGRESS_SECONDS = 5.0
 FOREVER_SECONDS = 3600.0
+CONTROLLER_COUNTS = (1, 3, 5)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -32,7 +33,11 @@ class StopAsked(BaseException):
 @click.option(
     "--brokers", type=click.IntRange(min=1), help="Number of brokers. [default: 3, or those in DIR]"
 )
-@click.option("--controllers", type=click.IntRange(min=1), help="Number of controllers: 1 for now.")
+@click.option(
+    "--controllers",
+    type=click.IntRange(min=1),
+    help="Number of controllers: 1, 3 or 5; a majority must live. [default: 1, or those in DIR]",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
@@ -55,19 +60,18 @@ def up(
 ) -> None:
     """Run a local cluster of real processes in the foreground.
 
-    Prints `ready bootstrap.servers=HOST:PORT,...` when every broker is in service, and stops on
-    Ctrl-C or SIGTERM (a second one does not wait). A node's configuration is in
-    DIR/broker-1/server.properties, its log in DIR/broker-1/log.
+    Prints `ready bootstrap.servers=HOST:PORT,...` when the controllers have elected one of them and
+    every broker is in service, and stops on Ctrl-C or SIGTERM (a second one does not wait). A
+    node's configuration is in DIR/broker-1/server.properties, its log in DIR/broker-1/log.
 
     \b
     minikafka up
     minikafka up --brokers 1 --port 0
-    minikafka up --data /tmp/demo --restart
+    minikafka up --data /tmp/demo --controllers 3 --restart
     """
-    if controllers is not None and controllers != 1:
-        raise click.UsageError(
-            f"--controllers {controllers}: one controller is supported so far, not a quorum"
-        )
+    if controllers is not None and controllers not in CONTROLLER_COUNTS:
+        why = "1, 3 or 5: an even number bears no more failures than the odd one below it"
+        raise click.UsageError(f"--controllers {controllers}: must be {why}")
     existing = data is not None and any(data.glob("broker-*/server.properties"))
     if port is None:
         port = 0 if existing else 9092

@@ -18,6 +18,20 @@ def test_ports_follow_the_first() -> None:
     ]
 
 
+def test_every_node_is_told_of_every_voter(tmp_path: Path) -> None:
+    layout = Layout.plan(tmp_path, brokers=2, controllers=3, port=9092)
+    layout.write({}, {})
+    assert [node.name for node in layout.controllers] == [
+        "controller-3001",
+        "controller-3002",
+        "controller-3003",
+    ]
+    voters = "3001@127.0.0.1:9094,3002@127.0.0.1:9095,3003@127.0.0.1:9096"
+    for node in layout.nodes:
+        assert read_properties(node)["controller.quorum.voters"] == voters
+    assert Layout.read(tmp_path) == layout
+
+
 @pytest.mark.parametrize(("brokers", "copies", "in_sync"), [(1, 1, 1), (2, 2, 2), (5, 3, 2)])
 def test_replication_defaults_fit_the_brokers(
     tmp_path: Path, brokers: int, copies: int, in_sync: int

@@ -159,6 +159,19 @@ def test_without_restart_the_others_go_on(ups: list[Up], tmp_path: Path) -> None
     assert err.endswith("minikafka up: every daemon has ended\n")
 
 
+def test_a_controller_of_three_that_died_is_brought_back(ups: list[Up], tmp_path: Path) -> None:
+    up = start(
+        ups, "--data", tmp_path, "--brokers", 1, "--controllers", 3, "--port", 0, "--restart"
+    )
+    up.until("starting 1 broker and 3 controllers")
+    up.ready()
+    old = pids_in(tmp_path)
+    assert len(old) == 4
+    os.kill(old["controller-3002"], signal.SIGKILL)
+    found = up.until(r"controller-3002 started again \(pid (\d+)\)")
+    assert pids_in(tmp_path) == old | {"controller-3002": int(found[1])}
+
+
 def test_the_second_signal_does_not_wait(ups: list[Up], tmp_path: Path) -> None:
     layout = Layout.plan(tmp_path, brokers=2, controllers=1, port=0)
     layout.write({"fake.ignore.sigterm": "yes"}, {})
@@ -200,7 +213,8 @@ def test_a_temporary_directory_goes_with_up(ups: list[Up]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--controllers", "3"], "--controllers 3: one controller is supported so far"),
+        (["--controllers", "2"], "--controllers 2: must be 1, 3 or 5"),
+        (["--controllers", "7"], "--controllers 7: must be 1, 3 or 5"),
         (["--brokers", "0"], "Invalid value for '--brokers'"),
         (["--brokers", "x"], "Invalid value for '--brokers'"),
         (["--port", "70000"], "Invalid value for '--port'"),
