@@ -1,6 +1,7 @@
 """One module per Kafka API: the request above its response. Importing this declares them all."""
 
 from . import (
+    alter_partition_reassignments,
     api_versions,
     create_partitions,
     create_topics,
@@ -9,11 +10,13 @@ from . import (
     describe_configs,
     describe_quorum,
     describe_topic_partitions,
+    elect_leaders,
     fetch,
     incremental_alter_configs,
     init_producer_id,
     leader_hint,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
     produce,
@@ -21,6 +24,7 @@ from . import (
 )
 
 __all__ = [
+    "alter_partition_reassignments",
     "api_versions",
     "create_partitions",
     "create_topics",
@@ -29,11 +33,13 @@ __all__ = [
     "describe_configs",
     "describe_quorum",
     "describe_topic_partitions",
+    "elect_leaders",
     "fetch",
     "incremental_alter_configs",
     "init_producer_id",
     "leader_hint",
     "list_offsets",
+    "list_partition_reassignments",
     "metadata",
     "offset_for_leader_epoch",
     "produce",
