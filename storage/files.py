@@ -299,9 +299,12 @@ class Files:
                 self.fs.remove_tree(path)
 
     async def fsync_directory(self, path: str) -> None:
-        """Names made and removed in a directory are stable on return."""
+        """Names made and removed in a directory are stable on return; fine if it is gone."""
         with self.guard:
-            await self.fs.fsync_dir(path)
+            try:
+                await self.fs.fsync_dir(path)
+            except FileNotFoundError:
+                return  # Moved away or deleted meanwhile, with all that was in it.
 
     async def fdatasync(self, file: File) -> None:
         """The file's bytes are stable on return. An error is final: they may be lost."""

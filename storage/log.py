@@ -15,9 +15,8 @@ from ..protocol.record_batch import BatchHeader
 from ..protocol.types import Buffer
 from ..runtime.errors import InvariantViolation
 from ..runtime.runtime import Runtime
-from .epoch_file import EpochFile
 from .files import Files
-from .leader_epochs import LeaderEpochs
+from .flushing import SharedFlush
 from .log_view import LogView, OffsetOutOfRange
 from .lookup import TimestampOffset
 from .producer_snapshots import ProducerReplay, ProducerSnapshots
@@ -36,7 +35,7 @@ class Log(LogView):
     """The batches of one partition replica. One that is known to be new needs no `open`."""
 
     __slots__ = (
-        "_epoch_file",
+        "_flush",
         "_limits",
         "on_rolled",
         "on_truncated",
@@ -57,7 +56,7 @@ class Log(LogView):
         self.recovery_point = 0
         """All below it is on stable storage."""
         self.producers = ProducerState()
-        self._epoch_file = EpochFile(files, directory)
+        self._flush: SharedFlush | None = None
         self.on_rolled: Callable[[Log], None] | None = None
         """Told that a segment is complete and should be flushed."""
         self.on_truncated: Callable[[Log], None] | None = None
@@ -100,11 +99,6 @@ class Log(LogView):
         log.recovery_point, log.producers = opened.recovery_point, opened.producers
         log._epoch_file.load(opened.leader_epochs, is_written=opened.are_epochs_written)
         return log
-
-    @property
-    def leader_epochs(self) -> LeaderEpochs:
-        """To be read; `assign_epoch` and appending change them."""
-        return self._epoch_file.epochs
 
     def reconfigure(self, config: TopicConfig) -> None:
         """Obey another configuration from now on."""
@@ -235,15 +229,28 @@ class Log(LogView):
 
     # Durability.
 
+    @property
+    def flushed_offset(self) -> int:
+        """All below it survives a loss of power. Truncation takes it back to a segment's start."""
+        return self.recovery_point
+
     async def flush(self) -> None:
         """All that was appended before the call is on stable storage on return.
 
-        LogDirectoryFailed is final: a failed fsync is never tried again.
+        Callers at the same time share one. LogDirectoryFailed is final: a failed fsync is never
+        tried again.
         """
+        if self._flush is None:
+            self._flush = SharedFlush(self._make_stable)
+        await self._flush.run()
+
+    async def _make_stable(self) -> None:
         end, truncations = self.log_end_offset, self._truncations
         self._write_epochs()
         await self._epoch_file.sync()
         await self.segments.flush(self.recovery_point)
+        if self._files.failure is not None:
+            raise self._files.failure
         if truncations == self._truncations:
             self.recovery_point = max(self.recovery_point, end)
 

@@ -6,7 +6,9 @@ indexes that turn out to be wrong, which are made anew.
 
 from ..runtime.errors import StorageError
 from ..runtime.runtime import Runtime
+from .epoch_file import EpochFile
 from .files import Files
+from .leader_epochs import LeaderEpochs
 from .lookup import TimestampOffset, first_at_or_after, greatest
 from .reading import EMPTY, Cold, LogSlice, Wanted, read, warm
 from .scan import rebuild_indexes
@@ -32,6 +34,7 @@ class LogView:
     """The readable side of a log."""
 
     __slots__ = (
+        "_epoch_file",
         "_files",
         "_runtime",
         "_truncations",
@@ -48,6 +51,7 @@ class LogView:
         self._files = files
         self.config = config
         self.segments = segments
+        self._epoch_file = EpochFile(files, segments.directory)
         self.log_start_offset = 0
         self.log_end_offset = 0
         self._truncations = 0
@@ -60,6 +64,11 @@ class LogView:
     def directory(self) -> str:
         """Where its files are, or will be."""
         return self.segments.directory
+
+    @property
+    def leader_epochs(self) -> LeaderEpochs:
+        """To be read; `assign_epoch` and appending change them."""
+        return self._epoch_file.epochs
 
     @property
     def topic_id(self) -> bytes | None:

@@ -63,6 +63,13 @@ class TopicConfig:
         dynamic=True,
         doc="partition:broker,... or *: copies fetched within follower.replication.throttled.rate.",
     )
+    flush_policy: str = setting(
+        "flush.policy",
+        "none",
+        choices=("none", "group"),
+        dynamic=True,
+        doc="group: acks 1 and all wait for an fdatasync, shared, on every copy that counts.",
+    )
     index_interval_bytes: int = setting(
         "index.interval.bytes",
         4096,
@@ -202,6 +209,11 @@ class TopicConfig:
     def is_deleted(self) -> bool:
         """Do old segments go by age and size?"""
         return "delete" in self.cleanup_policy
+
+    @property
+    def is_group_flush(self) -> bool:
+        """Does a copy count only as far as it is on stable storage?"""
+        return self.flush_policy == "group"
 
     @property
     def is_log_append_time(self) -> bool:
