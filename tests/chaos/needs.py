@@ -1,0 +1,20 @@
+"""What this suite needs of the machine, and which of it is missing. Installs nothing."""
+
+import os
+import shutil
+from pathlib import Path
+
+EVERYWHERE = ("unshare", "nsenter", "ip", "mount")
+LINKS = ("tc",)
+DISKS = ("mkfs.ext4", "umount", "/dev/loop-control")
+SHIM = ("cc",)
+
+
+def missing(needs: tuple[str, ...] = ()) -> list[str]:
+    """Say what is not there, of what everything needs and of `needs`; empty: all is."""
+    found = [] if os.geteuid() == 0 else ["root"]
+    for need in (*EVERYWHERE, *needs):
+        is_there = Path(need).exists() if need.startswith("/") else shutil.which(need) is not None
+        if not is_there:
+            found.append(need)
+    return found
