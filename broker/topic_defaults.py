@@ -26,6 +26,7 @@ SYNONYMS: dict[str, dict[str, int]] = {
     "file.delete.delay.ms": {"log.segment.delete.delay.ms": 1},
     "flush.messages": {"log.flush.interval.messages": 1},
     "flush.ms": {"log.flush.interval.ms": 1},
+    "flush.policy": {"log.flush.policy": 1, "flush.policy": 1},
     "index.interval.bytes": {"log.index.interval.bytes": 1},
     "max.compaction.lag.ms": {"log.cleaner.max.compaction.lag.ms": 1},
     "max.message.bytes": {"message.max.bytes": 1},
