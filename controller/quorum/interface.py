@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ...protocol.control.image import MetadataImage
-from ...protocol.control.messages import SnapshotFetched, SnapshotId
+from ...protocol.control.messages import Endpoint, SnapshotFetched, SnapshotId
 from ...protocol.control.records import MetadataRecord
 from .description import QuorumDescription
 
@@ -35,6 +35,17 @@ class Quorum(Protocol):
         """The controller epoch that this node leads in."""
 
     @property
+    def is_leader(self) -> bool:
+        """May `append` be called?"""
+
+    @property
+    def leader_id(self) -> int:
+        """Who leads in `epoch`, -1 while that is not known."""
+
+    def leader_endpoint(self) -> Endpoint | None:
+        """Where the leader listens, as the configuration names it."""
+
+    @property
     def high_watermark(self) -> int:
         """Everything below is committed."""
 
@@ -45,6 +56,13 @@ class Quorum(Protocol):
     @property
     def log_end_offset(self) -> int:
         """Offset that the next record gets."""
+
+    def majority_contact_ms(self) -> int:
+        """The leader's: no one else led before this time, by its own monotonic clock.
+
+        A majority of the voters, itself among them, has sent something in this epoch in answer
+        to what the leader sent at this time or later. -1: nothing is known, or it does not lead.
+        """
 
     def start(self, listener: QuorumListener) -> None:
         """Accept appends, and report on them to `listener`."""

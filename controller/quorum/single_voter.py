@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from ...protocol.control.batches import apply_batch, decode_batches, encode_batch
 from ...protocol.control.image import MetadataImage
-from ...protocol.control.messages import SnapshotFetched, SnapshotId
+from ...protocol.control.messages import Endpoint, SnapshotFetched, SnapshotId
 from ...protocol.control.records import MetadataRecord
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.record_batch import read_header
@@ -81,6 +81,21 @@ class SingleVoter:
         """Accept appends, and report on them to `listener`."""
         self._listener = listener
         self._committing = self._runtime.spawn(self._commit(listener), "metadata log")
+
+    is_leader = True
+
+    @property
+    def leader_id(self) -> int:
+        """This node."""
+        return self.node_id
+
+    def leader_endpoint(self) -> Endpoint | None:
+        """Nobody has to be told."""
+        return None
+
+    def majority_contact_ms(self) -> int:
+        """A quorum of one is always in contact with itself."""
+        return self._runtime.monotonic_ms()
 
     @property
     def high_watermark(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ..errors import RemoteProtocolError
 from ..types import Buffer
+from . import quorum_messages as _declares_its_kinds  # noqa: F401
 from .messages import KINDS, kind_of
 from .packing import dumps, from_plain, loads, to_plain
 

@@ -81,6 +81,8 @@ class Refused:
 
     error: int
     message: str = ""
+    active_controller: Endpoint | None = None
+    """After NOT_CONTROLLER: where the active controller is, if known."""
 
 
 @message(2)
@@ -94,6 +96,8 @@ class HelloAnswer:
     node_id: int = -1
     active_controller: Endpoint | None = None
     """Where to go when this one is not the active controller."""
+    active_id: int = -1
+    """Who leads the quorum as far as this controller knows; its own id when that is itself."""
 
 
 @message(3)

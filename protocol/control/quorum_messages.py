@@ -1,0 +1,147 @@
+"""What controllers say to each other as voters: votes, the leader's reign, the metadata log.
+
+Every message carries the sender's epoch, every answer the answerer's and whom it follows: whoever
+reads a higher one than its own goes there. A voter is named by id and directory id together: the
+same id on another disk has forgotten its votes, and is another voter (KIP-853).
+
+    pre_vote    asks whether a vote would be given, and changes nothing (KIP-996)
+    offset      in a fetch: everything before it is on the asker's stable storage
+"""
+
+from .messages import Request, SnapshotId, message
+from .packing import packed
+
+NO_NODE = -1
+MIGHT_BE_ANY = b""
+"""A directory id that is not known yet."""
+
+
+@packed
+class VoterKey:
+    """A voter on one disk."""
+
+    voter_id: int
+    directory_id: bytes = MIGHT_BE_ANY
+
+
+@message(18)
+class VoteAnswer:
+    """Granted: stable before this was sent, unless it is a pre-vote.
+
+    FENCED_LEADER_EPOCH, INVALID_VOTER_KEY, INCONSISTENT_VOTER_SET, INCONSISTENT_CLUSTER_ID: the
+    request was refused as a whole and changed nothing.
+    """
+
+    error: int
+    message: str = ""
+    epoch: int = -1
+    leader_id: int = NO_NODE
+    voter: VoterKey | None = None
+    """Who answers."""
+    is_granted: bool = False
+
+
+@message(19)
+class Vote(Request[VoteAnswer]):
+    """Make me the leader of `epoch`: my log is at least as new as yours."""
+
+    cluster_id: str | None
+    """None from a node that has no cluster yet."""
+    epoch: int
+    """Of a pre-vote: the sender's own epoch, which it has not left yet."""
+    candidate: VoterKey
+    voter: VoterKey
+    """Who is asked."""
+    last_epoch: int
+    end_offset: int
+    pre_vote: bool
+    voters: tuple[VoterKey, ...] = ()
+    """All that the candidate knows."""
+
+
+@message(20)
+class QuorumEpochBegun:
+    """The voter follows the leader, or says whom it follows instead."""
+
+    error: int
+    message: str = ""
+    epoch: int = -1
+    leader_id: int = NO_NODE
+
+
+@message(21)
+class BeginQuorumEpoch(Request[QuorumEpochBegun]):
+    """I lead this epoch: fetch from me."""
+
+    cluster_id: str | None
+    epoch: int
+    leader: VoterKey
+    voter: VoterKey
+    voters: tuple[VoterKey, ...] = ()
+
+
+@message(22)
+class QuorumEpochEnded:
+    """Noted."""
+
+    error: int
+    message: str = ""
+    epoch: int = -1
+    leader_id: int = NO_NODE
+
+
+@message(23)
+class EndQuorumEpoch(Request[QuorumEpochEnded]):
+    """I lead no more: the first of the successors should stand for election at once."""
+
+    cluster_id: str | None
+    epoch: int
+    leader: VoterKey
+    successors: tuple[int, ...]
+    """Voters, those with the longest log first."""
+
+
+@packed
+class EpochEnd:
+    """Where the newest epoch that is not above the one asked about ended in the leader's log."""
+
+    epoch: int
+    end_offset: int
+
+
+@message(24)
+class QuorumLogFetched:
+    """Records, or where the asker's log parts from the leader's, or the snapshot to load first.
+
+    NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: see epoch and leader_id.
+    """
+
+    error: int
+    message: str = ""
+    epoch: int = -1
+    leader_id: int = NO_NODE
+    high_watermark: int = -1
+    records: bytes = b""
+    diverging: EpochEnd | None = None
+    snapshot: SnapshotId | None = None
+    sent_ms: int = -1
+    """On the leader's clock; comes back in the next fetch."""
+
+
+@message(25)
+class FetchQuorumLog(Request[QuorumLogFetched]):
+    """Records from `offset` on. The leader waits with an answer that has nothing new in it."""
+
+    cluster_id: str | None
+    epoch: int
+    replica: VoterKey
+    offset: int
+    last_epoch: int
+    """Epoch of the record before `offset`."""
+    high_watermark: int
+    """What the asker knows."""
+    max_wait_ms: int
+    max_bytes: int
+    """0: wants no records yet, only to be heard of."""
+    echoed_ms: int = -1
+    """`sent_ms` of the newest answer in this epoch, -1 before the first."""
