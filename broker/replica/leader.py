@@ -18,8 +18,9 @@ newer partition epoch, the proposal either is part of it or can never be applied
 from dataclasses import dataclass, replace
 
 from ...protocol.errors import ErrorCode
-from ...protocol.types import NO_EPOCH, NO_OFFSET
+from ...protocol.types import NO_EPOCH
 from ...runtime.errors import InvariantViolation
+from .progress import FollowerProgress
 from .state import KnownBrokers, PartitionMetadata
 
 REFUSED_PAUSE_MS = 500
@@ -76,19 +77,6 @@ class IsrChanged:
 LeaderEffect = EpochStarted | HighWatermarkAdvanced | ProposeIsr | IsrChanged
 Effects = tuple[LeaderEffect, ...]
 NOTHING: Effects = ()
-
-
-@dataclass(slots=True)
-class FollowerProgress:
-    """What one follower's fetches in this leader epoch have proved."""
-
-    log_end_offset: int = NO_OFFSET
-    log_start_offset: int = NO_OFFSET
-    caught_up_at_ms: int = 0
-    fetched_at_ms: int = 0
-    leader_end_at_fetch: int = NO_OFFSET
-    """Our log end offset when it last fetched: reaching it now means that it was caught up then."""
-    broker_epoch: int = NO_EPOCH
 
 
 class LeaderReplica:
@@ -215,29 +203,25 @@ class LeaderReplica:
         fetch_offset: int,
         now_ms: int,
         broker_epoch: int = NO_EPOCH,
-        log_start_offset: int = NO_OFFSET,
     ) -> Effects:
         """A valid fetch at offset N in our epoch proves the follower has everything below N."""
         progress = self.followers.get(follower)
         if progress is None or self.is_stale_incarnation(follower, broker_epoch):
             return NOTHING
-        before = progress.log_end_offset
-        if fetch_offset >= self.log_end_offset:
-            progress.caught_up_at_ms = now_ms
-        elif fetch_offset >= progress.leader_end_at_fetch >= 0:
-            # Under constant small appends it never holds our newest record, but it holds all that
-            # there was at its previous fetch: it was caught up then.
-            progress.caught_up_at_ms = max(progress.caught_up_at_ms, progress.fetched_at_ms)
-        progress.log_end_offset = fetch_offset
-        progress.log_start_offset = log_start_offset
-        progress.fetched_at_ms = now_ms
-        progress.leader_end_at_fetch = self.log_end_offset
+        before = progress.held_offset
+        progress.on_fetched(fetch_offset, self.log_end_offset, now_ms)
         progress.broker_epoch = broker_epoch
         if follower not in self.metadata.isr:
             return self._propose_expansion(now_ms) + self._advance_high_watermark(now_ms)
-        if fetch_offset > before:
+        if progress.held_offset > before:
             return self._advance_high_watermark(now_ms)
         return NOTHING
+
+    def on_idle_fetches(self, follower: int, last_ms: int) -> None:
+        """A member fetched at our end again and again, last at `last_ms`, and nobody looked."""
+        progress = self.followers.get(follower)
+        if progress is not None:
+            progress.on_idle_fetches(last_ms)
 
     def on_lag_check(self, now_ms: int) -> Effects:
         """Propose to go on without the members that have been behind for too long."""
@@ -245,10 +229,11 @@ class LeaderReplica:
             return NOTHING
         if self.metadata.recovering:
             return self._propose_expansion(now_ms)
+        end, since_ms = self.log_end_offset, now_ms - self._lag_max_ms
         staying = tuple(
             member
             for member in self.metadata.isr
-            if member == self.broker_id or self._is_caught_up(member, now_ms)
+            if member == self.broker_id or self.followers[member].is_caught_up(end, since_ms)
         )
         if len(staying) == len(self.metadata.isr):
             return NOTHING
@@ -305,10 +290,7 @@ class LeaderReplica:
             return known
         # It left the ISR, perhaps because it is silent: nothing but a new fetch brings it back.
         # Its start stays known, so that an earlier one cannot pass for it.
-        return FollowerProgress(
-            caught_up_at_ms=now_ms - self._lag_max_ms - 1,
-            broker_epoch=NO_EPOCH if known is None else known.broker_epoch,
-        )
+        return FollowerProgress.of_outsider(known, now_ms - self._lag_max_ms - 1)
 
     def _advance_high_watermark(self, now_ms: int) -> Effects:
         metadata = self.metadata
@@ -316,8 +298,8 @@ class LeaderReplica:
             return NOTHING  # KIP-966: below min ISR nothing new may count as committed.
         held_by_all = self.log_end_offset
         for progress in self._quorum:
-            if progress.log_end_offset < held_by_all:
-                held_by_all = progress.log_end_offset
+            if progress.held_offset < held_by_all:
+                held_by_all = progress.held_offset
         if held_by_all <= self.high_watermark:
             return NOTHING
         if len(self._quorum) < len(self.followers):
@@ -334,10 +316,10 @@ class LeaderReplica:
             if (
                 follower not in counted
                 and follower in self._brokers.eligible
-                and progress.log_end_offset >= 0
-                and self._is_caught_up(follower, now_ms)
+                and progress.held_offset >= 0
+                and progress.is_caught_up(self.log_end_offset, now_ms - self._lag_max_ms)
             ):
-                held = min(held, progress.log_end_offset)
+                held = min(held, progress.held_offset)
         return held
 
     def _propose_expansion(self, now_ms: int) -> Effects:
@@ -358,7 +340,7 @@ class LeaderReplica:
         progress = self.followers[follower]
         # Just elected, our high watermark may be below the true one; our epoch's first offset is
         # not.
-        if progress.log_end_offset < max(self.high_watermark, self.epoch_start_offset):
+        if progress.held_offset < max(self.high_watermark, self.epoch_start_offset):
             return False
         epoch = self._brokers.eligible.get(follower)
         if epoch is None or progress.broker_epoch not in (NO_EPOCH, epoch):
@@ -389,11 +371,4 @@ class LeaderReplica:
         """Whom the high watermark waits for: computed when the ISR changes, not per fetch."""
         self._quorum = tuple(
             self.followers[member] for member in self.maximal_isr if member != self.broker_id
-        )
-
-    def _is_caught_up(self, follower: int, now_ms: int) -> bool:
-        progress = self.followers[follower]
-        return (
-            progress.log_end_offset >= self.log_end_offset
-            or now_ms - progress.caught_up_at_ms <= self._lag_max_ms
         )
