@@ -43,6 +43,8 @@ class FetchPartition:
     last_fetched_epoch: int = -1
     log_start_offset: int = -1
     """The follower's own, -1 from a consumer."""
+    flushed_offset: int = -1
+    """The follower's own, -1 where it does not matter."""
     known_high_watermark: int = UNKNOWN_HIGH_WATERMARK
     """The asker's; one that is behind ours is answered without waiting (KIP-1166)."""
     told_high_watermark: int = -1
@@ -55,6 +57,7 @@ class FetchPartition:
         self.current_leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
         self.log_start_offset = asked.log_start_offset
+        self.flushed_offset = asked.flushed_offset
         self.known_high_watermark = asked.known_high_watermark
 
 

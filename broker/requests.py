@@ -50,6 +50,8 @@ class FetchSpec:
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
     log_start_offset: int = -1
+    flushed_offset: int = -1
+    """Up to where the asking follower's log is on stable storage; -1 when it does not say."""
     isolation: int = READ_UNCOMMITTED
     leader_only: bool = True
     """False: a follower may answer a consumer, up to its own high watermark (KIP-392)."""

@@ -116,6 +116,10 @@ class ParkedFetch(Answer):
         if self._cold is not None:
             self._cold.cancel()
 
+    def hurry(self) -> None:
+        """A follower that asks again has news: what it may be told now is enough for it."""
+        self._is_expired = self._is_expired or self.is_follower
+
     def _on_expired(self) -> None:
         self._deadline = None
         self._is_expired = True
@@ -181,6 +185,7 @@ def _session_request(call: Call, request: FetchRequest, *, is_follower: bool) ->
                     current_leader_epoch=asked.current_leader_epoch,
                     last_fetched_epoch=asked.last_fetched_epoch,
                     log_start_offset=asked.log_start_offset,
+                    flushed_offset=asked.flushed_offset,
                     known_high_watermark=asked.high_watermark,
                 )
             )

@@ -96,6 +96,7 @@ class Reading:
             current_leader_epoch=asked.current_leader_epoch,
             last_fetched_epoch=asked.last_fetched_epoch,
             log_start_offset=asked.log_start_offset,
+            flushed_offset=asked.flushed_offset,
             isolation=asker.isolation,
             leader_only=asker.leader_only,
         )

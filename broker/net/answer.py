@@ -70,6 +70,9 @@ class Answer:
         """The frame, in parts; empty for no answer at all; None while it is not ready."""
         raise NotImplementedError
 
+    def hurry(self) -> None:
+        """Another request waits for this answer; it is polled right after."""
+
     def cancel(self) -> None:
         """Nobody will read it: leave nothing behind."""
         raise NotImplementedError

@@ -173,6 +173,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._edge.load.add(request_bytes=len(frame))
                 # A copy: the reader's buffer is about to be filled again.
                 self._queue.append(bytearray(frame))
+                if self._pending:
+                    self._pending[0].hurry()
             else:
                 self._start(frame)
         self._run()

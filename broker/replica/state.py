@@ -24,6 +24,8 @@ class PartitionMetadata:
     lose what was committed."""
     min_isr: int = 1
     """min.insync.replicas as configured; `effective_min_isr` bounds it by the replicas."""
+    group_flush: bool = False
+    """flush.policy=group: a copy counts as far as it is on stable storage."""
 
     @property
     def effective_min_isr(self) -> int:

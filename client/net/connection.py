@@ -200,8 +200,17 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """
         if self._pending:
             raise RuntimeError("a raw request must be the only one in flight")
-        view: memoryview = await self._send(message, version, timeout_ms, raw=True)
-        return view
+        return await self.send_raw(message, version=version, timeout_ms=timeout_ms)
+
+    def send_raw(
+        self, message: object, *, version: int | None = None, timeout_ms: int | None = None
+    ) -> "asyncio.Future[memoryview]":
+        """The same for a request that others may follow before it is answered.
+
+        An answer that others are due behind is copied: then the view stays valid. Nothing may be
+        sent while an answer has come and is still to be read.
+        """
+        return self._send(message, version, timeout_ms, raw=True)
 
     def send_and_forget(self, message: object, *, version: int | None = None) -> None:
         """Send a request that the peer does not answer (Produce with acks=0)."""
@@ -340,7 +349,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
             due = pending.correlation_id
             raise RemoteProtocolError(f"answer {correlation_id} came where {due} was due")
         if pending.raw:
-            self._lent = True
+            if self._pending:
+                frame = memoryview(bytes(frame))
+            else:
+                self._lent = True
             return frame[body_position(pending.cls, pending.version, frame) :]
         return _decoded(pending, frame)
 
