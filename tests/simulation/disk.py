@@ -165,6 +165,16 @@ class Disk:
         self.root.lose_power(self.rng)
         self.locks.clear()
 
+    def rot(self, path: str, position: int, bits: int = 0x10) -> None:
+        """Bits of one byte turn over on the platter, and in the cache, which had let go of it."""
+        node: Any = self.root
+        for part in posixpath.normpath("/" + path).split("/"):
+            if part:
+                node = node.entries[part]
+        node.cache[position] ^= bits
+        if position < len(node.stable):
+            node.stable[position] ^= bits
+
     @property
     def is_failing(self) -> bool:
         return self.capacity < 1 << 40 or any(
@@ -434,6 +444,9 @@ class SimFile:
             return self._read(buffer, offset)
         finally:
             self._closed = closed
+
+    async def preadv_disk(self, buffer: bytearray | memoryview, offset: int) -> int:
+        return await self.preadv_cold(buffer, offset)
 
     def truncate(self, size: int) -> None:
         self._check_open()

@@ -1,7 +1,8 @@
 """Where the product keeps what invariants look at: the only module that knows its private parts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 from unittest.mock import patch
 
@@ -46,14 +47,10 @@ def partitions_of(process: Process) -> Mapping[TopicIdPartition, Partition]:
     return NOTHING if partitions is None else partitions._partitions
 
 
-def seen(partition: Partition) -> tuple[bool, int, int, int]:
-    """What changes when anything does: is it leader, leader epoch, high watermark, log end."""
-    return (
-        partition.leader is not None,
-        partition.metadata.leader_epoch,
-        partition.high_watermark,
-        partition.log.log_end_offset,
-    )
+seen: Callable[[Partition], tuple[object, int, int, int]] = attrgetter(
+    "leader", "metadata.leader_epoch", "high_watermark", "log.log_end_offset"
+)
+"""What changes when anything does: see truth.Seen."""
 
 
 def image_of_controller(process: Process) -> MetadataImage | None:

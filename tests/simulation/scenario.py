@@ -62,12 +62,27 @@ class Scenario:
         self.consumers = rng.choice((0, 1, 1))
         self.nemesis = Nemesis(self.world, self.cluster)
         self.nemesis.may_lose_power = self._may_lose_power
-        self.nemesis.has_left_isr = self.invariants.is_out_of_every_isr
+        self.nemesis.has_left_isr = self._is_out_of_every_isr
+
+    def _is_full_isr(self) -> bool:
+        image = self.invariants.image
+        return image is not None and all(
+            len(state.isr) == len(state.replicas) and state.leader >= 0
+            for _, state in image.partitions()
+        )
+
+    def _is_out_of_every_isr(self, daemon: Daemon) -> bool:
+        (broker_id,) = (each for each, other in self.cluster.brokers.items() if other is daemon)
+        image = self.invariants.image
+        return image is None or not any(
+            broker_id in state.isr and (daemon.name, key) in self.invariants.distrusted
+            for key, state in image.partitions()
+        )
 
     def _may_lose_power(self, daemon: Daemon) -> bool:
         # Everybody holds everything, and lives: losing one cache loses nothing acknowledged.
         alive = all(each.alive for each in self.cluster.daemons.values())
-        return alive and not self.invariants.distrusted and self.invariants.is_full_isr()
+        return alive and not self.invariants.distrusted and self._is_full_isr()
 
     def run(self) -> Outcome:
         outcome = Outcome(self.world.seed, self.world)
@@ -121,7 +136,7 @@ class Scenario:
         brokers = list(self.cluster.brokers.values())
         if not all(each.alive and each.service is not None for each in (controller, *brokers)):
             return False
-        if not self.invariants.is_full_isr():
+        if not self._is_full_isr():
             return False
         image = image_of_controller(alive(controller))
         return image is not None and all(

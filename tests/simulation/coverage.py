@@ -1,0 +1,120 @@
+"""What happened in runs, counted: every kind of fault, every transition of the state machines.
+
+A cell is named here before anything may be counted in it, so that what never happened shows as 0.
+"""
+
+from collections.abc import Iterator, Mapping
+
+FAULTS = (
+    "kill-broker",
+    "kill-leader",
+    "kill-controller",
+    "kill-active-controller",
+    "kill-all",
+    "die-writing",
+    "terminate",
+    "rolling-restart",
+    "pause",
+    "power-broker",
+    "power-controller",
+    "power-all",
+    "disk-error",
+    "disk-full",
+    "slow-disk",
+    "isolate",
+    "isolate-active-controller",
+    "isolate-leader",
+    "cut-one-way",
+    "swizzle-clog",
+    "half-open",
+    "slow-network",
+    "lossy-datagrams",
+    "gray-node",
+    "clock-jump",
+)
+OPERATIONS = (
+    "create-topic",
+    "delete-topic",
+    "recreate-topic",
+    "add-partitions",
+    "reassign",
+    "cancel-reassignment",
+    "elect-preferred",
+    "elect-uncleanly",
+    "change-config",
+)
+TRANSITIONS = (
+    # partitions, as controllers commit them
+    "isr-shrunk",
+    "isr-grown",
+    "isr-emptied",
+    "leader-from-isr",
+    "leader-from-elr",
+    "leader-uncleanly",
+    "leaderless",
+    "elr-grown",
+    "elr-left",
+    "reassignment-began",
+    "reassignment-completed",
+    "reassignment-cancelled",
+    "topic-deleted",
+    "topic-name-used-again",
+    # brokers, as controllers commit them
+    "broker-registered",
+    "broker-registered-again",
+    "broker-unfenced",
+    "broker-fenced",
+    "broker-shutting-down",
+    # replicas
+    "became-leader",
+    "became-follower",
+    "led-again",
+    "truncated",
+    "high-watermark-frozen",
+    # quorum
+    "controller-elected",
+    "controller-resigned",
+    "controller-snapshot-written",
+    "controller-snapshot-loaded",
+    "metadata-truncated",
+    # clients
+    "acknowledged-by-all",
+    "acknowledged-by-one",
+    "not-acknowledged",
+    "polled",
+)
+CELLS: dict[str, tuple[str, ...]] = {
+    "fault": FAULTS,
+    "operation": OPERATIONS,
+    "transition": TRANSITIONS,
+}
+
+
+class Coverage:
+    """How often each cell was reached."""
+
+    def __init__(self) -> None:
+        self.counts = {f"{kind} {name}": 0 for kind, names in CELLS.items() for name in names}
+
+    def note(self, kind: str, name: str, times: int = 1) -> None:
+        """Count; KeyError for a cell that is not named above."""
+        key = f"{kind} {name}"
+        self.counts[key] += times  # A misspelt name is a KeyError, not a new cell.
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Take in what another run counted."""
+        for key, count in counts.items():
+            self.counts[key] += count
+
+    @property
+    def missing(self) -> list[str]:
+        """The cells never reached."""
+        return [key for key, count in self.counts.items() if not count]
+
+    def table(self, columns: int = 3) -> Iterator[str]:
+        """Lines of `count name`, by kind."""
+        for kind, names in CELLS.items():
+            yield f"{kind}s:"
+            cells = [f"{self.counts[f'{kind} {name}']:>9} {name:<27}" for name in names]
+            for start in range(0, len(cells), columns):
+                yield "".join(cells[start : start + columns]).rstrip()

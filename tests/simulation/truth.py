@@ -1,0 +1,113 @@
+"""What is true of each partition, whatever the product believes: what was committed, and where.
+
+The truth about records is read from the disks, not asked of the code under test.
+"""
+
+from typing import NamedTuple
+
+from minikafka.broker.partition import Partition
+from minikafka.protocol.types import TopicIdPartition, uuid_to_text
+
+from .cluster import Daemon
+from .disk import DirectoryNode, FileNode
+from .rawlog import LogCursor, RawBatch
+
+Place = tuple[str, TopicIdPartition]
+"""A replica: the name of its daemon, and the partition."""
+
+
+class Seen(NamedTuple):
+    """A replica as it was after its process's last step: `inside.seen`."""
+
+    replica: Partition
+    leader: object
+    leader_epoch: int
+    high_watermark: int
+    log_end_offset: int
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader is not None
+
+
+class Ledger:
+    """Every batch of one log that was ever committed."""
+
+    def __init__(self) -> None:
+        self.batches: list[RawBatch] = []
+        self.index: dict[int, int] = {}
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1].next_offset if self.batches else 0
+
+    def contradiction(self, batch: RawBatch) -> str | None:
+        """Enter a committed batch; what is wrong if another one is there already."""
+        if batch.base_offset >= self.end:
+            if batch.base_offset > self.end:
+                return f"a gap before offset {batch.base_offset}, the log ended at {self.end}"
+            self.index[batch.base_offset] = len(self.batches)
+            self.batches.append(batch)
+            return None
+        place = self.index.get(batch.base_offset)
+        if place is None or self.batches[place] != batch:
+            there = "another batching" if place is None else str(self.batches[place])
+            return f"{batch} where {there} was committed"
+        return None
+
+    def cut(self, log: LogCursor | None) -> None:
+        """Keep what the log holds, too: an unclean election made it all there is."""
+        kept = 0
+        for batch in log.up_to(self.end) if log is not None else ():
+            if kept == len(self.batches) or self.batches[kept] != batch:
+                break
+            kept += 1
+        for batch in self.batches[kept:]:
+            del self.index[batch.base_offset]
+        del self.batches[kept:]
+
+
+class Truth:
+    """One partition."""
+
+    def __init__(self, topic: str, index: int) -> None:
+        self.topic = topic
+        self.index = index
+        self.ledger = Ledger()
+        self.leaders: dict[int, str] = {}
+        """Who led each epoch."""
+        self.newest_leader_epoch = -1
+        self.unclean_epoch = -1
+        """The leader epoch of the newest unclean election on record."""
+        self.is_cut = True
+        """Has the leader of that election shown what is left?"""
+        self.excused: dict[str, None] = {}
+        """Replicas that an unclean election may cut below their high watermark."""
+        self.weakest_min_isr = 0
+        """The smallest since the ISR was last full: so many copies are sure to exist."""
+        self.is_deleted = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    @property
+    def was_unclean(self) -> bool:
+        return self.unclean_epoch >= 0
+
+
+def cursor_of(daemon: Daemon, key: TopicIdPartition, name: str) -> LogCursor | None:
+    """The log of a replica on the disk of its machine, from its first batch on; None if none."""
+    disk = daemon.host.disk
+    directories = daemon.properties["log.dirs"].split(",")
+    wanted = uuid_to_text(key.topic_id).encode()
+    for directory in directories:
+        node: DirectoryNode | FileNode | None = disk.root
+        for part in f"{directory}/{name}".split("/"):
+            if part and isinstance(node, DirectoryNode):
+                node = node.entries.get(part)
+        if isinstance(node, DirectoryNode):
+            identity = node.entries.get("partition.metadata")
+            if not isinstance(identity, FileNode) or wanted in identity.cache:
+                return LogCursor(disk, f"{directory}/{name}")
+    return None
