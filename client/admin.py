@@ -1,4 +1,4 @@
-"""The asyncio admin: topics, partitions, settings, cluster.
+"""The asyncio admin: topics, partitions, settings, cluster; copies are in replication_admin.
 
 One method per thing asked for, each with a deadline of default_api_timeout_ms. Where a call names
 many things and some are refused, the others are done and AdminError says which were not.
@@ -40,7 +40,7 @@ from .admin_types import (
     TopicDescription,
     TopicListing,
 )
-from .asking import Asking, Outcomes
+from .asking import Outcomes
 from .config import AdminConfig, AdminSettings, Servers, configured
 from .descriptions import (
     alter_configs,
@@ -53,11 +53,12 @@ from .errors import AdminError, ClientClosed
 from .metadata import Metadata, pool_for
 from .net.connection import KafkaConnection
 from .offsets import ListedOffset, list_offsets
+from .replication_admin import ReplicationAdmin
 
 BY_ID_VERSION: Final = 6
 
 
-class Admin(Asking):
+class Admin(ReplicationAdmin):
     """Administers a cluster.
 
         async with Admin("localhost:9092") as admin:

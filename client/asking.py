@@ -10,7 +10,13 @@ from typing import Any, Final, TypeVar
 from ..protocol.errors import ApiError, ErrorCode, ProtocolError
 from ..runtime.runtime import Runtime
 from .config import AdminConfig
-from .errors import AdminError, ClientClosed, ClientError, RequestTimedOut
+from .errors import (
+    AdminError,
+    ClientClosed,
+    ClientError,
+    RequestTimedOut,
+    UnsupportedVersion,
+)
 from .metadata import Metadata
 from .net.backoff import Backoff
 from .net.connection import KafkaConnection
@@ -106,7 +112,7 @@ class Asking:
                             raise
                         why = str(error)
                     except (ClientError, ProtocolError) as error:
-                        if isinstance(error, AdminError):
+                        if isinstance(error, AdminError | UnsupportedVersion):
                             raise
                         why = str(error)
                     failure_count += 1

@@ -1,7 +1,8 @@
-"""The clients for ordinary code: each runs its asyncio twin on a loop in a thread of its own.
+"""Producer and consumer for ordinary code, each its asyncio twin on a loop in a thread of its own.
 
 Waits can be interrupted by Ctrl-C. A client used in a forked child says so instead of hanging:
-the thread and the connections stay with the parent. Nothing here knows the protocol.
+the thread and the connections stay with the parent. Nothing here knows the protocol. The admin
+is in `sync_admin`.
 """
 
 import asyncio
@@ -19,22 +20,10 @@ from typing import Any, Final, Generic, Self, TypeVar, Unpack
 
 from ..protocol.record_batch import Headers
 from ..protocol.types import TopicPartition
-from . import admin as aio_admin
-from .admin_types import (
-    ClusterDescription,
-    ConfigChange,
-    ConfigEntry,
-    ConfigResource,
-    CreatedTopic,
-    NewTopic,
-    TopicDescription,
-    TopicListing,
-)
-from .config import AdminSettings, ConsumerSettings, ProducerConfig, ProducerSettings, Servers
+from .config import ConsumerSettings, ProducerConfig, ProducerSettings, Servers
 from .consumer import consumer as aio_consumer
 from .consumer.questions import DEFAULT_TIMEOUT_MS, Partition
 from .errors import BufferFull, ClientClosed, ClientError, ForkedClient
-from .offsets import ListedOffset
 from .producer import producer as aio_producer
 from .producer.accumulator import Row, check_target, checked_size
 from .producer.delivery import BatchDelivery, Delivery
@@ -494,106 +483,3 @@ class Consumer:
     def lag(self, partition: Partition) -> int | None:
         """Count the records between position and high watermark as of the newest fetch."""
         return self._thread.call(lambda: self._consumer.lag(partition))
-
-
-class Admin:
-    """Administers a cluster; see `minikafka.aio.Admin`.
-
-    with Admin("localhost:9092") as admin:
-        admin.create_topics([NewTopic("flights", num_partitions=6)])
-    """
-
-    def __init__(
-        self, bootstrap_servers: Servers | None = None, **settings: Unpack[AdminSettings]
-    ) -> None:
-        self._admin = aio_admin.Admin(bootstrap_servers, **settings)
-        self._thread = LoopThread("minikafka-admin")
-        try:
-            self._thread.run(self._admin.start())
-        except BaseException:
-            self._thread.stop()
-            raise
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Make an admin from a mapping with Kafka's dotted keys."""
-        keywords: Any = dict(config)
-        return cls(**keywords)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End."""
-        with contextlib.suppress(ClientClosed):
-            self._thread.run(self._admin.close())
-        self._thread.stop()
-
-    def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
-    ) -> dict[str, CreatedTopic]:
-        """Create topics; with `validate_only` say whether they could be created."""
-        return self._thread.run(self._admin.create_topics(topics, validate_only=validate_only))
-
-    def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics and all their records."""
-        self._thread.run(self._admin.delete_topics(names))
-
-    def create_partitions(
-        self,
-        counts: Mapping[str, int],
-        *,
-        assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
-        validate_only: bool = False,
-    ) -> None:
-        """Raise topics to so many partitions; `assignments` names brokers per new partition."""
-        self._thread.run(
-            self._admin.create_partitions(
-                counts, assignments=assignments, validate_only=validate_only
-            )
-        )
-
-    def list_topics(self, *, include_internal: bool = False) -> list[TopicListing]:
-        """List all topics by name."""
-        return self._thread.run(self._admin.list_topics(include_internal=include_internal))
-
-    def describe_topics(self, names: Sequence[str]) -> dict[str, TopicDescription]:
-        """Describe topics; AdminError names those that do not exist."""
-        return self._thread.run(self._admin.describe_topics(names))
-
-    def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
-        """Describe the cluster: its id, its brokers, who takes admin requests."""
-        return self._thread.run(self._admin.describe_cluster(include_fenced=include_fenced))
-
-    def describe_configs(
-        self, resources: Iterable[ConfigResource], *, keys: Sequence[str] | None = None
-    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """Give the settings of topics and brokers, or only `keys` of them."""
-        return self._thread.run(self._admin.describe_configs(list(resources), keys=keys))
-
-    def incremental_alter_configs(
-        self,
-        changes: Mapping[ConfigResource, Sequence[ConfigChange]],
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        """Change single settings of topics and brokers, leaving others as they are."""
-        self._thread.run(
-            self._admin.incremental_alter_configs(changes, validate_only=validate_only)
-        )
-
-    def list_offsets(
-        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
-    ) -> dict[TopicPartition, ListedOffset]:
-        """Look up the first offset at or after each time in ms; -1: the end, -2: the start."""
-        return self._thread.run(
-            self._admin.list_offsets(timestamps, isolation_level=isolation_level)
-        )

@@ -49,7 +49,18 @@ if TYPE_CHECKING:
         RawRecords,
         RecordMetadata,
     )
-    from .client.sync import Admin, Consumer, Producer, SyncBatchDelivery, SyncDelivery
+    from .client.replication_types import (
+        ElectionType,
+        FeatureLevels,
+        FeatureMetadata,
+        FeatureUpdate,
+        MetadataQuorum,
+        QuorumReplica,
+        Reassignment,
+        UpgradeType,
+    )
+    from .client.sync import Consumer, Producer, SyncBatchDelivery, SyncDelivery
+    from .client.sync_admin import Admin
     from .protocol.errors import ApiError, ErrorCode
     from .protocol.types import TopicPartition
     from .runtime.errors import ConfigError, MinikafkaError
@@ -93,7 +104,18 @@ _HOMES = {
         "RawRecords",
         "RecordMetadata",
     ),
-    ".client.sync": ("Admin", "Consumer", "Producer", "SyncBatchDelivery", "SyncDelivery"),
+    ".client.replication_types": (
+        "ElectionType",
+        "FeatureLevels",
+        "FeatureMetadata",
+        "FeatureUpdate",
+        "MetadataQuorum",
+        "QuorumReplica",
+        "Reassignment",
+        "UpgradeType",
+    ),
+    ".client.sync": ("Consumer", "Producer", "SyncBatchDelivery", "SyncDelivery"),
+    ".client.sync_admin": ("Admin",),
     ".protocol.errors": ("ApiError", "ErrorCode"),
     ".protocol.types": ("TopicPartition",),
     ".runtime.errors": ("ConfigError", "MinikafkaError"),
@@ -121,10 +143,15 @@ __all__ = [
     "CreatedTopic",
     "DeliveryFailed",
     "DeliveryTimeout",
+    "ElectionType",
     "ErrorCode",
+    "FeatureLevels",
+    "FeatureMetadata",
+    "FeatureUpdate",
     "ForkedClient",
     "LogTruncated",
     "MessageTooLarge",
+    "MetadataQuorum",
     "MinikafkaError",
     "NewTopic",
     "NoOffsetForPartition",
@@ -134,7 +161,9 @@ __all__ = [
     "Producer",
     "ProducerFenced",
     "ProducerRecord",
+    "QuorumReplica",
     "RawRecords",
+    "Reassignment",
     "RecordMetadata",
     "RequestTimedOut",
     "SyncBatchDelivery",
@@ -143,6 +172,7 @@ __all__ = [
     "TopicListing",
     "TopicPartition",
     "UnknownTopic",
+    "UpgradeType",
     "aio",
 ]
 

@@ -13,6 +13,7 @@ from .client.records import (
     RawRecords,
     RecordMetadata,
 )
+from .client.replication_types import ElectionType, FeatureUpdate, UpgradeType
 from .protocol.types import TopicPartition
 
 __all__ = [
@@ -24,6 +25,8 @@ __all__ = [
     "Consumer",
     "ConsumerRecord",
     "Delivery",
+    "ElectionType",
+    "FeatureUpdate",
     "NewTopic",
     "OffsetAndTimestamp",
     "Producer",
@@ -31,4 +34,5 @@ __all__ = [
     "RawRecords",
     "RecordMetadata",
     "TopicPartition",
+    "UpgradeType",
 ]

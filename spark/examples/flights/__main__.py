@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ....client.admin_types import NewTopic
-from ....client.sync import Admin
+from ....client.sync_admin import Admin
 from ....deploy.local_cluster import LocalCluster
 from ....protocol.messages.list_offsets import LATEST_TIMESTAMP
 from ....protocol.types import TopicPartition

@@ -1,0 +1,81 @@
+"""What an admin hands in and gets back about copies: elections, moves, the quorum, features.
+
+Times are wall clock in ms since the epoch, None where unknown. Ids are URL-safe base64 text.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..protocol.messages.elect_leaders import ElectionType as ElectionType
+from ..protocol.messages.update_features import UpgradeType as UpgradeType
+
+
+class Reassignment(NamedTuple):
+    """Where a partition's copies are and where they are going."""
+
+    replicas: tuple[int, ...]
+    """All that hold it or will, preferred leader first."""
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas when it is done."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumReplica:
+    """One copy of the metadata log: a controller's, or a broker that follows."""
+
+    node_id: int
+    directory_id: str
+    log_end_offset: int
+    """-1: unknown."""
+    last_fetch_timestamp: int | None = None
+    last_caught_up_timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataQuorum:
+    """The controllers' quorum as its leader sees it."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...] = ()
+    endpoints: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """NAME://host:port of each controller, as far as the broker is new enough to say."""
+
+    @property
+    def leader_log_end_offset(self) -> int:
+        """Where the leader's log ends; -1 where it is not among the voters."""
+        ends = (voter.log_end_offset for voter in self.voters if voter.node_id == self.leader_id)
+        return next(ends, -1)
+
+
+class FeatureLevels(NamedTuple):
+    """An inclusive range of levels."""
+
+    lowest: int
+    highest: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureMetadata:
+    """What the cluster runs, and what the broker that was asked could run (KIP-584)."""
+
+    finalized: Mapping[str, int]
+    """Level by feature; a feature at level 0 is off and not named."""
+    supported: Mapping[str, FeatureLevels]
+    epoch: int | None = None
+    """Grows with the metadata; None where it is unknown."""
+
+
+class FeatureUpdate(NamedTuple):
+    """A level to finalise; a lower one than now only as a downgrade."""
+
+    level: int
+    upgrade_type: UpgradeType = UpgradeType.UPGRADE
