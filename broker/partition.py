@@ -232,7 +232,10 @@ class Partition(HostedReplica):
         self.metadata = replace(self.metadata, min_isr=min_isr)
         if self.leader is not None:
             now_ms = self._host.monotonic_ms()
-            self.carry_out(self.leader.on_min_isr_changed(min_isr, now_ms))
+            effects = self.leader.on_settings_changed(
+                min_isr, group_flush=config.is_group_flush, now_ms=now_ms
+            )
+            self.carry_out(effects)
 
     def on_brokers_changed(self) -> None:
         """Somebody died or returned."""

@@ -54,7 +54,7 @@ def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
         leader = partition.leader
         assert leader is not None
         effects = leader.on_follower_fetched(
-            spec.replica_id, spec.fetch_offset, now_ms, spec.broker_epoch
+            spec.replica_id, spec.fetch_offset, now_ms, spec.broker_epoch, spec.flushed_offset
         )
         if effects:
             partition.carry_out(effects)

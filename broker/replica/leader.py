@@ -18,9 +18,9 @@ newer partition epoch, the proposal either is part of it or can never be applied
 from dataclasses import dataclass, replace
 
 from ...protocol.errors import ErrorCode
-from ...protocol.types import NO_EPOCH
+from ...protocol.types import NO_EPOCH, NO_OFFSET
 from ...runtime.errors import InvariantViolation
-from .progress import FollowerProgress
+from .progress import FollowerProgress, carried_over
 from .state import KnownBrokers, PartitionMetadata
 
 REFUSED_PAUSE_MS = 500
@@ -89,6 +89,7 @@ class LeaderReplica:
         "_quorum",
         "broker_id",
         "epoch_start_offset",
+        "flushed_offset",
         "followers",
         "high_watermark",
         "log_end_offset",
@@ -106,6 +107,8 @@ class LeaderReplica:
         self.high_watermark = high_watermark
         self.log_end_offset = high_watermark
         self.epoch_start_offset = high_watermark
+        self.flushed_offset = 0
+        """Up to where our own log is on stable storage; only group flush asks."""
         self.metadata = PartitionMetadata(NO_EPOCH, NO_EPOCH, NO_EPOCH, (), ())
         self.min_isr = 1
         self.followers: dict[int, FollowerProgress] = {}
@@ -158,10 +161,11 @@ class LeaderReplica:
             effects.append(EpochStarted(metadata.leader_epoch, log_end_offset))
         self.metadata, self.proposal = metadata, None
         self.min_isr = metadata.effective_min_isr
+        known, isr, lag_ms = self.followers, metadata.isr, self._lag_max_ms
         self.followers = {
-            replica: self._progress(replica, old, now_ms)
-            for replica in metadata.replicas
-            if replica != self.broker_id
+            each: carried_over(known.get(each), each in isr, each in old.isr, now_ms, lag_ms)
+            for each in metadata.replicas
+            if each != self.broker_id
         }
         if metadata.isr != old.isr:
             effects.append(IsrChanged(metadata.isr))
@@ -170,9 +174,12 @@ class LeaderReplica:
         effects.extend(self._advance_high_watermark(now_ms))
         return tuple(effects)
 
-    def on_min_isr_changed(self, min_isr: int, now_ms: int) -> Effects:
-        """min.insync.replicas was configured anew."""
-        self.metadata = replace(self.metadata, min_isr=min_isr)
+    def on_settings_changed(self, min_isr: int, *, group_flush: bool, now_ms: int) -> Effects:
+        """min.insync.replicas or flush.policy was configured anew, for all commits from now on."""
+        if group_flush and not self.metadata.group_flush:
+            for progress in self.followers.values():
+                progress.forget_unflushed()
+        self.metadata = replace(self.metadata, min_isr=min_isr, group_flush=group_flush)
         self.min_isr = self.metadata.effective_min_isr
         return self._advance_high_watermark(now_ms)
 
@@ -189,6 +196,11 @@ class LeaderReplica:
             return NOTHING
         return self._advance_high_watermark(now_ms)
 
+    def on_flushed(self, flushed_offset: int, now_ms: int) -> Effects:
+        """Our own log is on stable storage up to here."""
+        self.flushed_offset = max(self.flushed_offset, flushed_offset)
+        return self._advance_high_watermark(now_ms) if self.metadata.group_flush else NOTHING
+
     def is_stale_incarnation(self, follower: int, broker_epoch: int) -> bool:
         """Did an earlier start of this broker send the fetch (KIP-903)?"""
         if broker_epoch == NO_EPOCH:
@@ -203,19 +215,30 @@ class LeaderReplica:
         fetch_offset: int,
         now_ms: int,
         broker_epoch: int = NO_EPOCH,
+        flushed_offset: int = NO_OFFSET,
     ) -> Effects:
         """A valid fetch at offset N in our epoch proves the follower has everything below N."""
         progress = self.followers.get(follower)
         if progress is None or self.is_stale_incarnation(follower, broker_epoch):
             return NOTHING
-        before = progress.held_offset
-        progress.on_fetched(fetch_offset, self.log_end_offset, now_ms)
+        before, counts_flushed = progress.held_offset, self.metadata.group_flush
+        held = min(fetch_offset, flushed_offset) if counts_flushed else fetch_offset
+        progress.on_fetched(fetch_offset, held, self.log_end_offset, now_ms)
         progress.broker_epoch = broker_epoch
         if follower not in self.metadata.isr:
             return self._propose_expansion(now_ms) + self._advance_high_watermark(now_ms)
-        if progress.held_offset > before:
+        if held > before:
             return self._advance_high_watermark(now_ms)
         return NOTHING
+
+    def is_followed_to_the_end(self, follower: int) -> bool:
+        """Is this a member of the ISR that holds all of our log?"""
+        progress = self.followers.get(follower)
+        return (
+            progress is not None
+            and progress.held_offset >= self.log_end_offset
+            and follower in self.metadata.isr
+        )
 
     def on_idle_fetches(self, follower: int, last_ms: int) -> None:
         """A member fetched at our end again and again, last at `last_ms`, and nobody looked."""
@@ -280,23 +303,12 @@ class LeaderReplica:
         ):
             raise InvariantViolation("a proposal outlived the record it was made for")
 
-    def _progress(self, follower: int, old: PartitionMetadata, now_ms: int) -> FollowerProgress:
-        """What the follower has proved, as far as the new record lets it stand."""
-        known = self.followers.get(follower)
-        if follower in self.metadata.isr:
-            # A member gets the full lag time to prove itself.
-            return known or FollowerProgress(caught_up_at_ms=now_ms)
-        if known is not None and follower not in old.isr:
-            return known
-        # It left the ISR, perhaps because it is silent: nothing but a new fetch brings it back.
-        # Its start stays known, so that an earlier one cannot pass for it.
-        return FollowerProgress.of_outsider(known, now_ms - self._lag_max_ms - 1)
-
     def _advance_high_watermark(self, now_ms: int) -> Effects:
         metadata = self.metadata
         if len(metadata.isr) < self.min_isr:
             return NOTHING  # KIP-966: below min ISR nothing new may count as committed.
-        held_by_all = self.log_end_offset
+        # Under group flush reading runs ahead of the disks; what is committed does not.
+        held_by_all = self.flushed_offset if metadata.group_flush else self.log_end_offset
         for progress in self._quorum:
             if progress.held_offset < held_by_all:
                 held_by_all = progress.held_offset
@@ -311,15 +323,10 @@ class LeaderReplica:
 
     def _held_by_joiners(self, held: int, now_ms: int) -> int:
         """An eligible outsider that keeps up is waited for, or it could never overtake us."""
-        counted = self.maximal_isr
+        counted, end, since_ms = self.maximal_isr, self.log_end_offset, now_ms - self._lag_max_ms
         for follower, progress in self.followers.items():
-            if (
-                follower not in counted
-                and follower in self._brokers.eligible
-                and progress.held_offset >= 0
-                and progress.is_caught_up(self.log_end_offset, now_ms - self._lag_max_ms)
-            ):
-                held = min(held, progress.held_offset)
+            if follower not in counted and follower in self._brokers.eligible:
+                held = progress.held_if_caught_up(held, end, since_ms)
         return held
 
     def _propose_expansion(self, now_ms: int) -> Effects:

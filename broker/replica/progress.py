@@ -1,11 +1,11 @@
 """What one follower has proved to its leader, fetch by fetch. Pure.
 
-Owned by `LeaderReplica`, one per follower and leader epoch. Never compares with anything but what
-it is told; what a proof is worth is the leader's to say.
+Two offsets: up to where it has fetched, and up to where its copy counts. They are the same unless
+`flush.policy=group`, under which only what it has on stable storage counts. Being caught up goes
+by what counts: a follower whose disk hangs is no better than one that is away.
 """
 
 from dataclasses import dataclass
-from typing import Self
 
 from ...protocol.types import NO_EPOCH, NO_OFFSET
 
@@ -20,35 +20,26 @@ class FollowerProgress:
     """Everything below counts as held: fetched, and under group flush on stable storage too."""
     caught_up_at_ms: int = 0
     fetched_at_ms: int = 0
-    leader_end_at_fetch: int = NO_OFFSET
-    """The leader's log end offset when it last fetched: reaching it now means that it was caught
-    up then."""
+    mark_offset: int = NO_OFFSET
+    """The leader's log end offset at `marked_at_ms`: holding it now means having been caught up
+    then."""
+    marked_at_ms: int = 0
     broker_epoch: int = NO_EPOCH
 
-    @classmethod
-    def of_outsider(cls, known: Self | None, caught_up_at_ms: int) -> Self:
-        """Nothing is proved any more but which start of the broker it is."""
-        epoch = NO_EPOCH if known is None else known.broker_epoch
-        return cls(caught_up_at_ms=caught_up_at_ms, broker_epoch=epoch)
-
-    def on_fetched(self, fetch_offset: int, leader_end: int, now_ms: int) -> None:
+    def on_fetched(self, fetch_offset: int, held_offset: int, leader_end: int, now_ms: int) -> None:
         """A valid fetch at `fetch_offset`, while the leader's log ended at `leader_end`."""
-        if fetch_offset >= leader_end:
+        if held_offset >= leader_end:
             self.caught_up_at_ms = now_ms
-        elif fetch_offset >= self.leader_end_at_fetch >= 0:
+        elif held_offset >= self.mark_offset >= 0:
             # Under constant small appends it never holds the newest record, but it holds all that
-            # there was at its previous fetch: it was caught up then.
-            self.caught_up_at_ms = max(self.caught_up_at_ms, self.fetched_at_ms)
-        self.log_end_offset = self.held_offset = fetch_offset
+            # there was when the mark was set, at its previous fetch.
+            self.caught_up_at_ms = max(self.caught_up_at_ms, self.marked_at_ms)
+        if held_offset == fetch_offset or held_offset >= self.mark_offset:
+            # A flush takes longer than a fetch: while one is under way the mark stays where it is,
+            # or a follower under load would never reach one.
+            self.mark_offset, self.marked_at_ms = leader_end, now_ms
+        self.log_end_offset, self.held_offset = fetch_offset, held_offset
         self.fetched_at_ms = now_ms
-        self.leader_end_at_fetch = leader_end
-
-    def on_fetched_and_flushed(
-        self, fetch_offset: int, flushed_offset: int, leader_end: int, now_ms: int
-    ) -> None:
-        """The same where only what is on the follower's stable storage counts as held."""
-        self.on_fetched(fetch_offset, leader_end, now_ms)
-        self.held_offset = min(fetch_offset, flushed_offset)
 
     def forget_unflushed(self) -> None:
         """From now on what was fetched counts only as far as it is flushed: not known yet."""
@@ -58,7 +49,28 @@ class FollowerProgress:
         """Does it hold everything, or did it hold all that there was at `since_ms` or later?"""
         return self.held_offset >= leader_end or self.caught_up_at_ms >= since_ms
 
+    def held_if_caught_up(self, held: int, leader_end: int, since_ms: int) -> int:
+        """The lesser of `held` and what this one holds, if it keeps up."""
+        if 0 <= self.held_offset < held and self.is_caught_up(leader_end, since_ms):
+            return self.held_offset
+        return held
+
     def on_idle_fetches(self, last_ms: int) -> None:
         """Up to `last_ms` it went on fetching at the leader's end, and nobody looked."""
-        if self.log_end_offset >= self.leader_end_at_fetch:
+        if self.held_offset >= self.mark_offset:
             self.fetched_at_ms = self.caught_up_at_ms = max(self.caught_up_at_ms, last_ms)
+
+
+def carried_over(
+    known: FollowerProgress | None, is_member: bool, was_member: bool, now_ms: int, lag_max_ms: int
+) -> FollowerProgress:
+    """What a follower has proved, as far as a new record of the ISR lets it stand."""
+    if is_member:
+        # A member gets the full lag time to prove itself.
+        return known or FollowerProgress(caught_up_at_ms=now_ms)
+    if known is not None and not was_member:
+        return known
+    # It left the ISR, perhaps because it is silent: nothing but a new fetch brings it back.
+    # Its start stays known, so that an earlier one cannot pass for it.
+    epoch = NO_EPOCH if known is None else known.broker_epoch
+    return FollowerProgress(caught_up_at_ms=now_ms - lag_max_ms - 1, broker_epoch=epoch)
