@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 # Even where Python may not write bytecode by itself: daemons start in half the time with it.
 COMPILE = $(BIN)/python -m compileall -q runtime protocol storage client controller broker deploy spark
 
-# Tests that only compute, on both cores; those with processes of their own run one by one.
+# Tests that only compute: any core takes the next. Those with processes go by folder.
 COMPUTING = tests/simulation tests/properties tests/oracle
 
 .PHONY: help check test fmt run bench simulate mutants chaos clean
@@ -31,7 +31,7 @@ test: $(STAMP) ## everything a normal machine can run
 	$(MAKE) --no-print-directory check
 	@$(BIN)/python -m minikafka.spark.java || echo "the tests of Spark are skipped"
 	$(BIN)/pytest -q -n 2 -m slow $(COMPUTING)
-	$(BIN)/pytest -q -m slow tests $(COMPUTING:%=--ignore=%)
+	$(BIN)/pytest -q -n 2 --dist loadgroup -m slow tests $(COMPUTING:%=--ignore=%)
 
 SEED ?= 0
 RUNS ?= 1

@@ -1,8 +1,10 @@
 import asyncio
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 import uvloop
 from hypothesis import settings
 
@@ -25,3 +27,11 @@ def pytest_asyncio_loop_factories(config: Any, item: Any) -> dict[str, Callable[
 def pytest_addoption(parser: Any) -> None:
     """`pytest tests/golden --rewrite` writes transcripts anew; review the diff as prose."""
     parser.addoption("--rewrite", action="store_true", help="write golden transcripts anew")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `--dist loadgroup` one worker takes all of a folder: its tests share their clusters."""
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        item.add_marker(pytest.mark.xdist_group(folder))
