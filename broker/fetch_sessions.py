@@ -90,12 +90,12 @@ class SessionRequest:
 class FetchContext:
     """What one Fetch reads, and which part of the result its response carries."""
 
-    __slots__ = ("_epoch", "_is_new", "_sessions", "error", "partitions", "session")
+    __slots__ = ("_asked", "_epoch", "_is_new", "_sessions", "error", "session")
 
     def __init__(
         self,
         sessions: "FetchSessions",
-        partitions: list[FetchPartition],
+        asked: tuple[FetchPartition, ...],
         *,
         session: FetchSession | None = None,
         is_new: bool = False,
@@ -104,9 +104,16 @@ class FetchContext:
         self._sessions = sessions
         self._is_new = is_new
         self._epoch = session.epoch if session is not None else FINAL_EPOCH
+        self._asked = asked
         self.session = session
-        self.partitions = partitions
         self.error = error
+
+    @property
+    def partitions(self) -> list[FetchPartition]:
+        """Everything that the fetch asks for, in the order in which it is read."""
+        if self._is_new or self.session is None:
+            return list(self._asked)
+        return list(self.session.partitions.values())
 
     @property
     def session_id(self) -> int:
@@ -163,11 +170,10 @@ class FetchSessions:
         if request.epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._resume(request, now_ms)
         self._drop(request.session_id)
-        asked = list(request.partitions)
         if request.epoch == FINAL_EPOCH:
-            return FetchContext(self, asked)
+            return FetchContext(self, request.partitions)
         session = self._open(request, now_ms)
-        return FetchContext(self, asked, session=session, is_new=True)
+        return FetchContext(self, request.partitions, session=session, is_new=True)
 
     def _resume(self, request: SessionRequest, now_ms: int) -> FetchContext:
         session = self._sessions.get(request.session_id)
@@ -180,15 +186,15 @@ class FetchSessions:
         self._change(session, request)
         if not session.partitions:
             self._drop(session.session_id)
-            return FetchContext(self, [])
+            return FetchContext(self, ())
         session.epoch = next_epoch(session.epoch)
         session.used_ms = now_ms
         if self._sessions.pop(session.session_id, None) is not None:
             self._sessions[session.session_id] = session
-        return FetchContext(self, list(session.partitions.values()), session=session)
+        return FetchContext(self, (), session=session)
 
     def _refused(self, error: ErrorCode) -> FetchContext:
-        return FetchContext(self, [], error=error)
+        return FetchContext(self, (), error=error)
 
     def _change(self, session: FetchSession, request: SessionRequest) -> None:
         partitions = session.partitions

@@ -208,6 +208,17 @@ class Partition(HostedReplica):
             if waiter.is_follower or not followers_only:
                 waiter.on_data(self)
 
+    def note_followers(self) -> None:
+        """Followers that wait here for nothing else have to be looked at with their next fetch."""
+        for waiter in tuple(self._data_waiters or ()):
+            if waiter.is_follower:
+                waiter.note(self)
+
+    def is_followed_to_the_end(self, follower: int) -> bool:
+        """Is it in the ISR, with all that we have? Then its fetches prove nothing new."""
+        leader = self.leader
+        return leader is not None and leader.is_followed_to_the_end(follower)
+
     # Changes of role.
 
     def on_metadata(self, metadata: PartitionMetadata) -> None:
@@ -236,6 +247,7 @@ class Partition(HostedReplica):
                 min_isr, group_flush=config.is_group_flush, now_ms=now_ms
             )
             self.carry_out(effects)
+            self.note_followers()
 
     def on_brokers_changed(self) -> None:
         """Somebody died or returned."""
@@ -292,6 +304,7 @@ class Partition(HostedReplica):
                     log.info("%r: isr is %s", self, list(isr))
                     assert self.leader is not None
                     self.metadata = self.leader.metadata
+                    self.note_followers()
                 case EpochStarted(epoch, start_offset):
                     log.info("%r: leading epoch %d from offset %d", self, epoch, start_offset)
                     try:
@@ -310,5 +323,7 @@ class Partition(HostedReplica):
             short = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
             waiters.complete(offset, ErrorCode.NONE if enough else short)
         for waiter in tuple(self._data_waiters or ()):
-            if not waiter.is_follower:
+            if waiter.is_follower:
+                waiter.note(self)
+            else:
                 waiter.on_data(self)

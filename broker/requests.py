@@ -99,3 +99,6 @@ class DataWaiter(Protocol):
 
     def on_data(self, partition: "Partition") -> None:
         """The partition got readable bytes, changed its role, or went away."""
+
+    def note(self, partition: "Partition") -> None:
+        """For followers: there is something to tell with the next answer, but not to wake for."""

@@ -103,6 +103,7 @@ class Upkeep:
         if count:
             start = partition.log_start_offset
             log.info("%r: %d old segments deleted, now begins at %d", partition, count, start)
+            partition.note_followers()
         partition.log.producers.remove_expired(now_ms, PRODUCER_EXPIRATION_MS)
 
     async def check_lag(self) -> None:

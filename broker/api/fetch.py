@@ -20,6 +20,7 @@ from ..partition import Partition
 from ..requests import CONSUMER
 from .fetch_reading import Asker, Reading
 from .fetch_response import refused, respond
+from .fetch_watch import FollowerWatch, watch_of
 
 TOPIC_IDS_FROM = 13
 REPLICA_STATE_FROM = 15
@@ -37,11 +38,17 @@ def handle(call: Call, request: FetchRequest) -> FetchResponse | Answer:
     context = edge.sessions.resolve(session, edge.runtime.monotonic_ms())
     if context.error:
         return refused(context.error)
-    reading = Reading(edge, asker, context.partitions)
+    watch: FollowerWatch | None = None
+    if asker.is_follower and context.session is not None:
+        watch = watch_of(call.connection, context.session, asker.replica_id)
+        asked = watch.begin(session, edge.runtime.monotonic_ms())
+        reading = Reading(edge, asker, asked, watch)
+    else:
+        reading = Reading(edge, asker, context.partitions)
     reading.read_all()
     if (reading.is_enough or request.max_wait_ms <= 0) and not reading.is_cold:
         return respond(call, context, reading, asker.isolation)
-    return ParkedFetch(call, context, reading, asker).park(request.max_wait_ms)
+    return ParkedFetch(call, context, reading, asker, watch).park(request.max_wait_ms)
 
 
 class ParkedFetch(Answer):
@@ -56,15 +63,25 @@ class ParkedFetch(Answer):
         "_is_expired",
         "_places",
         "_reading",
+        "_watch",
         "is_follower",
     )
 
-    def __init__(self, call: Call, context: FetchContext, reading: Reading, asker: Asker) -> None:
+    def __init__(
+        self,
+        call: Call,
+        context: FetchContext,
+        reading: Reading,
+        asker: Asker,
+        watch: FollowerWatch | None,
+    ) -> None:
+        """With a `watch` it waits on that, and not on each partition."""
         super().__init__(call)
         self.is_follower = asker.is_follower
         self._context = context
         self._reading = reading
         self._asker = asker
+        self._watch = watch
         self._called: dict[int, None] = {}
         self._places: dict[Partition, int] = {}
         self._deadline: Deadline | None = None
@@ -77,10 +94,13 @@ class ParkedFetch(Answer):
         if reading.is_cold:
             self._start_cold()
             return self
-        for place, source in enumerate(reading.sources):
-            if not isinstance(source, ErrorCode):
-                self._places[source] = place
-                source.on_data(self)
+        if self._watch is not None:
+            self._watch.is_parked = True
+        else:
+            for place, source in enumerate(reading.sources):
+                if not isinstance(source, ErrorCode):
+                    self._places[source] = place
+                    source.on_data(self)
         deadline_ms = edge.runtime.monotonic_ms() + max_wait_ms
         self._deadline = edge.deadlines.at(deadline_ms, self._on_expired)
         return self
@@ -92,6 +112,9 @@ class ParkedFetch(Answer):
             self._called[place] = None
             self.call.connection.wake()
 
+    def note(self, partition: Partition) -> None:
+        """The high watermark moved: a follower is told with its next answer."""
+
     def poll(self) -> list[Buffer] | None:
         """Answer once there is enough or the time is up."""
         if self._cold is not None and not self._cold.done():
@@ -101,6 +124,10 @@ class ParkedFetch(Answer):
             places = list(self._called)
             self._called.clear()
             reading.read_again(places)
+        elif self._watch is not None and not reading.is_cold:
+            called = self._watch.take_called()
+            if called:
+                reading.read_called(called)
         if not (reading.is_enough or self._is_expired):
             return None
         self._leave()
@@ -128,6 +155,8 @@ class ParkedFetch(Answer):
     def _leave(self) -> None:
         """Wait for nothing any more."""
         self._called.clear()
+        if self._watch is not None:
+            self._watch.is_parked = False
         places, self._places = self._places, {}
         for partition in places:
             partition.remove(self)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.errors import StorageError
 from ..edge import Edge
-from ..fetch_sessions import FetchPartition
+from ..fetch_sessions import FetchPartition, Key
 from ..partition import Partition
 from ..requests import CONSUMER, FetchAnswer, FetchSpec
+from .fetch_watch import FollowerWatch
 
 
 @dataclass(slots=True)
@@ -34,16 +35,35 @@ class Asker:
 class Reading:
     """The partitions of one fetch and what each of them answered."""
 
-    __slots__ = ("_asker", "_bytes", "_edge", "answers", "is_final", "partitions", "sources")
+    __slots__ = (
+        "_asker",
+        "_bytes",
+        "_edge",
+        "_places",
+        "_watch",
+        "answers",
+        "is_final",
+        "partitions",
+        "sources",
+    )
 
-    def __init__(self, edge: Edge, asker: Asker, partitions: list[FetchPartition]) -> None:
+    def __init__(
+        self,
+        edge: Edge,
+        asker: Asker,
+        partitions: list[FetchPartition],
+        watch: FollowerWatch | None = None,
+    ) -> None:
+        """With a `watch` the partitions are those it has not read; it is told what was read."""
         self._edge = edge
         self._asker = asker
         self._bytes = 0
+        self._watch = watch
+        self._places: dict[Key, int] | None = None
         self.partitions = partitions
         self.sources = [_source(edge, partition) for partition in partitions]
         self.answers: list[FetchAnswer] = []
-        self.is_final = not partitions
+        self.is_final = not partitions and watch is None
         """Something was found that the asker should not wait to hear."""
 
     def read_all(self) -> None:
@@ -58,6 +78,26 @@ class Reading:
         for place in places:
             self._bytes -= len(self.answers[place].records)
             self.answers[place] = self._read(place, now_ms)
+
+    def read_called(self, called: list[FetchPartition]) -> None:
+        """Read partitions of the watch, whether this fetch has read them before or not."""
+        places = self._places
+        if places is None:
+            places = {asked.key: place for place, asked in enumerate(self.partitions)}
+            self._places = places
+        again: list[int] = []
+        now_ms = self._edge.runtime.monotonic_ms()
+        for asked in called:
+            place = places.get(asked.key)
+            if place is not None:
+                self.sources[place] = _source(self._edge, asked)
+                again.append(place)
+                continue
+            places[asked.key] = len(self.partitions)
+            self.partitions.append(asked)
+            self.sources.append(_source(self._edge, asked))
+            self.answers.append(self._read(len(self.partitions) - 1, now_ms))
+        self.read_again(again)
 
     async def read_cold(self) -> None:
         """Fetch from disk what was not in memory; a failure is that partition's alone."""
@@ -108,6 +148,8 @@ class Reading:
             # A first batch goes whole, but only one in the response may break the bound.
             answer.records = b""
         self._bytes += len(answer.records)
+        if self._watch is not None:
+            self._watch.on_read(asked, source, answer)
         if (
             answer.error
             or answer.diverging is not None

@@ -25,6 +25,7 @@ from .answer import Answer, Api, Call, Repeats
 from .outbox import Outbox
 
 if TYPE_CHECKING:
+    from ..api.fetch_watch import FollowerWatch
     from ..deadlines import Deadline
     from ..edge import Edge
 
@@ -47,6 +48,8 @@ class Connection(asyncio.BufferedProtocol):
         self.is_replica = False
         """A follower fetches here: it must go on even when the edge holds too much, because
         what the edge holds is waiting for followers."""
+        self.watch: FollowerWatch | None = None
+        """What its session of fetches has still to read."""
         self.wall_ms = 0
         self._edge = edge
         self._apis = apis
@@ -84,6 +87,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
+        if self.watch is not None:
+            self.watch.close()
+            self.watch = None
         pending, self._pending = self._pending, deque()
         self._fresh = []
         for answer in pending:

@@ -57,7 +57,7 @@ class FollowerProgress:
 
     def on_idle_fetches(self, last_ms: int) -> None:
         """Up to `last_ms` it went on fetching at the leader's end, and nobody looked."""
-        if self.held_offset >= self.mark_offset:
+        if self.held_offset >= self.mark_offset >= 0:
             self.fetched_at_ms = self.caught_up_at_ms = max(self.caught_up_at_ms, last_ms)
 
 

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from minikafka.broker.api.fetch_watch import FollowerWatch
 from minikafka.broker.api.table import make_apis
 from minikafka.broker.config import BrokerConfig
 from minikafka.broker.edge import Edge, Surroundings
@@ -15,6 +16,8 @@ from minikafka.broker.fetchers import ReplicaFetchers
 from minikafka.broker.net.connection import Connection
 from minikafka.broker.partition import Partition
 from minikafka.broker.replica.follower import Phase
+from minikafka.broker.replica.leader import ProposeIsr
+from minikafka.broker.requests import FetchAnswer, FetchSpec
 from minikafka.protocol.control.image import PartitionState
 from minikafka.protocol.control.messages import Endpoint
 from minikafka.runtime.config import from_mapping
@@ -57,6 +60,19 @@ class Pair:
 
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    """A fetch is parked for ten seconds."""
+    async for made in pair_of(tmp_path, max_wait_ms=10_000):
+        yield made
+
+
+@pytest.fixture
+async def brisk(tmp_path: Path) -> AsyncIterator[Pair]:
+    """No fetch is parked: one follows the other."""
+    async for made in pair_of(tmp_path, max_wait_ms=0):
+        yield made
+
+
+async def pair_of(tmp_path: Path, *, max_wait_ms: int) -> AsyncIterator[Pair]:
     leader = await Node(tmp_path / "leader").start()
     follower = await Node(tmp_path / "follower", me=B).start()
     edge = Edge(
@@ -83,7 +99,7 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
             partition_max_bytes=300,
             response_max_bytes=1 << 20,
             min_bytes=1,
-            max_wait_ms=10_000,
+            max_wait_ms=max_wait_ms,
             socket_timeout_ms=5_000,
         ),
         lambda broker_id: Endpoint("PLAINTEXT", "127.0.0.1", made.port),
@@ -215,3 +231,126 @@ async def test_after_the_first_fetch_only_changed_partitions_are_named(pair: Pai
     assert session.epoch > 1
     assert led.leader is not None
     assert led.leader.followers[B].log_end_offset == 0
+
+
+@dataclass
+class Reads:
+    """How often each partition was read for a follower."""
+
+    counts: dict[int, int]
+
+    def take(self) -> dict[int, int]:
+        counts, self.counts = self.counts, {}
+        return counts
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    found = Reads({})
+    original = Partition.fetch
+
+    def fetch(partition: Partition, spec: FetchSpec, now_ms: int) -> FetchAnswer:
+        found.counts[partition.index] = found.counts.get(partition.index, 0) + 1
+        return original(partition, spec, now_ms)
+
+    monkeypatch.setattr(Partition, "fetch", fetch)
+    return found
+
+
+def watch_in(pair: Pair) -> FollowerWatch:
+    (watch,) = [each.watch for each in pair.edge.connections if each.watch is not None]
+    return watch
+
+
+async def quiet(pair: Pair) -> FollowerWatch:
+    """Nothing is left to read or to tell."""
+    await until(lambda: any(c.watch is not None for c in pair.edge.connections))
+    watch = watch_in(pair)
+    await until(lambda: not watch.unread)
+    return watch
+
+
+async def test_only_what_changed_is_read_again(brisk: Pair, reads: Reads) -> None:
+    await brisk.give(*[state(ME, **TWO)] * 20)
+    await quiet(brisk)
+    reads.take()
+    brisk.leader.produce(b"a", index=7)
+    await until(lambda: brisk.leader[7].high_watermark == 1)
+    await quiet(brisk)
+    (session,) = brisk.edge.sessions
+    epoch = session.epoch
+    await until(lambda: session.epoch > epoch + 10)
+    assert list(reads.take()) == [7]
+
+
+async def test_a_new_high_watermark_is_told_of_a_partition_with_nothing_to_read(
+    brisk: Pair,
+) -> None:
+    _, followed = await brisk.give(state(ME, **TWO), state(ME, **TWO))
+    await quiet(brisk)
+    brisk.leader.produce(b"a")
+    await until(lambda: followed.high_watermark == 1)
+
+
+async def test_a_follower_outside_the_isr_is_looked_at_with_each_fetch(
+    brisk: Pair, reads: Reads
+) -> None:
+    """When it may join is not the log's to say."""
+    led, _ = await brisk.give(state(ME, replicas=(ME, B), isr=(ME,)))
+    await until(lambda: led.leader is not None and led.leader.proposal is not None)
+    reads.take()
+    (session,) = brisk.edge.sessions
+    epoch = session.epoch
+    await until(lambda: session.epoch > epoch + 5)
+    assert reads.take()[0] >= 5
+
+
+async def test_who_left_the_isr_while_it_was_idle_may_return(brisk: Pair) -> None:
+    led, _ = await brisk.give(state(ME, **TWO))
+    await quiet(brisk)
+    await brisk.change(state(ME, replicas=(ME, B), isr=(ME,), partition_epoch=2))
+    await until(lambda: led.leader is not None and led.leader.proposal is not None)
+
+
+async def test_an_idle_follower_that_fetched_all_the_time_was_caught_up(brisk: Pair) -> None:
+    """Its fetches looked at no partition for longer than any follower may lag."""
+    led, _ = await brisk.give(state(ME, **TWO))
+    await quiet(brisk)
+    (session,) = brisk.edge.sessions
+    brisk.leader.now_ms += 60_000
+    epoch = session.epoch
+    await until(lambda: session.epoch > epoch + 2)
+    brisk.leader.produce(b"a")
+    assert led.leader is not None
+    assert led.leader.on_lag_check(brisk.leader.now_ms) == ()
+
+
+async def test_a_follower_that_was_silent_while_it_was_idle_was_not(brisk: Pair) -> None:
+    led, _ = await brisk.give(state(ME, **TWO))
+    await quiet(brisk)
+    await brisk.fetchers.close()
+    await until(lambda: not brisk.edge.connections)
+    brisk.leader.now_ms += 60_000
+    brisk.leader.produce(b"a")
+    assert led.leader is not None
+    assert [type(each) for each in led.leader.on_lag_check(brisk.leader.now_ms)] == [ProposeIsr]
+
+
+async def test_a_lost_connection_ends_its_watch(pair: Pair) -> None:
+    led, _ = await pair.give(state(ME, **TWO))
+    for value in (b"a", b"b", b"c"):
+        pair.disconnect()
+        pair.leader.produce(value)
+        await until(lambda: led.high_watermark == led.log_end_offset)
+    assert len(led._data_waiters or ()) == 1
+
+
+async def test_a_small_budget_serves_every_partition_in_turn(pair: Pair) -> None:
+    """300 bytes a partition and 1000 in all: nobody waits for an append to be read again."""
+    pair.fetchers._settings = replace(pair.fetchers._settings, response_max_bytes=1_000)
+    await pair.give(*[state(ME, **TWO)] * 8)
+    for index in range(8):
+        for n in range(20):
+            pair.leader.produce(b"%100d" % n, index=index)
+    led = [pair.leader[index] for index in range(8)]
+    await until(lambda: all(partition.high_watermark == 20 for partition in led))

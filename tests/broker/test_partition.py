@@ -52,6 +52,9 @@ class Caller:
         self.is_follower = is_follower
         self.calls = 0
 
+    def note(self, partition: Partition) -> None:
+        pass
+
     def on_data(self, partition: Partition) -> None:
         self.calls += 1
 
