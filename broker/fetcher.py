@@ -1,4 +1,4 @@
-"""Replica fetchers: one task per leader broker, one connection, one fetch in flight.
+"""Replica fetchers: one task, one connection to one leader, one fetch in flight.
 
 Owns the connection and the fetch session (KIP-227): after the first fetch only partitions whose
 position changed are named again. A fetch that moves past a batch is built only after that batch's
@@ -54,6 +54,7 @@ class FetchSettings:
     min_bytes: int
     max_wait_ms: int
     socket_timeout_ms: int
+    fetchers_per_leader: int = 1
 
 
 class SessionLost(Exception):
@@ -83,7 +84,7 @@ class FetchSession:
 
 
 class ReplicaFetcher:
-    """Follows every partition that one broker leads and we replicate."""
+    """Follows its share of the partitions that one broker leads and we replicate."""
 
     def __init__(
         self,

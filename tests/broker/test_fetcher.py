@@ -222,6 +222,22 @@ async def test_a_fetcher_ends_with_its_last_partition(pair: Pair) -> None:
     await until(lambda: not pair.edge.connections)
 
 
+async def test_partitions_are_shared_out_over_the_fetchers_of_a_leader(pair: Pair) -> None:
+    """Each of them keeps its fetcher, whatever else comes and goes."""
+    pair.fetchers._settings = replace(pair.fetchers._settings, fetchers_per_leader=3)
+    await pair.give(*[state(ME, **TWO)] * 7)
+    assert len(pair.fetchers) == 3
+    await until(lambda: len(pair.edge.connections) == 3)
+    places = dict(pair.fetchers._place_of)
+    assert sorted(len([p for p in places.values() if p.number == n]) for n in range(3)) == [2, 2, 3]
+    await pair.follower.change(state(ME, **TWO, leader_epoch=2, partition_epoch=2))
+    assert pair.fetchers._place_of == places
+    for index in range(1, 7):
+        pair.leader.produce(b"a", index=index)
+        led = pair.leader[index]
+        await until(lambda led=led: led.high_watermark == 1)  # type: ignore[misc]
+
+
 async def test_after_the_first_fetch_only_changed_partitions_are_named(pair: Pair) -> None:
     led, _ = await pair.give(*[state(ME, **TWO)] * 5)
     pair.leader.produce(b"a", index=3)
