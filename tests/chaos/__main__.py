@@ -10,7 +10,6 @@ with it, even after kill -9. Needs root. Figures go to chaos-results/*.json.
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -112,8 +111,8 @@ def main(names: tuple[str, ...], listing: bool, out: Path, keep: Path | None) ->
         sys.exit(CANNOT_RUN)
     if INSIDE not in os.environ:
         command = [*ALONE, sys.executable, "-m", "tests.chaos", *sys.argv[1:]]
-        inside = subprocess.run(command, env={**os.environ, INSIDE: "1"}, check=False)
-        sys.exit(inside.returncode)
+        # In place of this process: whoever kills it kills all there is.
+        os.execvpe(command[0], command, {**os.environ, INSIDE: "1"})
     chosen = [FAULTS[name] for name in names or FAULTS]
     sys.exit(0 if run_inside(chosen, out, keep, docs=not names) else 1)
 
