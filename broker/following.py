@@ -53,6 +53,9 @@ def on_fetched(
         if found:
             answer.batches = found
             answer.first_offset, answer.next_offset = found[0].base_offset, found[-1].next_offset
+    throttle = partition.throttle
+    if throttle is not None:
+        throttle.spend(len(data.records or b""), now_ms)
     effects = follower.on_fetched(asked, answer, partition, now_ms)
     carry_out(partition, effects, answer, data.records or b"")
 
@@ -81,6 +84,7 @@ def carry_out(
     try:
         for effect in effects:
             _carry_out_one(partition, effect, answer, data)
+        partition.flush_if_behind()
     except StorageError as error:
         partition.on_storage_error(error)
 

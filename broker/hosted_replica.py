@@ -18,10 +18,12 @@ from .deadlines import Deadlines
 from .replica.follower import FollowerReplica
 from .replica.leader import LeaderReplica, ProposeIsr
 from .replica.state import KnownBrokers, PartitionMetadata
+from .replica.throttle import Throttle, Throttles, names
 from .requests import Appended, DataWaiter
 from .waiters import CommitWaiters
 
 if TYPE_CHECKING:
+    from .flushed_replica import FlushedReplica
     from .partition import Partition
 
 
@@ -40,7 +42,9 @@ class Host:
     lag_max_ms: int
     propose: Callable[["Partition", ProposeIsr], None]
     on_storage_error: Callable[["Partition", StorageError], None]
+    flush_soon: Callable[["FlushedReplica"], None]
     brokers: KnownBrokers = field(default_factory=KnownBrokers)
+    throttles: Throttles = field(default_factory=Throttles)
     dirty: list["Partition"] = field(default_factory=list)
     """Partitions with staged appends."""
     moved: dict["Partition", None] = field(default_factory=dict)
@@ -53,6 +57,7 @@ class HostedReplica:
     __slots__ = (
         "_commit_waiters",
         "_data_waiters",
+        "_flush_waiters",
         "_host",
         "_next_offset",
         "_rules",
@@ -95,6 +100,7 @@ class HostedReplica:
         self._staged: list[tuple[BatchHeader, memoryview]] | None = None
         self._staged_answers: list[Appended] = NO_ANSWERS
         self._commit_waiters: CommitWaiters | None = None
+        self._flush_waiters: CommitWaiters | None = None
         self._data_waiters: list[DataWaiter] | None = None
 
     def __repr__(self) -> str:
@@ -145,6 +151,25 @@ class HostedReplica:
     def end_offset_for(self, epoch: int) -> OffsetAndEpoch | None:
         """Newest epoch of the log that is at most `epoch`, and where it ends."""
         return self.log.leader_epochs.end_offset_for(epoch, self.log.log_end_offset)
+
+    # Throttles (B-28): whoever is in the ISR is never held back.
+
+    def throttle_of_follower(self, follower: int) -> Throttle | None:
+        """What bounds our serving this copy to that follower, None for nothing."""
+        throttle = self._host.throttles.leader
+        if not throttle.is_on or follower in self.metadata.isr:
+            return None
+        listed = self.log.config.leader_replication_throttled_replicas
+        return throttle if names(listed, self.index, self._host.broker_id) else None
+
+    @property
+    def throttle(self) -> Throttle | None:
+        """What bounds our fetching of this copy, None for nothing."""
+        throttle, me = self._host.throttles.follower, self._host.broker_id
+        if not throttle.is_on or me in self.metadata.isr:
+            return None
+        listed = self.log.config.follower_replication_throttled_replicas
+        return throttle if names(listed, self.index, me) else None
 
     # Waiting for data.
 

@@ -19,7 +19,8 @@ from ..runtime.errors import StorageError
 from ..storage.producer_state import ProducedBatch
 from ..storage.topic_config import TopicConfig
 from . import intake, reading
-from .hosted_replica import NO_ANSWERS, HostedReplica
+from .flushed_replica import FlushedReplica
+from .hosted_replica import NO_ANSWERS
 from .replica.follower import FollowerReplica
 from .replica.history import check_leader_epoch
 from .replica.leader import (
@@ -39,7 +40,7 @@ log = logging.getLogger(__name__)
 ALL = -1
 
 
-class Partition(HostedReplica):
+class Partition(FlushedReplica):
     """A replica in its role."""
 
     __slots__ = ()
@@ -110,6 +111,8 @@ class Partition(HostedReplica):
             effects = leader.on_appended(self._next_offset, self._host.monotonic_ms())
             if effects:
                 self.carry_out(effects)
+        if self.metadata.group_flush:
+            self._host.flush_soon(self)
         if self._data_waiters:
             self._wake(followers_only=True)
 
@@ -232,6 +235,7 @@ class Partition(HostedReplica):
             self._lead(metadata)
         else:
             self._follow(metadata)
+        self.flush_if_behind()
         if changes_epoch:
             self._wake()
 
@@ -240,13 +244,13 @@ class Partition(HostedReplica):
         self.log.reconfigure(config)
         self._rules = intake.rules_of(config)
         min_isr = config.min_insync_replicas
-        self.metadata = replace(self.metadata, min_isr=min_isr)
+        group = config.is_group_flush
+        self.metadata = replace(self.metadata, min_isr=min_isr, group_flush=group)
+        self.flush_if_behind()
         if self.leader is not None:
             now_ms = self._host.monotonic_ms()
-            effects = self.leader.on_settings_changed(
-                min_isr, group_flush=config.is_group_flush, now_ms=now_ms
-            )
-            self.carry_out(effects)
+            changed = self.leader.on_settings_changed
+            self.carry_out(changed(min_isr, group_flush=group, now_ms=now_ms))
             self.note_followers()
 
     def on_brokers_changed(self) -> None:
@@ -263,6 +267,7 @@ class Partition(HostedReplica):
         self._staged, self._staged_answers = None, NO_ANSWERS
         if self._commit_waiters is not None:
             self._commit_waiters.fail(error)
+        self._fail_flush_waiters(error)
         self._wake()
 
     def on_storage_error(self, error: StorageError) -> None:
@@ -276,6 +281,7 @@ class Partition(HostedReplica):
             self.leader = LeaderReplica(
                 host.broker_id, host.brokers, host.lag_max_ms, self.high_watermark
             )
+            self.leader.flushed_offset = self.log.flushed_offset
         self._next_offset = end = self.log.log_end_offset
         if metadata.recovering:
             log.warning("%r: elected uncleanly: what was committed from %d on is gone", self, end)
@@ -286,6 +292,7 @@ class Partition(HostedReplica):
             self.leader = None
             if self._commit_waiters is not None:
                 self._commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._fail_flush_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self.follower is None:
             self.follower = FollowerReplica(self.high_watermark)
         self.follower.on_metadata(metadata)

@@ -20,6 +20,7 @@ from ..storage.directory import LogDirectory
 from ..storage.topic_config import TopicConfig
 from .deadlines import Deadlines
 from .fetchers import ReplicaFetchers
+from .group_flush import GroupFlush
 from .hosted_replica import Host
 from .log_store import LogStore
 from .partition import Partition
@@ -37,6 +38,8 @@ class PartitionSettings:
     lag_max_ms: int
     config_of: Callable[[MetadataImage, str], TopicConfig]
     """The settings of a topic, defaults and all."""
+    broker_value: Callable[[MetadataImage, str], int]
+    """One of the broker's own settings that may change at run time."""
 
 
 class Partitions:
@@ -56,6 +59,7 @@ class Partitions:
         self.propose: Callable[[Partition, ProposeIsr], None] = lambda partition, proposal: None
         self.on_directory_failed: Callable[[LogDirectory], None] = lambda directory: None
         """Told once for each; `store.online` says what is left."""
+        self.group_flush = GroupFlush(runtime)
         self.host = Host(
             broker_id=settings.broker_id,
             wheel=wheel,
@@ -64,6 +68,7 @@ class Partitions:
             lag_max_ms=settings.lag_max_ms,
             propose=lambda partition, proposal: self.propose(partition, proposal),
             on_storage_error=self._on_storage_error,
+            flush_soon=self.group_flush.soon,
         )
         self._partitions: dict[TopicIdPartition, Partition] = {}
         self._by_name: dict[tuple[str, int], Partition] = {}
@@ -229,6 +234,10 @@ class Partitions:
 
     def _note_configs(self, delta: Delta) -> None:
         concerns_all = delta.is_snapshot or any(kind == BROKER for kind, _ in delta.changed_configs)
+        if concerns_all:
+            value_of, throttles = self._settings.broker_value, self.host.throttles
+            throttles.leader.rate = value_of(self.image, "leader.replication.throttled.rate")
+            throttles.follower.rate = value_of(self.image, "follower.replication.throttled.rate")
         for partition in self:
             if concerns_all or (TOPIC, partition.topic) in delta.changed_configs:
                 self._configs.pop(partition.topic_id, None)
@@ -285,6 +294,7 @@ class Partitions:
                 recovering=state.recovering,
                 unclean_epoch=state.unclean_epoch,
                 min_isr=config.min_insync_replicas,
+                group_flush=config.is_group_flush,
             )
         )
 

@@ -259,6 +259,7 @@ class Broker:
         await self.upkeep.close()
         await self.fetchers.close()
         await self.proposals.close()
+        await self.partitions.group_flush.close()
         if not keep_channel:
             self.edge.close_connections()
             await self.channel.close()

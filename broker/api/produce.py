@@ -90,19 +90,27 @@ class ProduceAnswer(Answer):
             self.results.append((topic, data, partition, appended))
 
     def begin(self) -> None:
-        """Appends are written. For acks=all, wait until each is committed or refused."""
+        """Appends are written. For acks=all, wait until each is committed or refused.
+
+        For acks=1 too under group flush: until each is on stable storage here.
+        """
         for _, data, _, _ in self.results:
             # Written: no answer that waits may hold the connection's receive buffer.
             data.records = None
-        if self._acks != ALL:
+        if not self._acks:
             return
         deadline_ms = self.call.edge.runtime.monotonic_ms() + max(self._timeout_ms, 0)
         # Held by one until every wait has begun, so that none completes the whole too early.
         self._waiting = 1
         for _, _, partition, appended in self.results:
-            if partition is not None and not appended.error:
+            if (
+                partition is not None
+                and not appended.error
+                and (self._acks == ALL or partition.group_flush)
+            ):
                 self._waiting += 1
-                waiter = partition.when_committed(appended, deadline_ms, self._on_done)
+                wait = partition.when_committed if self._acks == ALL else partition.when_flushed
+                waiter = wait(appended, deadline_ms, self._on_done)
                 if waiter is not None:
                     self._waiters.append(waiter)
         self._waiting -= 1

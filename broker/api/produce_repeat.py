@@ -93,14 +93,16 @@ class RepeatedProduce(Answer):
         )
 
     def begin(self) -> None:
-        """The append is written. For acks=all, wait until it is committed or refused."""
-        request = self._pattern.request
-        if request.acks != ALL or self._appended.error:
+        """The append is written. Wait until it is final for what acks asks."""
+        request, partition = self._pattern.request, self._partition
+        acks = request.acks
+        if not acks or self._appended.error or (acks != ALL and not partition.group_flush):
             return
         deadline_ms = self.call.edge.runtime.monotonic_ms() + max(request.timeout_ms, 0)
         # Held by one until the wait has begun: an append that is committed already wakes nobody.
         self._holds = 2
-        self._waiter = self._partition.when_committed(self._appended, deadline_ms, self._on_done)
+        wait = partition.when_committed if acks == ALL else partition.when_flushed
+        self._waiter = wait(self._appended, deadline_ms, self._on_done)
         self._holds -= 1
 
     def _on_done(self) -> None:

@@ -194,21 +194,18 @@ class KafkaConnection(asyncio.BufferedProtocol):
     ) -> memoryview:
         """Send a request and hand back the body of its response, not decoded and not copied.
 
-        The view lies in the connection's receive buffer: it is valid until the next request on
-        this connection. Nothing else may be in flight. Decode it with
-        `codec.decode(response_class, version, view)`, or read it in place.
+        The view lies in the receive buffer: it is valid until the next request on this connection.
+        Nothing else may be in flight. Decode it with `codec.decode`, or read it in place.
         """
-        if self._pending:
-            raise RuntimeError("a raw request must be the only one in flight")
+        assert not self._pending, "a raw request must be the only one in flight"
         return await self.send_raw(message, version=version, timeout_ms=timeout_ms)
 
     def send_raw(
         self, message: object, *, version: int | None = None, timeout_ms: int | None = None
     ) -> "asyncio.Future[memoryview]":
-        """The same for a request that others may follow before it is answered.
+        """The same where others may follow before it is answered: then the answer is copied.
 
-        An answer that others are due behind is copied: then the view stays valid. Nothing may be
-        sent while an answer has come and is still to be read.
+        Nothing may be sent while an answer that has come is still to be read.
         """
         return self._send(message, version, timeout_ms, raw=True)
 
@@ -349,10 +346,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             due = pending.correlation_id
             raise RemoteProtocolError(f"answer {correlation_id} came where {due} was due")
         if pending.raw:
-            if self._pending:
-                frame = memoryview(bytes(frame))
-            else:
-                self._lent = True
+            self._lent = not self._pending
+            frame = frame if self._lent else memoryview(bytes(frame))
             return frame[body_position(pending.cls, pending.version, frame) :]
         return _decoded(pending, frame)
 

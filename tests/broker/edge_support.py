@@ -13,6 +13,7 @@ from minikafka.broker.edge import Edge, Surroundings
 from minikafka.broker.net.connection import Connection
 from minikafka.broker.partition import Partition
 from minikafka.broker.partitions import Partitions
+from minikafka.broker.replica.state import PartitionMetadata
 from minikafka.broker.requests import (
     EARLIEST_TIMESTAMP,
     Appended,
@@ -44,6 +45,7 @@ class FakePartition(Partition):
 
     def __init__(self, index: int, *, commits: bool = True) -> None:
         self.topic_id, self.topic, self.index = TOPIC_ID, TOPIC, index
+        self.metadata = PartitionMetadata(1, 0, 0, (1,), (1,))
         self.commits = commits
         self.batches: list[tuple[int, int, bytes]] = []
         self.staged: list[tuple[Appended, bytes]] = []
