@@ -17,6 +17,10 @@ COMMANDS = {
         "minikafka.client.cli.topics:topics",
         "Create, list, describe, alter and delete topics.",
     ),
+    "configs": (
+        "minikafka.client.cli.configs:configs",
+        "Describe and change settings of topics and brokers.",
+    ),
     "console-producer": (
         "minikafka.client.cli.console_producer:console_producer",
         "Write lines of standard input to a topic.",
@@ -24,6 +28,22 @@ COMMANDS = {
     "console-consumer": (
         "minikafka.client.cli.console_consumer:console_consumer",
         "Print the records of topics.",
+    ),
+    "reassign-partitions": (
+        "minikafka.client.cli.reassign_partitions:reassign_partitions",
+        "Move copies of partitions to other brokers.",
+    ),
+    "leader-election": (
+        "minikafka.client.cli.leader_election:leader_election",
+        "Elect preferred leaders, or unclean ones where none is left.",
+    ),
+    "metadata-quorum": (
+        "minikafka.client.cli.metadata_quorum:metadata_quorum",
+        "Describe the quorum of controllers.",
+    ),
+    "features": (
+        "minikafka.client.cli.features:features",
+        "Describe and change the levels of features.",
     ),
     "dump-log": (
         "minikafka.client.cli.dump_log:dump_log",

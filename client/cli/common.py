@@ -5,13 +5,19 @@ Kafka renamed options in 4.2 (KIP-1147) and keeps the old names until 5.0: both 
 
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ...protocol.errors import ApiError
 from ...runtime.config import apply_overrides, parse_properties
+from ...runtime.errors import ConfigError, MinikafkaError
+from ..errors import AdminError
+
+if TYPE_CHECKING:
+    from ..admin import Admin
 
 INTERRUPTED = 130
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,6 +103,42 @@ def run(main: Coroutine[Any, Any, int]) -> None:
         code = INTERRUPTED
     sys.stdout.flush()
     raise click.exceptions.Exit(code)
+
+
+async def with_admin(
+    settings: Mapping[str, str], do: "Callable[[Admin], Awaitable[int]]", complaint: str
+) -> int:
+    """Run `do` with an admin; what the cluster refuses is one line after `complaint`, code 1."""
+    from ..admin import Admin
+
+    try:
+        async with Admin.from_config(settings) as admin:
+            return await do(admin)
+    except ConfigError:
+        raise
+    except AdminError as error:
+        why = "; ".join(f"{name}: {refusal(one)}" for name, one in error.errors.items())
+    except ApiError as error:
+        why = refusal(error)
+    except MinikafkaError as error:
+        why = str(error)
+    say(f"{complaint}: {why}")
+    return 1
+
+
+def refusal(error: ApiError) -> str:
+    """The broker's own words, or else what the code means."""
+    return error.detail or f"{error.code.name}: {error.code.doc}"
+
+
+def table(headers: list[str], rows: Iterable[list[str]]) -> list[str]:
+    """Lines as Kafka's tools print tables: columns padded, with a tab between them."""
+    lines = [headers, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
+    return [
+        "\t".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        for line in lines
+    ]
 
 
 def say(message: str) -> None:

@@ -15,6 +15,8 @@ PROTOCOL_VERSION_MIN: Final = 1
 PROTOCOL_VERSION_MAX: Final = 1
 ROLE_BROKER: Final = 1
 ROLE_CONTROLLER: Final = 2
+ROLE_TOOL: Final = 3
+"""Somebody who asks, and is no node of the cluster: its node id is -1."""
 
 A_co = TypeVar("A_co", covariant=True)
 T = TypeVar("T")

@@ -1,0 +1,240 @@
+"""`minikafka configs`: describe and alter the dynamic settings of topics and brokers.
+
+Owns flags, Kafka's texts and exit codes; the admin client does the work.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...protocol.messages.describe_configs import ConfigSource, ResourceType
+from ...protocol.messages.incremental_alter_configs import ConfigOperation
+from ...runtime.errors import ConfigError, MinikafkaError
+from ..admin_types import ConfigChange, ConfigEntry, ConfigResource
+from .common import (
+    bootstrap_server,
+    client_settings,
+    command_config,
+    read_properties_file,
+    run,
+    with_admin,
+)
+
+if TYPE_CHECKING:
+    from ..admin import Admin
+
+COMPLAINT = "Error while executing config command"
+KINDS = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
+ELSEWHERE = ("clients", "users", "broker-loggers", "ips", "client-metrics", "groups")
+SOURCES = {ConfigSource.TOPIC_CONFIG: "DYNAMIC_TOPIC_CONFIG"}
+"""Kafka's names of sources where ours are others."""
+
+
+class ConfigCommandError(MinikafkaError):
+    """What Kafka's ConfigCommand would refuse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the flags ask for."""
+
+    kind: ResourceType
+    name: str | None
+    """None: every entity of the kind."""
+    added: Mapping[str, str]
+    deleted: Sequence[str]
+    wants_all: bool
+
+    @property
+    def resource(self) -> ConfigResource:
+        """The one entity that is meant."""
+        return ConfigResource(self.kind, self.name or "")
+
+
+@click.command()
+@bootstrap_server
+@command_config()
+@click.option("--alter", is_flag=True, help="Change settings.")
+@click.option("--describe", is_flag=True, help="Print settings.")
+@click.option("--all", "wants_all", is_flag=True, help="Also those that nobody has set.")
+@click.option("--entity-type", type=click.Choice([*KINDS, *ELSEWHERE]), help="topics or brokers.")
+@click.option("--entity-name", help="The topic's name or the broker's id.")
+@click.option("--entity-default", is_flag=True, help="The defaults of all brokers.")
+@click.option("--topic", help="Short for --entity-type topics --entity-name.")
+@click.option("--broker", help="Short for --entity-type brokers --entity-name.")
+@click.option("--broker-defaults", is_flag=True, help="The defaults of all brokers.")
+@click.option("--add-config", metavar="K=V,K=[V,V]", help="Settings to set.")
+@click.option(
+    "--add-config-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Settings to set, as a properties file.",
+)
+@click.option("--delete-config", metavar="K,K", help="Settings to take back.")
+@click.option("--force", is_flag=True, expose_value=False, hidden=True)
+def configs(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
+    """Describe or change the settings of topics and brokers that can change while they run.
+
+    \b
+    minikafka configs --bootstrap-server localhost:9092 --describe --topic orders
+    minikafka configs --bootstrap-server localhost:9092 --alter --topic orders \\
+        --add-config flush.policy=group,retention.ms=3600000
+    minikafka configs --bootstrap-server localhost:9092 --alter --broker-defaults \\
+        --add-config min.insync.replicas=2
+    """
+    request = _request(flags)
+    settings = client_settings(bootstrap, command_config, usual={"client.id": "configs"})
+    do = _alter if flags["alter"] else _describe
+
+    async def carry_out(admin: "Admin") -> int:
+        return await do(admin, request)
+
+    run(with_admin(settings, carry_out, COMPLAINT))
+
+
+def _request(flags: Mapping[str, Any]) -> Request:
+    """Read the flags; UsageError where they are missing or contradict each other."""
+    if flags["alter"] == flags["describe"]:
+        raise click.UsageError("Command must include exactly one action: --describe, --alter")
+    kind, name = _entity(flags)
+    added = split_settings(flags["add_config"] or "")
+    if flags["add_config_file"] is not None:
+        if flags["add_config"]:
+            raise click.UsageError("--add-config and --add-config-file exclude each other")
+        added = read_properties_file(flags["add_config_file"])
+    deleted = [key.strip() for key in (flags["delete_config"] or "").split(",") if key.strip()]
+    if flags["alter"]:
+        if name is None:
+            raise click.UsageError("--alter needs --entity-name, --entity-default or a short form")
+        if not added and not deleted:
+            raise click.UsageError("--alter needs --add-config, --add-config-file, --delete-config")
+        if flags["wants_all"]:
+            raise click.UsageError("--all belongs to --describe")
+        twice = [key for key in deleted if key in added]
+        if twice:
+            raise click.UsageError(f"{twice[0]}: cannot be added and deleted at once")
+    elif added or deleted:
+        raise click.UsageError("--add-config and --delete-config belong to --alter")
+    return Request(kind, name, added, deleted, flags["wants_all"])
+
+
+def _entity(flags: Mapping[str, Any]) -> tuple[ResourceType, str | None]:
+    """Which entities are meant; the name is None for all of a kind, "" for the default."""
+    ways = [
+        flags["entity_type"] is not None,
+        flags["topic"] is not None,
+        flags["broker"] is not None,
+        flags["broker_defaults"],
+    ]
+    if sum(ways) != 1:
+        raise click.UsageError(
+            "needs exactly one of --entity-type, --topic, --broker, --broker-defaults"
+        )
+    if flags["topic"] is not None:
+        return ResourceType.TOPIC, flags["topic"]
+    if flags["broker"] is not None:
+        return ResourceType.BROKER, flags["broker"]
+    if flags["broker_defaults"]:
+        return ResourceType.BROKER, ""
+    if flags["entity_type"] in ELSEWHERE:
+        raise click.UsageError(f"--entity-type {flags['entity_type']}: only topics and brokers")
+    kind = KINDS[flags["entity_type"]]
+    if flags["entity_default"]:
+        if kind is ResourceType.TOPIC:
+            raise click.UsageError("--entity-default: topics get their defaults from brokers")
+        if flags["entity_name"] is not None:
+            raise click.UsageError("--entity-name and --entity-default exclude each other")
+        return kind, ""
+    return kind, flags["entity_name"]
+
+
+def split_settings(text: str) -> dict[str, str]:
+    """Read `k=v,k2=[a,b]`: brackets hold commas together. ConfigError for anything else."""
+    parts, start, depth = list[str](), 0, 0
+    for place, character in enumerate(text):
+        depth += (character == "[") - (character == "]")
+        if character == "," and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    parts.append(text[start:])
+    found: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in parts)):
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip() or depth:
+            raise ConfigError("--add-config", text, "must look like k=v,k2=[a,b]")
+        value = value.strip()
+        found[key.strip()] = value[1:-1] if value[:1] + value[-1:] == "[]" else value
+    return found
+
+
+async def _describe(admin: "Admin", request: Request) -> int:
+    resources = [request.resource]
+    if request.name is None:
+        resources = await _all(admin, request.kind)
+    found = await admin.describe_configs(resources)
+    for resource in resources:
+        print(title(resource, wants_all=request.wants_all))
+        for entry in sorted(found[resource].values(), key=lambda one: one.name):
+            if request.wants_all or is_own(resource, entry):
+                print(entry_line(entry))
+    return 0
+
+
+async def _all(admin: "Admin", kind: ResourceType) -> list[ConfigResource]:
+    if kind is ResourceType.TOPIC:
+        return [ConfigResource.topic(one.name) for one in await admin.list_topics()]
+    brokers = (await admin.describe_cluster()).brokers
+    return [*(ConfigResource.broker(one.node_id) for one in brokers), ConfigResource.broker(None)]
+
+
+async def _alter(admin: "Admin", request: Request) -> int:
+    if request.deleted:
+        found = (await admin.describe_configs([request.resource]))[request.resource]
+        unset = [
+            key
+            for key in request.deleted
+            if key not in found or not is_own(request.resource, found[key])
+        ]
+        if unset:
+            raise ConfigCommandError(f"Invalid config(s): {','.join(unset)}")
+    changes = [ConfigChange(key, value) for key, value in request.added.items()]
+    changes += [ConfigChange(key, None, ConfigOperation.DELETE) for key in request.deleted]
+    await admin.incremental_alter_configs({request.resource: changes})
+    print(f"Completed updating {_whose(request.resource, 'config')}.")
+    return 0
+
+
+def is_own(resource: ConfigResource, entry: ConfigEntry) -> bool:
+    """Was it set for this very topic, broker, or for all brokers?"""
+    if resource.type is ResourceType.TOPIC:
+        return entry.source is ConfigSource.TOPIC_CONFIG
+    if resource.name:
+        return entry.source is ConfigSource.DYNAMIC_BROKER_CONFIG
+    return entry.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+
+
+def title(resource: ConfigResource, *, wants_all: bool) -> str:
+    """The line above an entity's settings."""
+    if resource.name == "":
+        return "Default configs for brokers in the cluster are:"
+    return f"{'All' if wants_all else 'Dynamic'} {_whose(resource, 'configs')} are:"
+
+
+def _whose(resource: ConfigResource, noun: str) -> str:
+    if resource.name == "":
+        return f"default {noun} for brokers in the cluster"
+    return f"{noun} for {resource.type.name.lower()} {resource.name}"
+
+
+def entry_line(entry: ConfigEntry) -> str:
+    """A setting as Kafka's tool prints it."""
+    synonyms = ", ".join(
+        f"{SOURCES.get(source, source.name)}:{name}={value or ''}"
+        for name, value, source in entry.synonyms
+    )
+    value = "null" if entry.value is None else entry.value
+    sensitive = str(entry.is_sensitive).lower()
+    return f"  {entry.name}={value} sensitive={sensitive} synonyms={{{synonyms}}}"

@@ -1,0 +1,106 @@
+"""`minikafka leader-election`: preferred leaders lead again, or unclean ones where none is left.
+
+Owns flags, Kafka's texts and exit codes; the admin client does the work.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.types import TopicPartition
+from ...runtime.errors import ConfigError
+from ..replication_types import ElectionType
+from .common import bootstrap_server, client_settings, command_config, run, say, with_admin
+from .json_files import read_json, topic_partitions
+
+if TYPE_CHECKING:
+    from ..admin import Admin
+
+COMPLAINT = "Error while electing leaders"
+
+
+@click.command()
+@bootstrap_server
+@command_config("--admin.config")
+@click.option(
+    "--election-type",
+    required=True,
+    type=click.Choice(["preferred", "unclean"], case_sensitive=False),
+    help="preferred: the first replica leads again. unclean: may lose acknowledged records.",
+)
+@click.option("--all-topic-partitions", is_flag=True, help="Wherever an election is needed.")
+@click.option("--topic", help="Only in this topic; with --partition.")
+@click.option("--partition", type=click.IntRange(min=0), help="Only this partition of --topic.")
+@click.option(
+    "--path-to-json-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help='Only these: {"partitions": [{"topic": "foo", "partition": 1}]}',
+)
+def leader_election(
+    bootstrap: str, command_config: Path | None, election_type: str, **flags: object
+) -> None:
+    """Elect leaders of partitions. Exit code 1 if some could not be elected.
+
+    \b
+    minikafka leader-election --bootstrap-server localhost:9092 --election-type preferred \\
+        --all-topic-partitions
+    minikafka leader-election --bootstrap-server localhost:9092 --election-type unclean \\
+        --topic orders --partition 0
+    """
+    partitions = _partitions(flags)
+    kind = ElectionType[election_type.upper()]
+    settings = client_settings(bootstrap, command_config, usual={"client.id": "leader-election"})
+
+    async def elect(admin: "Admin") -> int:
+        return show(kind, await admin.elect_leaders(kind, partitions))
+
+    run(with_admin(settings, elect, COMPLAINT))
+
+
+def _partitions(flags: Mapping[str, object]) -> list[TopicPartition] | None:
+    """The partitions that are meant, None for all; UsageError unless said in just one way."""
+    topic, partition, path = flags["topic"], flags["partition"], flags["path_to_json_file"]
+    ways = [bool(flags["all_topic_partitions"]), topic is not None, path is not None]
+    if sum(ways) != 1:
+        raise click.UsageError(
+            "needs exactly one of --all-topic-partitions, --topic or --path-to-json-file"
+        )
+    if (topic is None) != (partition is None):
+        raise click.UsageError("--topic and --partition need each other")
+    if isinstance(path, Path):
+        found = topic_partitions(read_json(path, "--path-to-json-file"), "--path-to-json-file")
+        if len(dict.fromkeys(found)) < len(found):
+            raise ConfigError("--path-to-json-file", str(path), "names a partition twice")
+        return found
+    if isinstance(topic, str) and isinstance(partition, int):
+        return [TopicPartition(topic, partition)]
+    return None
+
+
+def show(kind: ElectionType, results: Mapping[TopicPartition, ApiError | None]) -> int:
+    """Print what became of each partition; the exit code."""
+    elected: list[str] = []
+    needless: list[str] = []
+    failed: dict[str, ApiError] = {}
+    for partition, error in sorted(results.items()):
+        name = f"{partition.topic}-{partition.partition}"
+        if error is None:
+            elected.append(name)
+        elif error.code is ErrorCode.ELECTION_NOT_NEEDED:
+            needless.append(name)
+        else:
+            failed[name] = error
+    if elected:
+        done = f"Successfully completed leader election ({kind.name}) for partitions"
+        print(done, ", ".join(elected))
+    if needless:
+        print("Valid replica already elected for partitions", ", ".join(needless))
+    for name, error in failed.items():
+        say(f"Error completing leader election ({kind.name}) for partition: {name}: {error}")
+    if failed:
+        say(f"{len(failed)} replica(s) could not be elected")
+    return 1 if failed else 0

@@ -1,0 +1,83 @@
+"""A tool's way to the active controller: any controller will do to begin with, it names the other.
+
+For questions only, when no broker is there to ask; brokers have a channel of their own.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ..protocol.api import ApiKey
+from ..protocol.codec import decode, encode_bytes
+from ..protocol.control.messages import (
+    PROTOCOL_VERSION_MAX,
+    PROTOCOL_VERSION_MIN,
+    ROLE_TOOL,
+    ForwardedRequest,
+    Hello,
+)
+from ..protocol.errors import ApiError, ErrorCode
+from ..protocol.messages.describe_quorum import DescribeQuorumResponse
+from ..runtime.runtime import Runtime
+from .errors import Attempt, BootstrapError
+from .net.address import Address
+from .net.control import ControlConnection
+from .replication_admin import quorum_of, quorum_question
+from .replication_types import MetadataQuorum
+
+QUORUM_VERSION: Final = 2
+
+
+async def describe_quorum(
+    runtime: Runtime, controllers: Sequence[Address], *, timeout_ms: int
+) -> tuple[str, MetadataQuorum]:
+    """The cluster's id and its quorum, as the active controller tells it.
+
+    BootstrapError says of each controller why it could not; `timeout_ms` is for each of them.
+    """
+    left, attempts = list(dict.fromkeys(controllers)), list[Attempt]()
+    asked: dict[Address, None] = {}
+    while left:
+        address = left.pop(0)
+        asked[address] = None
+        phase = "connect"
+        try:
+            connection = await ControlConnection.open(
+                *address, _hello(runtime), timeout_ms=timeout_ms
+            )
+            phase = "ask"
+            try:
+                active = connection.peer.active_controller
+                quorum = await _ask(connection, timeout_ms)
+                return connection.peer.cluster_id or "", quorum
+            finally:
+                connection.close()
+                if active is not None and (hint := Address(active.host, active.port)) not in asked:
+                    left.insert(0, hint)
+        except ApiError as error:
+            attempts.append(Attempt(str(address), phase, str(error)))
+    raise BootstrapError(attempts)
+
+
+def _hello(runtime: Runtime) -> Hello:
+    return Hello(
+        cluster_id=None,
+        min_version=PROTOCOL_VERSION_MIN,
+        max_version=PROTOCOL_VERSION_MAX,
+        node_id=-1,
+        role=ROLE_TOOL,
+        incarnation_id=runtime.rng.randbytes(16),
+    )
+
+
+async def _ask(connection: ControlConnection, timeout_ms: int) -> MetadataQuorum:
+    request = ForwardedRequest(
+        api_key=ApiKey.DESCRIBE_QUORUM,
+        api_version=QUORUM_VERSION,
+        body=encode_bytes(quorum_question(), QUORUM_VERSION),
+        principal="User:ANONYMOUS",
+        deadline_ms=timeout_ms,
+    )
+    answer = await connection.call(request, timeout_ms=timeout_ms)
+    if answer.error:
+        raise ApiError(ErrorCode(answer.error), answer.message)
+    return quorum_of(decode(DescribeQuorumResponse, QUORUM_VERSION, answer.body))
