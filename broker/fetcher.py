@@ -208,7 +208,7 @@ class ReplicaFetcher:
     async def _wait_for_news(self, now_ms: int) -> None:
         """Nothing to fetch: until a partition is added or a delay is over."""
         self._news.clear()
-        deadlines = [due_ms for p in self if (due_ms := _due_ms(p)) is not None]
+        deadlines = [due_ms for p in self if (due_ms := _due_ms(p, now_ms)) is not None]
         await self._pause(max(1, min(deadlines) - now_ms) if deadlines else None)
 
     async def _pause(self, duration_ms: float | None) -> None:
@@ -247,7 +247,7 @@ class ReplicaFetcher:
             if position is None or partition is None:
                 if session.sent.pop(key, None) is not None:
                     forgotten.setdefault(key[0], []).append(key[1])
-                due_ms = _due_ms(partition)
+                due_ms = _due_ms(partition, now_ms)
                 if due_ms is not None:
                     # Delayed: look again with the next request, which must not take longer.
                     self._changed[key] = None
@@ -264,6 +264,9 @@ class ReplicaFetcher:
     @staticmethod
     def _position(partition: Partition | None, now_ms: int) -> FetchPosition | None:
         if partition is None or partition.follower is None:
+            return None
+        throttle = partition.throttle
+        if throttle is not None and throttle.is_exceeded(now_ms):
             return None
         return partition.follower.next_fetch(partition, now_ms)
 
@@ -362,8 +365,12 @@ class ReplicaFetcher:
         }
 
 
-def _due_ms(partition: Partition | None) -> int | None:
-    """When a delayed partition may fetch again."""
+def _due_ms(partition: Partition | None, now_ms: int) -> int | None:
+    """When a partition that is delayed or throttled may fetch again; None: it need not wait."""
     if partition is None or partition.follower is None:
         return None
-    return partition.follower.next_deadline_ms()
+    due_ms = partition.follower.next_deadline_ms()
+    throttle = partition.throttle
+    if due_ms is None and throttle is not None and throttle.is_exceeded(now_ms):
+        return throttle.free_at_ms(now_ms)
+    return due_ms

@@ -61,7 +61,14 @@ def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
     answer = _answer(partition)
     up_to = log_end if is_follower else partition.high_watermark
     if spec.fetch_offset < up_to:
-        _read(partition, spec, up_to, answer)
+        throttle = partition.throttle_of_follower(spec.replica_id) if is_follower else None
+        if throttle is None:
+            _read(partition, spec, up_to, answer)
+        elif not throttle.is_exceeded(now_ms):
+            _read(partition, spec, up_to, answer)
+            # What is read from disk counts as asked for: nobody knows yet how much it will be.
+            count = len(answer.records) if answer.cold is None else spec.max_bytes
+            throttle.spend(count, now_ms)
     return answer
 
 

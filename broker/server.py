@@ -71,6 +71,7 @@ class Broker:
                 broker_id=config.node_id,
                 lag_max_ms=config.replica_lag_time_max_ms,
                 config_of=defaults.config_of,
+                broker_value=defaults.broker_value,
             ),
             directories,
             self.deadlines,
@@ -225,6 +226,7 @@ class Broker:
             min_bytes=config.replica_fetch_min_bytes,
             max_wait_ms=config.replica_fetch_wait_max_ms,
             socket_timeout_ms=config.replica_socket_timeout_ms,
+            fetchers_per_leader=config.num_replica_fetchers,
         )
 
     # What happens while it runs.

@@ -74,7 +74,10 @@ class Node:
         self.wheel = Deadlines(self.runtime)
         self.defaults = defaults = TopicDefaults(self.me, settings)
         options = PartitionSettings(
-            broker_id=self.me, lag_max_ms=10_000, config_of=defaults.config_of
+            broker_id=self.me,
+            lag_max_ms=10_000,
+            config_of=defaults.config_of,
+            broker_value=defaults.broker_value,
         )
         self.partitions = Partitions(self.runtime, options, opened, self.wheel)
         self.partitions.propose = lambda partition, proposal: self.proposals.append(proposal)
