@@ -8,6 +8,7 @@ import sys
 import time
 
 from . import scenario
+from .coverage import Coverage
 
 
 def main() -> int:
@@ -20,13 +21,12 @@ def main() -> int:
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a failing seed")
     options = parser.parse_args()
     failed: list[int] = []
-    faults: dict[str, int] = {}
+    coverage = Coverage()
     for seed in range(options.seed, options.seed + options.runs):
         started = time.process_time()
         outcome = scenario.run(seed, options.seconds)
         took = time.process_time() - started
-        for name, count in outcome.faults.items():
-            faults[name] = faults.get(name, 0) + count
+        coverage.add(outcome.coverage.counts)
         verdict = "ok" if outcome.violation is None else "FAILED"
         print(
             f"seed {seed:<6} {verdict:<6} {outcome.seconds:6.1f} s simulated in {took:5.2f} s,"
@@ -48,7 +48,7 @@ def main() -> int:
         if failed and not options.keep_going:
             break
     if options.runs > 1:
-        print("faults:", ", ".join(f"{name} {count}" for name, count in sorted(faults.items())))
+        print("\n".join(coverage.table()))
     if failed:
         print("failed seeds:", *failed)
     return 1 if failed else 0

@@ -164,12 +164,15 @@ class Cluster:
         for daemon in self.daemons.values():
             daemon.start()
 
-    async def wait_until(self, condition: Callable[[], bool], what: str, seconds: float) -> None:
+    async def wait_until(
+        self, condition: Callable[[], bool], what: str | Callable[[], object], seconds: float
+    ) -> None:
         """Poll a condition of the whole world; a violation if it does not come true."""
         deadline = self.world.now() + seconds
         while not condition():
             if self.world.now() > deadline:
-                self.world.violation(f"not within {seconds} s: {what}")
+                told = what if isinstance(what, str) else what()
+                self.world.violation(f"not within {seconds} s: {told}")
             await asyncio.sleep(0.05)
 
 

@@ -149,6 +149,7 @@ class Disk:
         self.cold_chance = 0.01
         self.short_chance = 0.01
         self.slow_sync_chance = 0.02
+        self.slow_sync_seconds = 0.1
         self.fail_write: Callable[[str], int | None] = _works
         self.fail_read: Callable[[str], int | None] = _works
         self.fail_sync: Callable[[str], int | None] = _works
@@ -159,6 +160,7 @@ class Disk:
 
     def mend(self) -> None:
         self.capacity = 1 << 40
+        self.slow_sync_chance, self.slow_sync_seconds = 0.02, 0.1
         self.fail_write = self.fail_read = self.fail_sync = _works
 
     def lose_power(self) -> None:
@@ -191,9 +193,9 @@ class Disk:
 
     def sync_delay(self) -> float:
         delay = 0.0002 + 0.002 * self.rng.random()
-        return (
-            delay + 0.1 * self.rng.random() if self.rng.random() < self.slow_sync_chance else delay
-        )
+        if self.rng.random() < self.slow_sync_chance:
+            delay += self.slow_sync_seconds * self.rng.random()
+        return delay
 
 
 class SimFileSystem:

@@ -1,6 +1,6 @@
 """What clients did and were told, and whether the logs agree with it.
 
-Pure. Values are unique: `producer:partition:number`, numbers growing in the order of sending.
+Pure. Values are unique: `producer:topic:partition:number`, numbers growing in the order of sending.
 """
 
 import itertools
@@ -20,11 +20,14 @@ class Sent:
     acknowledged_at: int | None = None
     """The offset, once acknowledged, -1 where it was not told; None for failed or unknown."""
     may_vanish: bool = False
-    """Sent with acks=1 or 0: an acknowledgement promises nothing."""
+    """Sent with acks=1 or 0, or to a topic that is deleted: an acknowledgement promises nothing."""
+    may_repeat: bool = False
+    """Sent without idempotence: a retry may come twice, and late."""
 
     @property
     def value(self) -> bytes:
-        return f"{self.producer}:{self.partition[1]}:{self.number}".encode()
+        topic, index = self.partition
+        return f"{self.producer}:{topic}:{index}:{self.number}".encode()
 
 
 @dataclass(slots=True)
@@ -36,6 +39,8 @@ class History:
     """Per consumer: (partition, offset, value)."""
     final: dict[Partition, list[tuple[int, bytes]]] = field(default_factory=dict)
     """Every partition read from its beginning to its end, after the faults."""
+    lossy: dict[Partition, None] = field(default_factory=dict)
+    """An unclean election is on record, or the topic was made again: what was there may be gone."""
 
     @property
     def acknowledged_count(self) -> int:
@@ -64,7 +69,7 @@ def _check_acknowledged(history: History) -> Iterator[str]:
     values = {value: None for records in history.final.values() for _, value in records}
     for sent in history.sent:
         offset = sent.acknowledged_at
-        if offset is None or sent.may_vanish:
+        if offset is None or sent.may_vanish or sent.partition in history.lossy:
             continue
         if offset < 0 and sent.value in values:
             continue
@@ -83,7 +88,7 @@ def _check_unique_and_known(history: History) -> Iterator[str]:
         seen: dict[bytes, int] = {}
         for offset, value in records:
             origin = sent.get(value)
-            if value in seen and (origin is None or not origin.may_vanish):
+            if value in seen and not _may_repeat(history, partition, origin):
                 yield (
                     f"duplicate: {value.decode()} is at {name(partition)} offsets"
                     f" {seen[value]} and {offset}"
@@ -93,18 +98,21 @@ def _check_unique_and_known(history: History) -> Iterator[str]:
                 yield f"invented: {value!r} at {name(partition)} offset {offset}"
 
 
+def _may_repeat(history: History, partition: Partition, sent: Sent | None) -> bool:
+    return partition in history.lossy or (sent is not None and sent.may_repeat)
+
+
 def _check_order(history: History) -> Iterator[str]:
-    # Without idempotence a retry may come after a later record, and twice.
-    weak = {each.producer: None for each in history.sent if each.may_vanish}
+    origins = {each.value: each for each in history.sent}
     for partition, records in history.final.items():
         newest: dict[str, int] = {}
         for offset, value in records:
-            producer, _, number = value.decode().split(":")
-            if producer in weak:
+            sent = origins.get(value)
+            if sent is None or _may_repeat(history, partition, sent):
                 continue
-            if int(number) < newest.get(producer, -1):
+            if sent.number < newest.get(sent.producer, -1):
                 yield f"reordered: {value.decode()} at {name(partition)} offset {offset}"
-            newest[producer] = max(int(number), newest.get(producer, -1))
+            newest[sent.producer] = max(sent.number, newest.get(sent.producer, -1))
 
 
 def _check_consumer(
@@ -114,9 +122,11 @@ def _check_consumer(
     position: dict[Partition, int] = {}
     for partition, offset, value in polled:
         expected = position.get(partition, offset)
-        if offset != expected:
+        if offset != expected and partition not in history.lossy:
             yield f"{consumer}: at {name(partition)} offset {offset} came where {expected} was due"
         position[partition] = offset + 1
+        if partition in history.lossy:
+            continue
         found = logs.get(partition, {}).get(offset)
         if found != value:
             yield (

@@ -59,10 +59,10 @@ def image_of_controller(process: Process) -> MetadataImage | None:
     return controller.committed if controller is not None and controller._is_active else None
 
 
-def image_offset_of_broker(process: Process) -> int:
-    """How far a broker has followed the metadata."""
+def image_of_broker(process: Process) -> MetadataImage | None:
+    """The metadata that a broker follows."""
     broker = process.broker
-    return -1 if broker is None else broker.follower.image.offset
+    return broker.follower.image if broker is not None else None
 
 
 def active(cluster: Any) -> Controller | None:

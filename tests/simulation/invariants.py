@@ -40,6 +40,8 @@ class Invariants:
         """What the controllers have committed: the newest that any of them shows."""
         self.distrusted: dict[Place, None] = {}
         """Replicas whose unsynced data a power loss took; trusted again once back in the ISR."""
+        self.is_flushed: Callable[[TopicIdPartition], bool] = lambda key: False
+        """Is what is acknowledged of a partition on stable storage?"""
         self._seen: dict[Place, Seen] = {}
         self._cursors: dict[Place, LogCursor] = {}
         self._controllers = {each.name: None for each in cluster.controllers.values()}
@@ -75,7 +77,8 @@ class Invariants:
         """Its disk may have less than it acknowledged; what was seen of it counts no more."""
         if daemon.name not in self._controllers:
             for key in self.truths:
-                self.distrusted[daemon.name, key] = None
+                if not self.is_flushed(key):
+                    self.distrusted[daemon.name, key] = None
                 self._cursors.pop((daemon.name, key), None)
 
     # -- what clients were told -------------------------------------------------------------

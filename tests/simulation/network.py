@@ -143,6 +143,8 @@ class Network:
         """How often a TCP segment is lost and arrives a retransmission later."""
         self.datagram_loss = 0.01
         self.datagram_duplication = 0.01
+        self.datagram_spread = 0.0
+        """Seconds by which one datagram may be later than another: so much are they reordered."""
         self.bytes_per_second = 500e6
         loop.network = self
 
@@ -203,6 +205,15 @@ class Network:
         """A path may be open again: what TCP held back leaves within its retransmission time."""
         for flow in list(self.flows.values()):
             flow.retransmit()
+
+    def break_connections(self, one: Host, other: Host) -> int:
+        """Make those between two hosts half-open: nothing passes any more, nobody is told."""
+        broken = 0
+        for flow in self.flows.values():
+            if flow.joins(one, other) and not flow.is_broken:
+                flow.is_broken = True
+                broken += 1
+        return broken
 
     def power_off(self, host: Host) -> None:
         host.up = False

@@ -1,22 +1,34 @@
-"""The first scenario: one controller, three brokers, our clients, and whatever goes wrong.
+"""Controllers, brokers, clients, an operator, and whatever goes wrong: all from one seed.
 
-A topic of replication factor 3 and min ISR 2; producers and consumers that never pause; faults for
-some seconds; then everything is made whole, must converge, and is read back.
+Faults for a minute; then everything is made whole, must converge, and is read back.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
 
-from .cluster import Cluster, Daemon
+from minikafka.aio import TopicPartition
+from minikafka.broker.config import BrokerConfig
+from minikafka.controller.config import ControllerConfig
+from minikafka.protocol.control.records import MetadataRecord
+from minikafka.protocol.types import NO_LEADER
+from minikafka.runtime.config import settings_of
+
+from .cluster import Cluster
+from .coverage import Coverage
 from .history import check
-from .inside import image_of_controller, image_offset_of_broker, watched
+from .inside import active, image_of_broker, image_of_controller, watched
 from .invariants import Invariants
 from .nemesis import Nemesis
+from .operations import Operator
+from .promises import Promises
+from .shape import draw
 from .workload import Workload
 from .world import Violation, World
 
-FAULT_SECONDS = 10.0
+FAULT_SECONDS = 60.0
 CONVERGE_SECONDS = 60.0
+CONTROLLERS = 1
 
 
 @dataclass(slots=True)
@@ -29,7 +41,7 @@ class Outcome:
     acknowledged_count: int = 0
     sent_count: int = 0
     checks: int = 0
-    faults: dict[str, int] = field(default_factory=dict)
+    coverage: Coverage = field(default_factory=Coverage)
     seconds: float = 0.0
 
     @property
@@ -43,110 +55,161 @@ class Scenario:
     def __init__(self, seed: int, fault_seconds: float = FAULT_SECONDS) -> None:
         self.world = World(seed)
         self.fault_seconds = fault_seconds
-        snapshot_bytes = self.world.rng("properties").choice((20_000_000, 2000))
+        self.shape = shape = draw(self.world.rng("shape"), CONTROLLERS)
         self.cluster = Cluster(
             self.world,
-            controller={"metadata.log.max.record.bytes.between.snapshots": str(snapshot_bytes)},
+            shape.brokers,
+            shape.controllers,
+            known(BrokerConfig, shape.broker),
+            known(ControllerConfig, shape.controller),
         )
-        self.invariants = Invariants(self.world, self.cluster)
+        self.coverage = Coverage()
+        self.invariants = Invariants(self.world, self.cluster, self.coverage)
+        self.promises = Promises(self.cluster, self.invariants, shape)
+        self.invariants.is_flushed = self.promises.is_flushed
         for daemon in self.cluster.daemons.values():
             daemon.on_started = self.invariants.watch
             daemon.on_power_lost = self.invariants.lost_power
-        rng = self.world.rng("shape")
-        self.world.network.latency_min = rng.choice((0.00005, 0.0001, 0.002))
-        self.workload = Workload(self.world, self.cluster, rng.choice((1, 3, 6)))
+        self.world.network.latency_min = shape.latency
+        self.workload = Workload(self.world, self.cluster, shape, self.coverage)
         self.workload.on_acknowledged = self.invariants.on_acknowledged
         self.workload.on_polled = self.invariants.on_polled
-        self.producers = rng.choice((1, 2, 3))
-        self.weak_producer = rng.random() < 0.5
-        self.consumers = rng.choice((0, 1, 1))
-        self.nemesis = Nemesis(self.world, self.cluster)
-        self.nemesis.may_lose_power = self._may_lose_power
-        self.nemesis.has_left_isr = self._is_out_of_every_isr
 
-    def _is_full_isr(self) -> bool:
-        image = self.invariants.image
-        return image is not None and all(
-            len(state.isr) == len(state.replicas) and state.leader >= 0
-            for _, state in image.partitions()
-        )
+    @cached_property
+    def nemesis(self) -> Nemesis:
+        return Nemesis(self.world, self.cluster, self.shape, self.promises, self.coverage)
 
-    def _is_out_of_every_isr(self, daemon: Daemon) -> bool:
-        (broker_id,) = (each for each, other in self.cluster.brokers.items() if other is daemon)
-        image = self.invariants.image
-        return image is None or not any(
-            broker_id in state.isr and (daemon.name, key) in self.invariants.distrusted
-            for key, state in image.partitions()
-        )
-
-    def _may_lose_power(self, daemon: Daemon) -> bool:
-        # Everybody holds everything, and lives: losing one cache loses nothing acknowledged.
-        alive = all(each.alive for each in self.cluster.daemons.values())
-        return alive and not self.invariants.distrusted and self._is_full_isr()
+    @cached_property
+    def operator(self) -> Operator:
+        return Operator(self.world, self.cluster, self.shape, self.workload, self.coverage)
 
     def run(self) -> Outcome:
-        outcome = Outcome(self.world.seed, self.world)
+        outcome = Outcome(self.world.seed, self.world, coverage=self.coverage)
         try:
             with watched():
-                self.world.run(self._story(), limit=self.fault_seconds + 300)
+                self.world.run(self._story(), limit=self.fault_seconds + 400)
         except Violation as violation:
             outcome.violation = str(violation)
         history = self.workload.history
         outcome.acknowledged_count = history.acknowledged_count
         outcome.sent_count = len(history.sent)
         outcome.checks = self.invariants.checks
-        outcome.faults = self.nemesis.counts
         outcome.seconds = self.world.now()
         return outcome
 
     async def _story(self) -> None:
         cluster, workload = self.cluster, self.workload
+        self._tell_shape()
         cluster.start()
         await cluster.wait_until(
             lambda: all(each.service is not None for each in cluster.daemons.values()),
             "every daemon is ready",
             30,
         )
-        await workload.create_topic()
-        for number in range(self.producers):
-            workload.start_producer(f"producer-{number}")
-        if self.weak_producer:
-            workload.start_producer("weak", acks=1)
-        for number in range(self.consumers):
-            workload.start_consumer(f"consumer-{number}")
+        await workload.create_topics()
+        workload.start()
         await cluster.wait_until(
             lambda: workload.started_count == len(workload.processes), "clients are connected", 10
         )
+        self.operator.start()
         await self.nemesis.run(self.fault_seconds)
-        await cluster.wait_until(self._is_whole, "full ISR, one image", CONVERGE_SECONDS)
+        self.operator.stopping = True
+        await cluster.wait_until(self._is_whole, self._what_is_missing, CONVERGE_SECONDS)
         workload.stopping = True
         await cluster.wait_until(
             lambda: not any(process.alive for process in workload.processes),
             "clients have finished",
             CONVERGE_SECONDS,
         )
-        await cluster.wait_until(self._is_whole, "full ISR, one image", CONVERGE_SECONDS)
-        await workload.read_everything()
-        for finding in check(workload.history):
+        await cluster.wait_until(self._is_whole, self._what_is_missing, CONVERGE_SECONDS)
+        self._compare_images()
+        await self._read_back()
+
+    def _tell_shape(self) -> None:
+        emit = self.world.trace.emit
+        shape = self.shape
+        emit(
+            "shape",
+            "cluster",
+            f"brokers={shape.brokers}",
+            f"elr={shape.elr}",
+            f"leases={shape.leases}",
+            *[f"{key}={value}" for key, value in shape.broker.items()],
+        )
+        for topic in shape.topics:
+            emit("shape", "topic", topic)
+        for producer in shape.producers:
+            emit("shape", "producer", producer.name, *producer.settings.values())
+
+    # -- the end ----------------------------------------------------------------------------
+
+    async def _read_back(self) -> None:
+        history = self.workload.history
+        image = self.invariants.image
+        assert image is not None
+        partitions = []
+        for topic in self.workload.lasting:
+            found = image.topic(topic.name)
+            assert found is not None
+            partitions += [TopicPartition(topic.name, index) for index in found.partitions]
+        for truth in self.invariants.truths.values():
+            if truth.was_unclean:
+                history.lossy[truth.topic, truth.index] = None
+        await self.workload.read_everything(partitions)
+        for finding in check(history):
             self.world.violation(finding)
             break
 
+    def _compare_images(self) -> None:
+        """Replayed from the beginning or from any snapshot, the metadata are the same (19)."""
+        known: tuple[str, int, list[MetadataRecord]] | None = None
+        for daemon in self.cluster.daemons.values():
+            process = daemon.process
+            assert process is not None
+            image = image_of_controller(process) or image_of_broker(process)
+            assert image is not None
+            here = (daemon.name, image.offset, list(image.to_records()))
+            if known is None:
+                known = here
+            elif here[1] == known[1] and here[2] != known[2]:
+                self.invariants.report(
+                    f"invariant 19: {daemon.name} has other metadata than {known[0]}"
+                )
+
     def _is_whole(self) -> bool:
-        controller = self.cluster.controller
-        brokers = list(self.cluster.brokers.values())
-        if not all(each.alive and each.service is not None for each in (controller, *brokers)):
-            return False
-        if not self._is_full_isr():
-            return False
-        image = image_of_controller(alive(controller))
-        return image is not None and all(
-            image_offset_of_broker(alive(each)) == image.offset for each in brokers
-        )
+        return self._what_is_missing() is None
+
+    def _what_is_missing(self) -> str | None:
+        """Why the cluster has not converged; None if it has."""
+        for daemon in self.cluster.daemons.values():
+            if not daemon.alive or daemon.service is None:
+                return f"{daemon.name} is not ready"
+        if active(self.cluster) is None:
+            return "no controller is active"
+        image = self.invariants.image
+        assert image is not None
+        for topic in image.topics.values():
+            for index, state in topic.partitions.items():
+                name = f"{topic.name}-{index}"
+                if state.leader == NO_LEADER:
+                    return f"{name} has no leader: {state}"
+                if len(state.isr) < len(state.replicas):
+                    return f"{name}: ISR {state.isr} of {state.replicas}"
+                if state.adding or state.removing:
+                    return f"{name} is still being reassigned: {state}"
+        for daemon in self.cluster.daemons.values():
+            process = daemon.process
+            assert process is not None
+            here = image_of_controller(process) or image_of_broker(process)
+            if here is None or here.offset != image.offset:
+                return f"{daemon.name} is behind with its metadata"
+        return None
 
 
-def alive(daemon: Daemon) -> Any:
-    assert daemon.process is not None
-    return daemon.process
+def known(table: type, properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties that the product has."""
+    keys = {key: None for setting in settings_of(table) for key in (setting.key,)}
+    return {key: value for key, value in properties.items() if key in keys}
 
 
 def run(seed: int, fault_seconds: float = FAULT_SECONDS) -> Outcome:

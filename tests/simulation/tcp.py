@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .loop import Process
 
 if TYPE_CHECKING:
-    from .network import Network
+    from .network import Host, Network
 
 SEGMENT_BYTES = 64 * 1024
 READ_BYTES = 256 * 1024
@@ -42,6 +42,8 @@ class Flow:
         self._target = target
         self._last_arrival = 0.0
         self._held: deque[Segment] = deque()
+        self.is_broken = False
+        """Somebody on the way has forgotten the connection: for good, nothing arrives."""
         self._key = next(network.flow_ids)
         network.flows[self._key] = self
 
@@ -66,7 +68,12 @@ class Flow:
             if segment is not RST and not source.gone:
                 target.answer_with_reset()
             self.forget()
-        elif self._held or not target.host.up or network.is_blocked(source.host, target.host):
+        elif (
+            self._held
+            or self.is_broken
+            or not target.host.up
+            or network.is_blocked(source.host, target.host)
+        ):
             if segment is RST:
                 self.forget()
             elif source.host.up:
@@ -75,12 +82,17 @@ class Flow:
             target.receive(segment)
 
     def retransmit(self) -> None:
-        if self._held and not self._source.powerless:
+        if self._held and not self._source.powerless and not self.is_broken:
             loop = self._network.loop
             held, self._held = self._held, deque()
             start = loop.time() + 0.2 * self._network.rng.random() + 0.01
             for segment in held:
                 self._schedule(segment, start)
+
+    def joins(self, one: "Host", other: "Host") -> bool:
+        """Is it between these two, in either direction?"""
+        ends = (self._source.host, self._target.host)
+        return ends in ((one, other), (other, one))
 
     def forget(self) -> None:
         self._network.flows.pop(self._key, None)

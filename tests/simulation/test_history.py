@@ -33,15 +33,15 @@ def lose(history: History) -> None:
 
 
 def move(history: History) -> None:
-    history.final[T0][3], history.final[T0][4] = (3, b"p:0:4"), (4, b"p:0:3")
+    history.final[T0][3], history.final[T0][4] = (3, b"p:t:0:4"), (4, b"p:t:0:3")
 
 
 def double(history: History) -> None:
-    history.final[T0].append((6, b"p:0:5"))
+    history.final[T0].append((6, b"p:t:0:5"))
 
 
 def invent(history: History) -> None:
-    history.final[T0].append((6, b"q:0:0"))
+    history.final[T0].append((6, b"q:t:0:0"))
 
 
 def skip(history: History) -> None:
@@ -74,3 +74,22 @@ def test_each_kind_of_damage_is_found(damage: object, finding: str) -> None:
     assert callable(damage)
     damage(history)
     assert any(finding in each for each in check(history))
+
+
+def test_what_promises_nothing_may_vanish_repeat_and_come_late() -> None:
+    history = clean()
+    for sent in history.sent:
+        sent.may_vanish = sent.may_repeat = True
+    values = [each.value for each in history.sent]
+    history.final[T0] = list(enumerate([values[0], values[2], values[1], values[2]]))
+    history.polled.clear()
+    assert check(history) == []
+
+
+def test_after_an_unclean_election_only_inventions_count() -> None:
+    history = clean()
+    history.lossy[T0] = None
+    lose(history)
+    assert check(history) == []
+    history.final[T0].append((3, b"q:t:0:0"))
+    assert [each.split(":")[0] for each in check(history)] == ["invented"]

@@ -69,6 +69,8 @@ class DatagramEndpoint(asyncio.DatagramTransport):
         for _ in range(copies):
             if network.rng.random() >= network.datagram_loss:
                 when = network.loop.time() + network.latency(here, there)
+                if network.datagram_spread:
+                    when += network.datagram_spread * network.rng.random()
                 network.loop.call_at(
                     when, self._arrive, bytes(data), there, target[1], context=network.loop.kernel
                 )

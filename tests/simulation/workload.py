@@ -6,30 +6,36 @@ from functools import partial
 from typing import Any
 
 from minikafka.aio import Admin, Consumer, Delivery, NewTopic, Producer, TopicPartition
+from minikafka.runtime.errors import MinikafkaError
 
 from .cluster import Cluster
+from .coverage import Coverage
 from .history import History, Partition, Sent
 from .loop import Process
+from .shape import ProducerShape, Shape, TopicShape
 from .world import SimRuntime, World
-
-TOPIC = "events"
 
 
 class Workload:
     """Producers, tailing consumers and the final read of one run."""
 
-    def __init__(self, world: World, cluster: Cluster, partition_count: int) -> None:
+    def __init__(self, world: World, cluster: Cluster, shape: Shape, coverage: Coverage) -> None:
         self.world = world
         self.cluster = cluster
-        self.partition_count = partition_count
+        self.shape = shape
+        self.coverage = coverage
         self.history = History()
-        self.rng = world.rng("workload")
+        self.partition_counts = {topic.name: topic.partitions for topic in shape.topics}
         self.on_acknowledged: Callable[[Sent], None] = lambda sent: None
         self.on_polled: Callable[[Partition, int], None] = lambda partition, offset: None
         self.started_count = 0
         self.stopping = False
         self.processes: list[Process] = []
-        self._pause = self.rng.choice((0.06, 0.15, 0.4))
+
+    @property
+    def lasting(self) -> list[TopicShape]:
+        """The topics that are there from the beginning to the end."""
+        return [topic for topic in self.shape.topics if not topic.mortal]
 
     async def in_process(self, name: str, body: Any) -> Any:
         """Run `body(runtime)` in a client process of its own and return its result."""
@@ -41,86 +47,116 @@ class Workload:
         self.world.start(self.world.add_host(name), name, main)
         return await done
 
-    async def create_topic(self) -> None:
+    async def create_topics(self) -> None:
         async def create(runtime: SimRuntime) -> None:
             async with Admin(bootstrap_servers=self.cluster.bootstrap, runtime=runtime) as admin:
-                topic = NewTopic(
-                    TOPIC,
-                    num_partitions=self.partition_count,
-                    replication_factor=3,
-                    configs={
-                        "min.insync.replicas": "2",
-                        "segment.bytes": str(self.rng.choice((1 << 30, 30_000, 3000))),
-                        "index.interval.bytes": str(self.rng.choice((4096, 200))),
-                    },
-                )
-                await admin.create_topics([topic])
+                await admin.create_topics([new_topic(topic) for topic in self.shape.topics])
 
-        await self.in_process("admin", create)
+        await self.in_process("creator", create)
 
-    def start_producer(self, name: str, **settings: Any) -> None:
-        async def main(runtime: SimRuntime) -> None:
-            await self._produce(name, runtime, settings)
+    def start(self) -> None:
+        """Start the producers and consumers of the shape."""
+        for shape in self.shape.producers:
+            body = partial(self._produce, shape)
+            self._start_client(shape.name, body)
+        for number in range(self.shape.consumers):
+            self._start_client(f"consumer-{number}", self._consume)
 
-        self.processes.append(self.world.start(self.world.add_host(name), name, main))
+    def _start_client(self, name: str, body: Callable[[SimRuntime], Any]) -> None:
+        self.processes.append(self.world.start(self.world.add_host(name), name, body))
 
-    async def _produce(self, name: str, runtime: SimRuntime, settings: dict[str, Any]) -> None:
-        numbers = dict.fromkeys(range(self.partition_count), 0)
-        weak = settings.get("acks", "all") != "all"
+    # -- producing --------------------------------------------------------------------------
+
+    async def _produce(self, shape: ProducerShape, runtime: SimRuntime) -> None:
+        numbers: dict[Partition, int] = {}
+        settings: dict[str, Any] = dict(shape.settings)
         async with Producer(
             bootstrap_servers=self.cluster.bootstrap,
             runtime=runtime,
-            linger_ms=runtime.rng.choice((0, 1, 20)),
-            batch_size=runtime.rng.choice((100, 1000, 65_536)),
-            compression_type=runtime.rng.choice(("none", "none", "lz4", "zstd", "gzip", "snappy")),
             request_timeout_ms=2000,
-            delivery_timeout_ms=120_000,
+            delivery_timeout_ms=180_000,
+            metadata_max_age_ms=5000,
             **settings,
         ) as producer:
             self.started_count += 1
             while not self.stopping:
                 for _ in range(runtime.rng.choice((1, 1, 3, 10))):
-                    index = runtime.rng.randrange(self.partition_count)
-                    sent = Sent(name, (TOPIC, index), numbers[index], may_vanish=weak)
-                    numbers[index] += 1
-                    self.history.sent.append(sent)
-                    await producer.drain()
-                    delivery = producer.send(TOPIC, sent.value, partition=index)
-                    delivery.when_done(partial(self._note, sent, delivery))
-                await asyncio.sleep(self._pause * runtime.rng.random())
+                    await self._send_one(shape, runtime, producer, numbers)
+                await asyncio.sleep(2 * shape.pause * runtime.rng.random())
 
-    def _note(self, sent: Sent, delivery: Delivery) -> None:
-        if delivery.error() is None:
-            sent.acknowledged_at = delivery.result().offset
-            if not sent.may_vanish:
-                self.on_acknowledged(sent)
+    async def _send_one(
+        self,
+        shape: ProducerShape,
+        runtime: SimRuntime,
+        producer: Producer,
+        numbers: dict[Partition, int],
+    ) -> None:
+        topic = runtime.rng.choice(shape.topics)
+        try:
+            there = await producer.partitions_for(topic.name)
+        except MinikafkaError:
+            return
+        place = (topic.name, runtime.rng.choice(there))
+        number = numbers[place] = numbers.get(place, -1) + 1
+        sent = Sent(
+            shape.name,
+            place,
+            number,
+            may_vanish=shape.acks != "all" or topic.mortal,
+            may_repeat=not shape.idempotent or topic.mortal,
+        )
+        self.history.sent.append(sent)
+        try:
+            await producer.drain()
+            delivery = producer.send(topic.name, sent.value, partition=place[1])
+        except MinikafkaError:
+            if not topic.mortal:
+                raise
+            return
+        delivery.when_done(partial(self._note, shape, sent, delivery))
 
-    def start_consumer(self, name: str) -> None:
-        async def main(runtime: SimRuntime) -> None:
-            polled = self.history.polled.setdefault(name, [])
-            async with Consumer(
-                bootstrap_servers=self.cluster.bootstrap,
-                runtime=runtime,
-                auto_offset_reset="earliest",
-                request_timeout_ms=2000,
-            ) as consumer:
-                self.started_count += 1
-                consumer.assign(
-                    [TopicPartition(TOPIC, index) for index in range(self.partition_count)]
-                )
-                while not self.stopping:
-                    for record in await consumer.poll(timeout_ms=500):
-                        partition: Partition = (record.topic, record.partition)
-                        polled.append((partition, record.offset, bytes(record.value or b"")))
-                        self.on_polled(partition, record.offset)
+    def _note(self, shape: ProducerShape, sent: Sent, delivery: Delivery) -> None:
+        if delivery.error() is not None:
+            self.coverage.note("transition", "not-acknowledged")
+            return
+        sent.acknowledged_at = delivery.result().offset
+        by_all = shape.acks == "all"
+        self.coverage.note("transition", "acknowledged-by-all" if by_all else "acknowledged-by-one")
+        if not sent.may_vanish:
+            self.on_acknowledged(sent)
 
-        self.processes.append(self.world.start(self.world.add_host(name), name, main))
+    # -- consuming --------------------------------------------------------------------------
 
-    async def read_everything(self) -> None:
+    async def _consume(self, runtime: SimRuntime) -> None:
+        polled = self.history.polled.setdefault(runtime.name, [])
+        topics = self.lasting
+        if runtime.rng.random() < 0.5:
+            topics = topics[:1]
+        async with Consumer(
+            bootstrap_servers=self.cluster.bootstrap,
+            runtime=runtime,
+            auto_offset_reset="earliest",
+            request_timeout_ms=2000,
+        ) as consumer:
+            self.started_count += 1
+            consumer.assign(
+                [
+                    TopicPartition(topic.name, index)
+                    for topic in topics
+                    for index in range(topic.partitions)
+                ]
+            )
+            while not self.stopping:
+                for record in await consumer.poll(timeout_ms=500):
+                    place: Partition = (record.topic, record.partition)
+                    polled.append((place, record.offset, bytes(record.value or b"")))
+                    self.coverage.note("transition", "polled")
+                    self.on_polled(place, record.offset)
+
+    async def read_everything(self, partitions: list[TopicPartition]) -> None:
         """Every partition from its beginning to its end, by a fresh consumer."""
 
         async def read(runtime: SimRuntime) -> None:
-            partitions = [TopicPartition(TOPIC, index) for index in range(self.partition_count)]
             async with Consumer(
                 bootstrap_servers=self.cluster.bootstrap,
                 runtime=runtime,
@@ -145,3 +181,12 @@ class Workload:
             if await consumer.position(partition) < end:
                 return True
         return False
+
+
+def new_topic(shape: TopicShape) -> NewTopic:
+    return NewTopic(
+        shape.name,
+        num_partitions=shape.partitions,
+        replication_factor=shape.replication,
+        configs=shape.configs,
+    )

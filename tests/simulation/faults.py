@@ -1,0 +1,222 @@
+"""What faults share, and those of processes: killed, paused, stopped, restarted, without power.
+
+A fault happens, lasts, and is undone before it returns. It answers whether anything happened.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .cluster import Cluster, Daemon
+from .inside import active
+from .promises import Promises
+from .shape import Shape
+from .world import World
+
+if TYPE_CHECKING:
+    import random
+
+Fault = Callable[[], Awaitable[bool]]
+STOP_SECONDS = 10.0
+READY_SECONDS = 15.0
+
+
+class Faults:
+    """Who can be hit, and for how long."""
+
+    def __init__(self, world: World, cluster: Cluster, shape: Shape, promises: Promises) -> None:
+        self.world = world
+        self.cluster = cluster
+        self.shape = shape
+        self.promises = promises
+        self.rng: random.Random = world.rng("nemesis")
+
+    @property
+    def brokers(self) -> list[Daemon]:
+        return list(self.cluster.brokers.values())
+
+    @property
+    def controllers(self) -> list[Daemon]:
+        return list(self.cluster.controllers.values())
+
+    @property
+    def daemons(self) -> list[Daemon]:
+        return list(self.cluster.daemons.values())
+
+    def active_controller(self) -> Daemon:
+        """The active one; any, where there is none."""
+        controller = active(self.cluster)
+        for daemon in self.controllers:
+            if daemon.process is not None and daemon.process.controller is controller:
+                return daemon
+        return self.rng.choice(self.controllers)
+
+    def some_leader(self) -> Daemon:
+        """The leader of a partition; any broker, where there is none."""
+        leaders = self.promises.leaders()
+        if not leaders:
+            return self.rng.choice(self.brokers)
+        return self.cluster.brokers[self.rng.choice(leaders)]
+
+    async def down_time(self) -> None:
+        """Sometimes shorter than any session, sometimes longer."""
+        await asyncio.sleep(self.rng.choice((0, 0.05, 0.5, 3)) * self.rng.random())
+
+    async def _bounce(self, victims: Sequence[Daemon]) -> bool:
+        for victim in victims:
+            victim.kill()
+        await self.down_time()
+        for victim in victims:
+            victim.start()
+        return True
+
+
+def _has_ended(daemon: Daemon) -> bool:
+    return not daemon.alive
+
+
+def _is_ready(daemon: Daemon) -> bool:
+    return daemon.service is not None
+
+
+class ProcessFaults(Faults):
+    """Of whole processes."""
+
+    def table(self) -> dict[str, Fault]:
+        return {
+            "kill-broker": self.kill_broker,
+            "kill-leader": self.kill_leader,
+            "kill-controller": self.kill_controller,
+            "kill-active-controller": self.kill_active_controller,
+            "kill-all": self.kill_all,
+            "die-writing": self.die_writing,
+            "terminate": self.terminate,
+            "rolling-restart": self.rolling_restart,
+            "pause": self.pause,
+            "power-broker": self.power_broker,
+            "power-controller": self.power_controller,
+            "power-all": self.power_all,
+        }
+
+    async def kill_broker(self) -> bool:
+        return await self._bounce(self.rng.sample(self.brokers, self.rng.choice((1, 1, 1, 2, 3))))
+
+    async def kill_leader(self) -> bool:
+        return await self._bounce([self.some_leader()])
+
+    async def kill_controller(self) -> bool:
+        count = min(self.rng.choice((1, 1, 2, 3)), len(self.controllers))
+        return await self._bounce(self.rng.sample(self.controllers, count))
+
+    async def kill_active_controller(self) -> bool:
+        return await self._bounce([self.active_controller()])
+
+    async def kill_all(self) -> bool:
+        """Everything dies; a majority of each kind returns first, then the others."""
+        for daemon in self.daemons:
+            daemon.kill()
+        await self.down_time()
+        late: list[Daemon] = []
+        for group in (self.controllers, self.brokers):
+            order = self.rng.sample(group, len(group))
+            majority = len(order) // 2 + 1
+            for daemon in order[:majority]:
+                daemon.start()
+            late += order[majority:]
+        await self.down_time()
+        for daemon in late:
+            daemon.start()
+        return True
+
+    async def die_writing(self) -> bool:
+        """It dies inside of a disk operation, of which any part was done."""
+        victim = self.rng.choice(self.daemons)
+        process = victim.process
+        if process is None or not process.alive:
+            return False
+        process.die_at_disk_operation = self.rng.randint(1, 40)
+        await asyncio.sleep(self.rng.random() * 2)
+        process.die_at_disk_operation = None
+        if victim.alive:
+            return False
+        victim.service = None
+        await self.down_time()
+        victim.start()
+        return True
+
+    async def terminate(self) -> bool:
+        victim = self.rng.choice(self.daemons)
+        victim.terminate()
+        await asyncio.sleep(3 * self.rng.random())
+        if self.rng.random() < 0.5:
+            victim.kill()
+        victim.start()
+        return True
+
+    async def rolling_restart(self) -> bool:
+        """One after the other: stopped, started, ready, the next."""
+        for daemon in self.rng.choice((self.brokers, self.controllers, self.daemons)):
+            daemon.terminate()
+            await self._within(STOP_SECONDS, partial(_has_ended, daemon))
+            daemon.kill()
+            daemon.start()
+            await self._within(READY_SECONDS, partial(_is_ready, daemon))
+        return True
+
+    async def _within(self, seconds: float, condition: Callable[[], bool]) -> None:
+        for _ in range(int(seconds / 0.05)):
+            if condition():
+                return
+            await asyncio.sleep(0.05)
+
+    async def pause(self) -> bool:
+        victim = self.rng.choice(self.daemons)
+        process = victim.process
+        if process is None or not process.alive:
+            return False
+        self.world.pause(process)
+        await asyncio.sleep(self.rng.choice((0.5, 4)) * self.rng.random())
+        self.world.resume(process)
+        return True
+
+    # -- power ------------------------------------------------------------------------------
+
+    async def _lose_power(self, victims: Sequence[Daemon]) -> bool:
+        for victim in victims:
+            victim.power_off()
+        await self.down_time()
+        for victim in victims:
+            victim.power_on()
+            victim.start()
+        return True
+
+    async def power_broker(self) -> bool:
+        """As many brokers at once as the promises allow for, but at least one."""
+        order = self.rng.sample(self.brokers, len(self.brokers))
+        wanted = self.rng.choice((1, 1, 2))
+        victims: list[Daemon] = []
+        end = self.world.now() + 5
+        while not victims and self.world.now() < end:
+            for broker in order:
+                if len(victims) < wanted and self.promises.survive_without([*victims, broker]):
+                    victims.append(broker)
+            if not victims:
+                await asyncio.sleep(0.05)
+        return bool(victims) and await self._lose_power(victims)
+
+    async def power_controller(self) -> bool:
+        """Any number: what a controller answered is on stable storage of a majority."""
+        count = min(self.rng.choice((1, 2, 3)), len(self.controllers))
+        victims = self.rng.sample(self.controllers, count)
+        if any(victim.host.disk.has_lied for victim in victims):
+            return False
+        return await self._lose_power(victims)
+
+    async def power_all(self) -> bool:
+        """The whole data centre, where every topic has flush.policy=group."""
+        if not self.promises.survive_without(self.brokers):
+            return False
+        if any(victim.host.disk.has_lied for victim in self.daemons):
+            return False
+        return await self._lose_power(self.daemons)

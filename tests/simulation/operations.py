@@ -1,0 +1,166 @@
+"""What an operator does to the cluster while it runs: through the product's own admin.
+
+An operation that fails or whose outcome is unknown is one more state to be in, not a finding.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from minikafka.aio import Admin, ConfigChange, ConfigResource, TopicPartition
+from minikafka.protocol.messages.describe_configs import ResourceType
+from minikafka.protocol.messages.elect_leaders import ElectionType
+from minikafka.runtime.errors import MinikafkaError
+
+from .cluster import Cluster
+from .coverage import Coverage
+from .shape import Shape, TopicShape
+from .workload import Workload, new_topic
+from .world import SimRuntime, World
+
+ASKING_MS = 6000
+MOST_PARTITIONS = 5
+Operation = Callable[[Admin], Awaitable[None]]
+
+
+class Operator:
+    """Draws operations of the shape until told to stop."""
+
+    def __init__(
+        self, world: World, cluster: Cluster, shape: Shape, workload: Workload, coverage: Coverage
+    ) -> None:
+        self.world = world
+        self.cluster = cluster
+        self.shape = shape
+        self.workload = workload
+        self.coverage = coverage
+        self.rng = world.rng("operations")
+        self.stopping = False
+        self._moving: TopicPartition | None = None
+        self._known: dict[str, Operation] = {
+            "create-topic": self._create,
+            "delete-topic": self._delete,
+            "recreate-topic": self._recreate,
+            "add-partitions": self._add_partitions,
+            "reassign": self._reassign,
+            "cancel-reassignment": self._cancel,
+            "elect-preferred": self._elect_preferred,
+            "elect-uncleanly": self._elect_uncleanly,
+            "change-config": self._change_config,
+        }
+        self._extra_topics = 0
+
+    def start(self) -> None:
+        if self.shape.operations:
+            self.world.start(self.world.add_host("operator"), "operator", self._run)
+
+    async def _run(self, runtime: SimRuntime) -> None:
+        bootstrap = self.cluster.bootstrap
+        while not self.stopping:
+            await asyncio.sleep(3 * self.rng.random())
+            name = self.rng.choice(self.shape.operations)
+            self.world.trace.emit("operator", name)
+            try:
+                async with Admin(
+                    bootstrap_servers=bootstrap,
+                    runtime=runtime,
+                    default_api_timeout_ms=ASKING_MS,
+                    request_timeout_ms=2000,
+                ) as admin:
+                    await self._known[name](admin)
+            except MinikafkaError as error:
+                self.world.trace.emit("operator", "failed", type(error).__name__)
+                continue
+            self.world.trace.emit("operator", "done", name)
+
+    def _note(self, name: str) -> None:
+        self.coverage.note("operation", name)
+
+    def _mortal(self) -> TopicShape | None:
+        return next((topic for topic in self.shape.topics if topic.mortal), None)
+
+    def _some_partition(self) -> TopicPartition:
+        topic = self.rng.choice(self.workload.lasting)
+        return TopicPartition(topic.name, self.rng.randrange(topic.partitions))
+
+    # -- topics -----------------------------------------------------------------------------
+
+    async def _create(self, admin: Admin) -> None:
+        if self._extra_topics >= 2:
+            return
+        self._extra_topics += 1
+        shape = TopicShape(f"extra-{self._extra_topics}", 1, 3, 2, group=self.shape.all_group)
+        await admin.create_topics([new_topic(shape)])
+        self._note("create-topic")
+
+    async def _delete(self, admin: Admin) -> None:
+        mortal = self._mortal()
+        if mortal is not None:
+            await admin.delete_topics([mortal.name])
+            self._note("delete-topic")
+
+    async def _recreate(self, admin: Admin) -> None:
+        mortal = self._mortal()
+        if mortal is not None:
+            # With somebody asking for the topic, another broker may be the first to make it.
+            await admin.delete_topics([mortal.name])
+            await admin.create_topics([new_topic(mortal)])
+            self._note("recreate-topic")
+
+    async def _add_partitions(self, admin: Admin) -> None:
+        topic = self.rng.choice(self.workload.lasting)
+        count = self.workload.partition_counts[topic.name] + 1
+        if count <= MOST_PARTITIONS:
+            await admin.create_partitions({topic.name: count})
+            self.workload.partition_counts[topic.name] = count
+            self._note("add-partitions")
+
+    # -- replicas and leaders ---------------------------------------------------------------
+
+    async def _reassign(self, admin: Admin) -> None:
+        partition = self._some_partition()
+        (topic,) = [each for each in self.shape.topics if each.name == partition.topic]
+        target = self.rng.sample(list(self.cluster.brokers), topic.replication)
+        await admin.alter_partition_reassignments({partition: target})
+        self._moving = partition
+        self._note("reassign")
+
+    async def _cancel(self, admin: Admin) -> None:
+        if self._moving is None:
+            await self._reassign(admin)
+            await asyncio.sleep(0.2 * self.rng.random())
+        if self._moving is not None:
+            moving, self._moving = self._moving, None
+            await admin.alter_partition_reassignments({moving: None})
+            self._note("cancel-reassignment")
+
+    async def _elect_preferred(self, admin: Admin) -> None:
+        chosen = None if self.rng.random() < 0.5 else [self._some_partition()]
+        await admin.elect_leaders(ElectionType.PREFERRED, chosen)
+        self._note("elect-preferred")
+
+    async def _elect_uncleanly(self, admin: Admin) -> None:
+        topics = [topic for topic in self.workload.lasting if topic.unclean]
+        partitions = [
+            TopicPartition(topic.name, index)
+            for topic in topics
+            for index in range(topic.partitions)
+        ]
+        if partitions:
+            await admin.elect_leaders(ElectionType.UNCLEAN, partitions)
+            self._note("elect-uncleanly")
+
+    # -- settings ---------------------------------------------------------------------------
+
+    async def _change_config(self, admin: Admin) -> None:
+        topic = self.rng.choice(self.workload.lasting)
+        choices = [
+            ("segment.bytes", str(self.rng.choice((3000, 30_000, 1 << 30)))),
+            ("index.interval.bytes", str(self.rng.choice((200, 4096)))),
+            ("min.insync.replicas", str(max(1, topic.min_isr - self.rng.randrange(2)))),
+        ]
+        if topic.unclean:
+            choices.append(("unclean.leader.election.enable", self.rng.choice(("true", "false"))))
+        key, value = self.rng.choice(choices)
+        resource = ConfigResource(ResourceType.TOPIC, topic.name)
+        await admin.incremental_alter_configs({resource: [ConfigChange(key, value)]})
+        self._note("change-config")

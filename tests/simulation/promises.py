@@ -1,0 +1,67 @@
+"""What the product promises about power: which machines may lose theirs now, and nothing is lost.
+
+With eligible leader replicas, min ISR - 1 copies of a partition may lose what was not synced, in
+any order, until they are in sync again. Without, the last member of an ISR is trusted to hold
+what it held: one machine at a time, while everybody is in sync. flush.policy=group survives all.
+"""
+
+from collections.abc import Sequence
+
+from minikafka.protocol.control.image import PartitionState
+from minikafka.protocol.types import NO_LEADER, TopicIdPartition
+
+from .cluster import Cluster, Daemon
+from .invariants import Invariants
+from .metadata_checks import ELR_FEATURE
+from .shape import Shape
+
+
+class Promises:
+    """Looks at what is committed and at what power has taken already."""
+
+    def __init__(self, cluster: Cluster, invariants: Invariants, shape: Shape) -> None:
+        self.cluster = cluster
+        self.invariants = invariants
+        self.flushed = {topic.name: None for topic in shape.topics if topic.group}
+        if shape.all_group:
+            self.flushed.update(dict.fromkeys(("extra-1", "extra-2")))
+        self._names = {id: each.name for id, each in cluster.brokers.items()}
+
+    def leaders(self) -> list[int]:
+        """Who leads something."""
+        image = self.invariants.image
+        states = [state for _, state in image.partitions()] if image is not None else []
+        found = {state.leader: None for state in states if state.leader != NO_LEADER}
+        return list(found)
+
+    def is_flushed(self, key: TopicIdPartition) -> bool:
+        """Is what is acknowledged of this partition on stable storage?"""
+        truth = self.invariants.truths.get(key)
+        return truth is not None and truth.topic in self.flushed
+
+    def survive_without(self, victims: Sequence[Daemon]) -> bool:
+        """May these brokers lose what they have not synced?"""
+        image = self.invariants.image
+        if image is None or any(each.host.disk.has_lied or not each.host.up for each in victims):
+            return False
+        names = [victim.name for victim in victims]
+        has_elr = image.features.get(ELR_FEATURE, 0) > 0
+        return all(self._survives(key, state, names, has_elr) for key, state in image.partitions())
+
+    def _survives(
+        self, key: TopicIdPartition, state: PartitionState, victims: list[str], has_elr: bool
+    ) -> bool:
+        hit = [member for member in state.replicas if self._names[member] in victims]
+        if not hit or self.is_flushed(key):
+            return True
+        distrusted = self.invariants.distrusted
+        lossy = [
+            member
+            for member in state.replicas
+            if member in hit or (self._names[member], key) in distrusted
+        ]
+        if has_elr:
+            return len(lossy) < self.invariants.truths[key].weakest_min_isr
+        whole = len(state.isr) == len(state.replicas) and state.leader != NO_LEADER
+        living = all(self.cluster.brokers[member].alive for member in state.replicas)
+        return len(lossy) == 1 and whole and living and len(state.replicas) > 1

@@ -1,0 +1,186 @@
+"""What a seed draws before anything runs: the cluster, its topics, its load, what will go wrong.
+
+Each run draws its own subset of everything (swarm testing): a run without partitions reaches states
+that partitions would have hidden. The generator of load is as wild as that of faults.
+"""
+
+import random
+from dataclasses import dataclass
+
+from .coverage import FAULTS, OPERATIONS
+
+FAULTS_AT_LEAST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TopicShape:
+    """One topic, and what its clients may rely on."""
+
+    name: str
+    partitions: int
+    replication: int
+    min_isr: int
+    unclean: bool = False
+    group: bool = False
+    """flush.policy=group: nothing acknowledged is lost with the power of all machines."""
+    mortal: bool = False
+    """It will be deleted and made again: what is in it may vanish."""
+    segment_bytes: int = 1 << 30
+    index_bytes: int = 4096
+
+    @property
+    def configs(self) -> dict[str, str]:
+        return {
+            "min.insync.replicas": str(self.min_isr),
+            "unclean.leader.election.enable": "true" if self.unclean else "false",
+            "flush.policy": "group" if self.group else "none",
+            "segment.bytes": str(self.segment_bytes),
+            "index.interval.bytes": str(self.index_bytes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerShape:
+    """One producer."""
+
+    name: str
+    acks: str
+    idempotent: bool
+    topics: tuple[TopicShape, ...]
+    pause: float
+    """Mean seconds between its bursts."""
+    linger_ms: int
+    batch_bytes: int
+    compression: str
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {
+            "acks": self.acks,
+            "enable_idempotence": self.idempotent,
+            "linger_ms": self.linger_ms,
+            "batch_size": self.batch_bytes,
+            "compression_type": self.compression,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One run."""
+
+    brokers: int
+    controllers: int
+    topics: tuple[TopicShape, ...]
+    producers: tuple[ProducerShape, ...]
+    consumers: int
+    faults: tuple[str, ...]
+    operations: tuple[str, ...]
+    overlap: int
+    """How many faults go on at once."""
+    gap: float
+    """Mean seconds between faults."""
+    elr: bool
+    leases: bool
+    latency: float
+    broker: dict[str, str]
+    controller: dict[str, str]
+
+    @property
+    def all_group(self) -> bool:
+        """Does every topic survive the loss of all power?"""
+        return all(topic.group for topic in self.topics)
+
+
+def draw(rng: random.Random, controllers: int) -> Shape:
+    """The shape that the dice give."""
+    brokers = rng.choice((4, 4, 4, 5))
+    topics = tuple(_topics(rng, brokers))
+    leases = rng.random() < 0.3
+    elr = rng.random() < 0.75
+    faults = sorted(rng.sample(FAULTS, rng.randint(FAULTS_AT_LEAST, 12)))
+    operations = sorted(rng.sample(OPERATIONS, rng.randint(0, len(OPERATIONS))))
+    return Shape(
+        brokers=brokers,
+        controllers=controllers,
+        topics=topics,
+        producers=tuple(_producers(rng, topics)),
+        consumers=rng.choice((0, 1, 1, 2)),
+        faults=tuple(faults),
+        operations=tuple(operations),
+        overlap=rng.choice((1, 1, 2, 3)),
+        gap=rng.choice((0.3, 1.0, 3.0)),
+        elr=elr,
+        leases=leases,
+        latency=rng.choice((0.00005, 0.0001, 0.002)),
+        broker={
+            "num.replica.fetchers": str(rng.choice((1, 1, 2, 3))),
+            "replica.lag.time.max.ms": str(rng.choice((1500, 1500, 4000))),
+            "controlled.shutdown.enable": str(rng.random() < 0.9).lower(),
+        },
+        controller={
+            "leader.lease.enable": str(leases).lower(),
+            "metadata.log.max.record.bytes.between.snapshots": str(
+                rng.choice((20_000_000, 20_000, 3000))
+            ),
+            "leader.imbalance.check.interval.seconds": str(rng.choice((300, 5))),
+        },
+    )
+
+
+def _topics(rng: random.Random, brokers: int) -> list[TopicShape]:
+    groups = rng.choice(("none", "none", "some", "all"))
+    frail = rng.random() < 0.35
+    """May topics live on a single copy?"""
+    unclean = rng.random() < 0.25
+    topics = []
+    for number in range(rng.choice((1, 2, 2, 3))):
+        factors = (1, 2, 3, 4) if frail else (2, 3, 3, 3, 4)
+        replication = min(rng.choice(factors), brokers)
+        least = 1 if frail else 2
+        min_isr = rng.randint(least, max(least, min(replication, 3)))
+        topics.append(
+            TopicShape(
+                f"events-{number}",
+                partitions=rng.choice((1, 1, 2, 4)),
+                replication=replication,
+                min_isr=min_isr,
+                unclean=unclean and rng.random() < 0.5,
+                group=groups == "all" or (groups == "some" and rng.random() < 0.5),
+                segment_bytes=rng.choice((1 << 30, 30_000, 3000)),
+                index_bytes=rng.choice((4096, 200)),
+            )
+        )
+    if rng.random() < 0.5:
+        topics.append(
+            TopicShape(
+                "mortal",
+                partitions=rng.choice((1, 2)),
+                replication=3,
+                min_isr=2,
+                group=groups == "all",
+                mortal=True,
+            )
+        )
+    return topics
+
+
+def _producers(rng: random.Random, topics: tuple[TopicShape, ...]) -> list[ProducerShape]:
+    lasting = tuple(topic for topic in topics if not topic.mortal)
+    mortal = tuple(topic for topic in topics if topic.mortal)
+    count = rng.choice((2, 3, 3, 4))
+    producers = []
+    for number in range(count + len(mortal)):
+        acks = "all" if number == 0 else rng.choice(("all", "all", "all", "1", "0"))
+        producers.append(
+            ProducerShape(
+                f"producer-{number}",
+                acks=acks,
+                idempotent=acks == "all" and (number == 0 or rng.random() < 0.7),
+                topics=lasting if number < count else mortal,
+                pause=rng.choice((0.1, 0.2, 0.4)),
+                linger_ms=rng.choice((0, 1, 20)),
+                batch_bytes=rng.choice((100, 1000, 65_536)),
+                compression=rng.choice(("none", "none", "lz4", "zstd", "gzip", "snappy")),
+            )
+        )
+    return producers

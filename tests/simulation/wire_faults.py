@@ -1,0 +1,194 @@
+"""Faults of wires, disks and clocks. As in faults.py: each is undone before it returns."""
+
+import asyncio
+import errno
+
+from .cluster import Daemon
+from .faults import Fault, Faults
+from .network import Host
+
+
+class WireFaults(Faults):
+    """Of the network."""
+
+    def table(self) -> dict[str, Fault]:
+        return {
+            "isolate": self.isolate,
+            "isolate-leader": self.isolate_leader,
+            "isolate-active-controller": self.isolate_active_controller,
+            "cut-one-way": self.cut_one_way,
+            "swizzle-clog": self.swizzle_clog,
+            "half-open": self.half_open,
+            "slow-network": self.slow_network,
+            "lossy-datagrams": self.lossy_datagrams,
+            "gray-node": self.gray_node,
+        }
+
+    @property
+    def _hosts(self) -> list[Host]:
+        return list(self.world.network.hosts.values())
+
+    async def _isolate(self, victim: Daemon, chance: float) -> bool:
+        network = self.world.network
+        host = victim.host
+        pairs = []
+        for other in self._hosts:
+            if other is not host and self.rng.random() < chance:
+                pairs += [(host, other), (other, host)]
+        for source, target in pairs:
+            network.block(source, target)
+        await asyncio.sleep(self.rng.choice((1, 4, 8)) * self.rng.random())
+        for source, target in pairs:
+            network.unblock(source, target)
+        return bool(pairs)
+
+    async def isolate(self) -> bool:
+        """One machine against some others, both ways."""
+        return await self._isolate(self.rng.choice(self.daemons), 0.7)
+
+    async def isolate_leader(self) -> bool:
+        """A leader against everybody, or everybody but the clients."""
+        return await self._isolate(self.some_leader(), self.rng.choice((0.5, 1.0)))
+
+    async def isolate_active_controller(self) -> bool:
+        return await self._isolate(self.active_controller(), self.rng.choice((0.6, 1.0)))
+
+    async def cut_one_way(self) -> bool:
+        network = self.world.network
+        pairs = [tuple(self.rng.sample(self._hosts, 2)) for _ in range(self.rng.randint(1, 4))]
+        for source, target in pairs:
+            network.block(source, target)
+        await asyncio.sleep(4 * self.rng.random())
+        for source, target in pairs:
+            network.unblock(source, target)
+        return True
+
+    async def swizzle_clog(self) -> bool:
+        """Machines stop talking one by one, and heal one by one in another order."""
+        network = self.world.network
+        nodes = self.rng.sample(self.daemons, self.rng.randint(2, len(self.daemons) - 1))
+        clogged: dict[str, list[tuple[Host, Host]]] = {}
+        for node in nodes:
+            pairs = [(node.host, other) for other in self._hosts if other is not node.host] + [
+                (other, node.host) for other in self._hosts if other is not node.host
+            ]
+            for source, target in pairs:
+                network.block(source, target)
+            clogged[node.name] = pairs
+            await asyncio.sleep(self.rng.random())
+        for name in self.rng.sample(list(clogged), len(clogged)):
+            for source, target in clogged.pop(name):
+                if not any((source, target) in pairs for pairs in clogged.values()):
+                    network.unblock(source, target)
+            await asyncio.sleep(self.rng.random())
+        return True
+
+    async def half_open(self) -> bool:
+        """Connections between two machines die, and neither end is told."""
+        nodes = [daemon.host for daemon in self.daemons]
+        broken = 0
+        for _ in range(self.rng.randint(1, 3)):
+            one = self.rng.choice(nodes)
+            other = self.rng.choice([host for host in self._hosts if host is not one])
+            broken += self.world.network.break_connections(one, other)
+        await asyncio.sleep(self.rng.random())
+        return broken > 0
+
+    async def slow_network(self) -> bool:
+        """Late segments, and lost ones that come a retransmission later."""
+        network = self.world.network
+        network.latency_spread = 0.1 * self.rng.random()
+        network.stall_chance = self.rng.choice((0.02, 0.2))
+        await asyncio.sleep(3 * self.rng.random())
+        self.calm()
+        return True
+
+    async def lossy_datagrams(self) -> bool:
+        """Lost, doubled and overtaken."""
+        network = self.world.network
+        network.datagram_loss = self.rng.choice((0.01, 0.3, 1.0))
+        network.datagram_duplication = self.rng.choice((0.01, 0.5))
+        network.datagram_spread = self.rng.choice((0.0, 1.0))
+        await asyncio.sleep(4 * self.rng.random())
+        self.calm()
+        return True
+
+    def calm(self) -> None:
+        """The weather of a good day."""
+        network = self.world.network
+        network.latency_spread = 0.0008
+        network.stall_chance = 0.002
+        network.datagram_loss = network.datagram_duplication = 0.01
+        network.datagram_spread = 0.0
+
+    async def gray_node(self) -> bool:
+        """One machine is a hundred times slower than the others, disk and wires."""
+        network = self.world.network
+        victim = self.rng.choice(self.daemons).host
+        slow = self.rng.choice((0.01, 0.05, 0.2))
+        for other in self._hosts:
+            if other is not victim:
+                network.delay(victim, other, slow)
+                network.delay(other, victim, slow)
+        disk = victim.disk
+        disk.slow_sync_chance, disk.slow_sync_seconds = 1.0, 10 * slow
+        await asyncio.sleep(8 * self.rng.random())
+        disk.slow_sync_chance, disk.slow_sync_seconds = 0.02, 0.1
+        for other in self._hosts:
+            if other is not victim:
+                network.delay(victim, other, 0)
+                network.delay(other, victim, 0)
+        return True
+
+
+class MachineFaults(Faults):
+    """Of disks and clocks."""
+
+    def table(self) -> dict[str, Fault]:
+        return {
+            "disk-error": self.disk_error,
+            "disk-full": self.disk_full,
+            "slow-disk": self.slow_disk,
+            "clock-jump": self.clock_jump,
+        }
+
+    async def disk_error(self) -> bool:
+        """Writes, reads or syncs fail for a while; whoever cannot go on without its disk ends."""
+        victim = self.rng.choice(self.daemons)
+        disk = victim.host.disk
+        chance = self.rng.choice((0.05, 1.0))
+
+        def fail(path: str) -> int | None:
+            return errno.EIO if self.rng.random() < chance else None
+
+        victim.may_fail = True
+        what = self.rng.choice(("fail_sync", "fail_write", "fail_write", "fail_read"))
+        setattr(disk, what, fail)
+        await asyncio.sleep(2 * self.rng.random())
+        return await self._replace(victim)
+
+    async def disk_full(self) -> bool:
+        victim = self.rng.choice(self.daemons)
+        victim.may_fail = True
+        disk = victim.host.disk
+        disk.capacity = disk.used() + self.rng.randint(0, 5000)
+        await asyncio.sleep(2 * self.rng.random())
+        return await self._replace(victim)
+
+    async def _replace(self, victim: Daemon) -> bool:
+        # It may go on with a directory offline, until an operator restarts it.
+        victim.host.disk.mend()
+        return await self._bounce([victim])
+
+    async def slow_disk(self) -> bool:
+        disk = self.rng.choice(self.daemons).host.disk
+        disk.slow_sync_chance = self.rng.choice((0.3, 1.0))
+        disk.slow_sync_seconds = self.rng.choice((0.3, 2.0))
+        await asyncio.sleep(5 * self.rng.random())
+        disk.slow_sync_chance, disk.slow_sync_seconds = 0.02, 0.1
+        return True
+
+    async def clock_jump(self) -> bool:
+        victim = self.rng.choice(self.daemons).host
+        victim.wall_skew_ms += self.rng.choice((-86_400_000, -5000, 5000, 86_400_000))
+        return True
