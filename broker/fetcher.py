@@ -1,7 +1,7 @@
 """Replica fetchers: one task, one connection to one leader, one fetch in flight.
 
-Owns the connection and the fetch session (KIP-227): after the first fetch only partitions whose
-position changed are named again. A fetch that moves past a batch is built only after that batch's
+Owns the connection: after the first fetch of a session only partitions whose position changed are
+named again. A fetch that moves past a batch is built only after that batch's
 append has returned, because the answer is taken in completely before the next request is: the
 fetch offset is the acknowledgement. Decides nothing about a partition.
 """
@@ -18,18 +18,12 @@ from ..protocol.codec import decode
 from ..protocol.control.messages import Endpoint
 from ..protocol.errors import ErrorCode, RemoteProtocolError
 from ..protocol.messages import fetch as wire
-from ..protocol.messages.list_offsets import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from ..runtime.runtime import Runtime
 from . import following
+from .leader_offsets import leader_offsets
 from .partition import Partition
 from .replica.follower import Fetched, FetchPosition, Phase
+from .replica_session import ReplicaSession
 
 log = logging.getLogger(__name__)
 
@@ -61,28 +55,6 @@ class SessionLost(Exception):
     """The leader forgot our session: begin with a full fetch."""
 
 
-class FetchSession:
-    """What the leader knows of our fetch, so that only changes are sent."""
-
-    def __init__(self) -> None:
-        self.id = wire.INVALID_SESSION_ID
-        self.epoch = wire.INITIAL_SESSION_EPOCH
-        self.sent: dict[tuple[bytes, int], FetchPosition] = {}
-
-    def on_answered(self, session_id: int) -> None:
-        """The leader answered; without an id it keeps no session, and every fetch is full."""
-        if session_id == wire.INVALID_SESSION_ID:
-            self.id, self.epoch = wire.INVALID_SESSION_ID, wire.INITIAL_SESSION_EPOCH
-            return
-        self.id = session_id
-        self.epoch = 1 if self.epoch == 0x7FFFFFFF else self.epoch + 1
-
-    @property
-    def is_full(self) -> bool:
-        """Must the next fetch name every partition?"""
-        return self.epoch == wire.INITIAL_SESSION_EPOCH
-
-
 class ReplicaFetcher:
     """Follows its share of the partitions that one broker leads and we replicate."""
 
@@ -100,9 +72,12 @@ class ReplicaFetcher:
         self._partitions: dict[tuple[bytes, int], Partition] = {}
         self._changed: dict[tuple[bytes, int], None] = {}
         """Partitions whose next position may differ from what the leader was told."""
-        self._session = FetchSession()
+        self._session = ReplicaSession()
         self._connection: KafkaConnection | None = None
-        self._is_parked = False
+        self._asked: asyncio.Future[memoryview] | None = None
+        """The request that is waited for; the leader may be keeping it until there is data."""
+        self._ahead: asyncio.Future[memoryview] | None = None
+        """The one after it, where there was no waiting for the answer."""
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -142,10 +117,27 @@ class ReplicaFetcher:
         """The leader registered anew: a pause before connecting is over."""
         self._news.set()
 
+    def on_flushed(self, partition: Partition) -> None:
+        """More of it is on stable storage than the leader has been told."""
+        self._changed[partition.key] = None
+        self.interrupt()
+
     def interrupt(self) -> None:
-        """New partitions were added: do not let them wait for a parked fetch to end."""
-        if self._is_parked:
-            self._disconnect("partitions were added")
+        """There is news: do not let it wait until the leader has data for a fetch that it keeps.
+
+        A leader answers that one as soon as another comes behind it. Nothing to do where the next
+        request is about to be made anyway.
+        """
+        asked, connection = self._asked, self._connection
+        if asked is None or asked.done() or self._ahead is not None or self._session.is_new:
+            return
+        if connection is None or not connection.is_open:
+            return
+        request = self._next_request(self._runtime.monotonic_ms())
+        if request is not None:
+            self._ahead = self._send(connection, request)
+            # It may fail before anybody waits for it.
+            self._ahead.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     # The task.
 
@@ -155,7 +147,7 @@ class ReplicaFetcher:
             try:
                 await self._fetch_while_connected()
             except SessionLost:
-                self._session = FetchSession()
+                self._session, self._asked, self._ahead = ReplicaSession(), None, None
                 continue
             except (ClientError, RemoteProtocolError) as error:
                 was_interrupted = self._connection is None
@@ -167,7 +159,7 @@ class ReplicaFetcher:
             backoff_ms = min(2 * backoff_ms, RECONNECT_MAX_MS)
             if self._session.sent:
                 backoff_ms = RECONNECT_MIN_MS  # It had worked: begin with a short pause again.
-            self._session = FetchSession()
+            self._session = ReplicaSession()
             self._news.clear()
             await self._pause(pause_ms)
 
@@ -181,29 +173,42 @@ class ReplicaFetcher:
                 connect_timeout_ms=self._settings.socket_timeout_ms,
                 request_timeout_ms=self._settings.max_wait_ms + self._settings.socket_timeout_ms,
             )
-            self._session = FetchSession()
+            self._session = ReplicaSession()
             self._connection = await KafkaConnection.open(
                 self._runtime, endpoint.host, endpoint.port, options
             )
         connection = self._connection
-        version = connection.version_of(ApiKey.FETCH, at_most=FETCH_VERSION_MAX)
         while True:
-            now_ms = self._runtime.monotonic_ms()
-            request = self._next_request(now_ms)
-            if request is None:
-                await self._wait_for_news(now_ms)
-                continue
-            self._is_parked = True
-            try:
-                body = await connection.request_raw(request, version=version)
-            finally:
-                self._is_parked = False
-            self._on_answer(decode(wire.FetchResponse, version, body))
-            if any(p.follower and p.follower.phase is Phase.ASKING for p in self._just_answered()):
+            asked, self._ahead = self._ahead, None
+            if asked is None:
+                now_ms = self._runtime.monotonic_ms()
+                request = self._next_request(now_ms)
+                if request is None:
+                    await self._wait_for_news(now_ms)
+                    continue
+                asked = self._send(connection, request)
+            self._asked = asked
+            body = await asked
+            self._asked = None
+            self._on_answer(decode(wire.FetchResponse, _version(connection), body))
+            if self._ahead is None and self._asking():
                 await self._ask_offsets(connection)
 
-    def _just_answered(self) -> list[Partition]:
-        return [self._partitions[key] for key in self._changed if key in self._partitions]
+    def _send(
+        self, connection: KafkaConnection, request: wire.FetchRequest
+    ) -> "asyncio.Future[memoryview]":
+        self._session.on_sent()
+        return connection.send_raw(request, version=_version(connection))
+
+    def _asking(self) -> list[Partition]:
+        """Those among the partitions just answered that were outside the leader's log."""
+        return [
+            partition
+            for key in self._changed
+            if (partition := self._partitions.get(key)) is not None
+            and partition.follower is not None
+            and partition.follower.phase is Phase.ASKING
+        ]
 
     async def _wait_for_news(self, now_ms: int) -> None:
         """Nothing to fetch: until a partition is added or a delay is over."""
@@ -221,6 +226,7 @@ class ReplicaFetcher:
 
     def _disconnect(self, why: str) -> None:
         connection, self._connection = self._connection, None
+        self._asked = self._ahead = None
         if connection is not None:
             connection.abort(why)
         for partition in self:
@@ -240,12 +246,13 @@ class ReplicaFetcher:
         self._changed.clear()
         topics: dict[bytes, list[wire.FetchPartition]] = {}
         forgotten: dict[bytes, list[int]] = {}
-        wait_ms = self._settings.max_wait_ms
+        # The first of a session is answered at once: only then can another go ahead of it.
+        wait_ms = 0 if session.is_new else self._settings.max_wait_ms
         for key in keys:
             partition = self._partitions.get(key)
             position = self._position(partition, now_ms)
             if position is None or partition is None:
-                if session.sent.pop(key, None) is not None:
+                if session.forget(key):
                     forgotten.setdefault(key[0], []).append(key[1])
                 due_ms = _due_ms(partition, now_ms)
                 if due_ms is not None:
@@ -253,11 +260,11 @@ class ReplicaFetcher:
                     self._changed[key] = None
                     wait_ms = min(wait_ms, max(0, due_ms - now_ms))
             elif session.sent.get(key) != position:
-                session.sent[key] = position
+                session.name(key, position)
                 topics.setdefault(key[0], []).append(self._wanted(partition, position))
         if not session.sent:
             if session.id:
-                self._session = FetchSession()
+                self._session = ReplicaSession()
             return None
         return self._request(topics, forgotten, wait_ms)
 
@@ -268,7 +275,10 @@ class ReplicaFetcher:
         throttle = partition.throttle
         if throttle is not None and throttle.is_exceeded(now_ms):
             return None
-        return partition.follower.next_fetch(partition, now_ms)
+        position = partition.follower.next_fetch(partition, now_ms)
+        if position is not None and partition.group_flush:
+            return position._replace(flushed_offset=partition.flushed_offset)
+        return position
 
     def _wanted(self, partition: Partition, position: FetchPosition) -> wire.FetchPartition:
         return wire.FetchPartition(
@@ -277,6 +287,7 @@ class ReplicaFetcher:
             fetch_offset=position.offset,
             last_fetched_epoch=position.last_fetched_epoch,
             log_start_offset=partition.log_start_offset,
+            flushed_offset=position.flushed_offset,
             partition_max_bytes=self._settings.partition_max_bytes,
         )
 
@@ -316,7 +327,7 @@ class ReplicaFetcher:
         for topic in answer.responses:
             for data in topic.partitions:
                 key = (topic.topic_id, data.partition_index)
-                partition, asked = self._partitions.get(key), session.sent.get(key)
+                partition, asked = self._partitions.get(key), session.asked(key)
                 if partition is not None and asked is not None:
                     self._changed[partition.key] = None
                     following.on_fetched(partition, asked, data, now_ms)
@@ -326,43 +337,21 @@ class ReplicaFetcher:
         """Some partitions are outside the leader's log: ask where it begins and ends."""
         asking = [p for p in self if p.follower and p.follower.phase is Phase.ASKING]
         epochs = [partition.leader_epoch for partition in asking]
-        starts = await self._list_offsets(connection, asking, EARLIEST_TIMESTAMP)
-        ends = await self._list_offsets(connection, asking, LATEST_TIMESTAMP)
+        answers = await leader_offsets(connection, self._settings.broker_id, asking)
         now_ms = self._runtime.monotonic_ms()
-        for partition, epoch in zip(asking, epochs, strict=True):
+        for partition, epoch, answer in zip(asking, epochs, answers, strict=True):
             follower = partition.follower
-            key = (partition.topic, partition.index)
             if follower is None or partition.leader_epoch != epoch:
                 continue
-            if key not in starts or key not in ends:
+            if answer is None:
                 follower.on_leader_offsets_failed(now_ms)
                 continue
-            effects = follower.on_leader_offsets(starts[key], ends[key], partition)
+            effects = follower.on_leader_offsets(*answer, partition)
             following.carry_out(partition, effects, Fetched(), b"")
 
-    async def _list_offsets(
-        self, connection: KafkaConnection, asking: list[Partition], timestamp: int
-    ) -> dict[tuple[str, int], int]:
-        topics: dict[str, list[ListOffsetsPartition]] = {}
-        for partition in asking:
-            topics.setdefault(partition.topic, []).append(
-                ListOffsetsPartition(
-                    partition_index=partition.index,
-                    current_leader_epoch=partition.leader_epoch,
-                    timestamp=timestamp,
-                )
-            )
-        request = ListOffsetsRequest(
-            replica_id=self._settings.broker_id,
-            topics=[ListOffsetsTopic(name=each, partitions=topics[each]) for each in topics],
-        )
-        answer: ListOffsetsResponse = await connection.request(request)
-        return {
-            (topic.name, found.partition_index): found.offset
-            for topic in answer.topics
-            for found in topic.partitions
-            if not found.error_code and found.offset >= 0
-        }
+
+def _version(connection: KafkaConnection) -> int:
+    return connection.version_of(ApiKey.FETCH, at_most=FETCH_VERSION_MAX)
 
 
 def _due_ms(partition: Partition | None, now_ms: int) -> int | None:

@@ -6,12 +6,16 @@ loop, one flush at a time for each log, and what is appended meanwhile shares th
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 from ..protocol.errors import ErrorCode
 from .hosted_replica import HostedReplica
 from .replica.leader import Effects
 from .requests import Appended
 from .waiters import CommitWaiters, Waiter
+
+if TYPE_CHECKING:
+    from .partition import Partition
 
 
 class FlushedReplica(HostedReplica):
@@ -32,7 +36,7 @@ class FlushedReplica(HostedReplica):
     def flush_if_behind(self) -> None:
         """Have flushed what is not yet, if that is what it takes to count."""
         if self.metadata.group_flush and self.log.flushed_offset < self.log.log_end_offset:
-            self._host.flush_soon(self)
+            self._host.flush_soon(cast("Partition", self))
 
     def when_flushed(
         self, appended: Appended, deadline_ms: int, done: Callable[[], None]

@@ -15,7 +15,7 @@ from ..runtime.errors import LogDirectoryFailed
 from ..runtime.runtime import Runtime
 
 if TYPE_CHECKING:
-    from .flushed_replica import FlushedReplica
+    from .partition import Partition
 
 log = logging.getLogger(__name__)
 
@@ -34,23 +34,23 @@ class GroupFlush:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._turns: dict[FlushedReplica, _Turn] = {}
-        self._waiting: asyncio.Queue[FlushedReplica] = asyncio.Queue()
+        self._turns: dict[Partition, _Turn] = {}
+        self._waiting: asyncio.Queue[Partition] = asyncio.Queue()
         self._lanes: list[asyncio.Task[None]] = []
-        self.on_follower_flushed: Callable[[FlushedReplica], None] = lambda replica: None
-        """Told when a replica that follows has more on stable storage: its leader waits for it."""
+        self.on_follower_flushed: Callable[[Partition], None] = lambda partition: None
+        """Told when more of one that follows is on stable storage: its leader waits for it."""
 
-    def soon(self, replica: "FlushedReplica") -> None:
+    def soon(self, partition: "Partition") -> None:
         """Flush its log as soon as there is a lane, unless it is about to be."""
-        turn = self._turns.get(replica)
+        turn = self._turns.get(partition)
         if turn is None:
-            self._turns[replica] = _Turn.WAITING
-            self._waiting.put_nowait(replica)
+            self._turns[partition] = _Turn.WAITING
+            self._waiting.put_nowait(partition)
             if len(self._lanes) < min(LANES, len(self._turns)):
                 name = f"group flush {len(self._lanes)}"
                 self._lanes.append(self._runtime.spawn(self._work(), name))
         elif turn is _Turn.FLUSHING:
-            self._turns[replica] = _Turn.AGAIN
+            self._turns[partition] = _Turn.AGAIN
 
     async def close(self) -> None:
         """Flush no more; closing the logs flushes what is left."""
@@ -62,22 +62,22 @@ class GroupFlush:
 
     async def _work(self) -> None:
         while True:
-            replica = await self._waiting.get()
-            self._turns[replica] = _Turn.FLUSHING
-            await self._flush(replica)
-            if self._turns.pop(replica) is _Turn.AGAIN:
-                self.soon(replica)
+            partition = await self._waiting.get()
+            self._turns[partition] = _Turn.FLUSHING
+            await self._flush(partition)
+            if self._turns.pop(partition) is _Turn.AGAIN:
+                self.soon(partition)
 
-    async def _flush(self, replica: "FlushedReplica") -> None:
-        if replica.offline_because:
+    async def _flush(self, partition: "Partition") -> None:
+        if partition.offline_because:
             return
         try:
-            await replica.log.flush()
+            await partition.log.flush()
         except LogDirectoryFailed as error:
             log.error("%s", error)  # whoever watches the directory was told
             return
-        if replica.offline_because:
+        if partition.offline_because:
             return
-        replica.on_flushed()
-        if replica.follower is not None:
-            self.on_follower_flushed(replica)
+        partition.on_flushed()
+        if partition.follower is not None:
+            self.on_follower_flushed(partition)

@@ -23,7 +23,6 @@ from .requests import Appended, DataWaiter
 from .waiters import CommitWaiters
 
 if TYPE_CHECKING:
-    from .flushed_replica import FlushedReplica
     from .partition import Partition
 
 
@@ -42,7 +41,7 @@ class Host:
     lag_max_ms: int
     propose: Callable[["Partition", ProposeIsr], None]
     on_storage_error: Callable[["Partition", StorageError], None]
-    flush_soon: Callable[["FlushedReplica"], None]
+    flush_soon: Callable[["Partition"], None]
     brokers: KnownBrokers = field(default_factory=KnownBrokers)
     throttles: Throttles = field(default_factory=Throttles)
     dirty: list["Partition"] = field(default_factory=list)

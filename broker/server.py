@@ -199,6 +199,7 @@ class Broker:
         channel.on_refused = self._on_refused
         partitions.propose = self.proposals.propose
         partitions.fetchers = self.fetchers
+        partitions.group_flush.on_follower_flushed = self.fetchers.on_flushed
         partitions.on_directory_failed = self._on_directory_failed
 
     def _registration(self) -> RegisterBroker:

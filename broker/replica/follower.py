@@ -37,6 +37,8 @@ class FetchPosition(NamedTuple):
     offset: int
     last_fetched_epoch: int
     leader_epoch: int
+    flushed_offset: int = NO_OFFSET
+    """Up to where our log is on stable storage; -1 where that does not matter."""
 
 
 @dataclass(slots=True)
