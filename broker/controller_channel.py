@@ -114,6 +114,11 @@ class ControllerChannel:
         await self._unfenced.wait()
 
     @property
+    def broker_id(self) -> int:
+        """Who we are."""
+        return self._registration.broker_id
+
+    @property
     def is_connected(self) -> bool:
         """Is there a controller to talk to at this moment?"""
         return self._connection is not None and self._connection.is_open
@@ -125,11 +130,6 @@ class ControllerChannel:
     def on_recovered(self) -> None:
         """Ready to serve: logs are recovered, metadata is caught up."""
         self.lifecycle.on_recovered()
-        self.poke()
-
-    def shed_leadership(self) -> None:
-        """A log directory failed while others work: give up what is led here, then go on."""
-        self.lifecycle.on_directory_failed()
         self.poke()
 
     async def shut_down(self, within_ms: int) -> bool:

@@ -3,15 +3,11 @@
     state          wants           left by                                       for
     STARTING       to be fenced    logs recovered, metadata caught up            RECOVERED
     RECOVERED      to serve        an answer: not fenced                         RUNNING
-    RUNNING        to serve        a log directory failed                        SHEDDING
     RUNNING        to serve        a stop was asked for                          LEAVING
-    SHEDDING       to be fenced    an answer: fenced                             RECOVERED
     LEAVING        to shut down    an answer: shut down, or out of time          GONE
     GONE           nothing
 
 A fenced broker stays RUNNING and keeps asking: being fenced is the controller's view, not ours.
-SHEDDING is how a broker with other directories left gives up what it led in the failed one: fenced
-for a moment it leads nothing, and afterwards it rejoins the ISRs of those partitions it can follow.
 """
 
 from dataclasses import dataclass
@@ -30,7 +26,6 @@ class State(Enum):
     STARTING = "starting"
     RECOVERED = "recovered"
     RUNNING = "running"
-    SHEDDING = "shedding"
     LEAVING = "leaving"
     GONE = "gone"
 
@@ -65,7 +60,7 @@ class Lifecycle:
     @property
     def wants_fence(self) -> bool:
         """Not ready to serve."""
-        return self.state in (State.STARTING, State.SHEDDING)
+        return self.state is State.STARTING
 
     @property
     def wants_shutdown(self) -> bool:
@@ -75,7 +70,7 @@ class Lifecycle:
     def pause_ms(self) -> int:
         """How long to wait before the next heartbeat, unless something happens."""
         match self.state:
-            case State.RECOVERED | State.SHEDDING:
+            case State.RECOVERED:
                 return EAGER_MS
             case State.LEAVING:
                 return LEAVING_MS
@@ -97,21 +92,12 @@ class Lifecycle:
                 return ()
             self.state = State.GONE
             return (MayStop(),)
-        if self.state is State.SHEDDING:
-            if answer.is_fenced:
-                self.state = State.RECOVERED
-            return ()
         if answer.is_fenced:
             return (Fenced(),) if self.state is State.RUNNING and not was_fenced else ()
         if self.state is State.RECOVERED:
             self.state = State.RUNNING
             return (Unfenced(),)
         return (Unfenced(),) if was_fenced and self.state is State.RUNNING else ()
-
-    def on_directory_failed(self) -> None:
-        """Some partitions can be served no more: have others lead them."""
-        if self.state in (State.RECOVERED, State.RUNNING):
-            self.state = State.SHEDDING
 
     def on_stop_requested(self, now_ms: int, within_ms: int) -> None:
         """Hand over what is led here, for at most that long."""

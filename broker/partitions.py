@@ -59,6 +59,10 @@ class Partitions:
         self.propose: Callable[[Partition, ProposeIsr], None] = lambda partition, proposal: None
         self.on_directory_failed: Callable[[LogDirectory], None] = lambda directory: None
         """Told once for each; `store.online` says what is left."""
+        self.on_replicas_lost: Callable[[list[TopicIdPartition]], None] = lambda replicas: None
+        """Told of replicas that are offline here and that the metadata does not know as such."""
+        self.on_electing: Callable[[list[Partition]], None] = lambda partitions: None
+        """Told of replicas whose log ends the controller wants to know."""
         self.group_flush = GroupFlush(runtime)
         self.host = Host(
             broker_id=settings.broker_id,
@@ -164,13 +168,16 @@ class Partitions:
         if delta.changed_configs or delta.is_snapshot:
             self._note_configs(delta)
         keys = self._touched(delta, image)
-        leads = self._settings.broker_id
+        me = self._settings.broker_id
         followed: list[Partition] = []
+        lost: list[TopicIdPartition] = []
         for key, state in keys:
             partition = self._partition(key, state)
             if partition is None:
                 continue
-            if state.leader != leads:
+            if partition.offline_because and me not in state.offline:
+                lost.append(key)
+            if state.leader != me:
                 followed.append(partition)
             else:
                 if self.fetchers is not None:
@@ -178,8 +185,15 @@ class Partitions:
                 self._tell(partition, state)
         for partition in followed:
             self._follow(partition, image)
+        self.on_replicas_lost(lost)
+        self.on_electing([partition for partition in followed if self.is_electing(partition)])
         if self.fetchers is not None:
             await self.fetchers.settle()
+
+    def is_electing(self, partition: Partition) -> bool:
+        """Does the controller look for the longest copy of it, and is ours one?"""
+        state = self.image.partition(*partition.key)
+        return state is not None and state.electing and not partition.offline_because
 
     def _touched(
         self, delta: Delta, image: MetadataImage
@@ -284,19 +298,7 @@ class Partitions:
 
     def _tell(self, partition: Partition, state: PartitionState) -> None:
         config = self._config(partition.topic_id, partition.topic)
-        partition.on_metadata(
-            PartitionMetadata(
-                leader=state.leader,
-                leader_epoch=state.leader_epoch,
-                partition_epoch=state.partition_epoch,
-                replicas=state.replicas,
-                isr=state.isr,
-                recovering=state.recovering,
-                unclean_epoch=state.unclean_epoch,
-                min_isr=config.min_insync_replicas,
-                group_flush=config.is_group_flush,
-            )
-        )
+        partition.on_metadata(PartitionMetadata.of(state, config))
 
     def _follow(self, partition: Partition, image: MetadataImage) -> None:
         state = image.partition(partition.topic_id, partition.index)
@@ -318,6 +320,7 @@ class Partitions:
         elif not partition.offline_because:
             log.error("%r is offline: %s", partition, error)
             self._take_offline(partition)
+            self.on_replicas_lost([partition.key])
 
     def _fail_soon(self, failure: LogDirectoryFailed) -> None:
         # Called from the middle of whatever failed: let it end first.
@@ -340,6 +343,7 @@ class Partitions:
         for partition in affected:
             self._take_offline(partition)
         self.on_directory_failed(directory)
+        self.on_replicas_lost([partition.key for partition in affected])
 
     def _take_offline(self, partition: Partition) -> None:
         if self.fetchers is not None:

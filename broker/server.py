@@ -26,6 +26,8 @@ from .edge import Edge, Surroundings
 from .fetcher import FetchSettings
 from .fetchers import ReplicaFetchers
 from .isr_proposals import IsrProposals
+from .log_end_reports import LogEndReports
+from .lost_replicas import LostReplicas
 from .metadata_follower import MetadataFollower
 from .net.connection import Connection
 from .net.listeners import Listeners
@@ -89,6 +91,10 @@ class Broker:
         )
         self.follower = MetadataFollower(runtime, self.channel, self._publish)
         self.proposals = IsrProposals(runtime, self.channel, config.node_id)
+        self.log_ends = LogEndReports(runtime, self.channel, self.partitions.is_electing)
+        self.lost = LostReplicas(
+            runtime, self.channel, config.log_dir_failure_timeout_ms, self._stop.crash
+        )
         self.fetchers = ReplicaFetchers(runtime, self._fetch_settings(), self._endpoint_of)
         self.upkeep = Upkeep(
             runtime,
@@ -201,6 +207,8 @@ class Broker:
         partitions.fetchers = self.fetchers
         partitions.group_flush.on_follower_flushed = self.fetchers.on_flushed
         partitions.on_directory_failed = self._on_directory_failed
+        partitions.on_replicas_lost = self.lost.lose
+        partitions.on_electing = self.log_ends.ask
 
     def _registration(self) -> RegisterBroker:
         config, directories = self.config, self.partitions.directories
@@ -251,9 +259,7 @@ class Broker:
         self._refused.set_exception(refused)
 
     def _on_directory_failed(self, directory: LogDirectory) -> None:
-        if self.partitions.online:
-            self.channel.shed_leadership()
-        else:
+        if not self.partitions.online:
             self._stop.crash(f"no log directory is left: {directory.path} failed too")
 
     async def _end_work(self, *, keep_channel: bool = False) -> None:
@@ -262,6 +268,8 @@ class Broker:
         await self.upkeep.close()
         await self.fetchers.close()
         await self.proposals.close()
+        await self.log_ends.close()
+        await self.lost.close()
         await self.partitions.group_flush.close()
         if not keep_channel:
             self.edge.close_connections()

@@ -4,8 +4,11 @@ Pure values. `partition_epoch` orders them: a replica never goes back to an olde
 """
 
 from dataclasses import dataclass, field
+from typing import Self
 
+from ...protocol.control.image import PartitionState
 from ...protocol.types import NO_EPOCH
+from ...storage.topic_config import TopicConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +29,29 @@ class PartitionMetadata:
     """min.insync.replicas as configured; `effective_min_isr` bounds it by the replicas."""
     group_flush: bool = False
     """flush.policy=group: a copy counts as far as it is on stable storage."""
+    adding: tuple[int, ...] = ()
+    """Replicas of a reassignment that have yet to catch up."""
 
     @property
     def effective_min_isr(self) -> int:
-        """Never more than there are replicas, or nothing could ever be written."""
-        return min(self.min_isr, len(self.replicas))
+        """Never more than there are replicas, newcomers apart, or nothing could be written."""
+        return min(self.min_isr, len(self.replicas) - len(self.adding))
+
+    @classmethod
+    def of(cls, state: PartitionState, config: TopicConfig) -> Self:
+        """What the partition's record and its topic's settings say."""
+        return cls(
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            replicas=state.replicas,
+            isr=state.isr,
+            recovering=state.recovering,
+            unclean_epoch=state.unclean_epoch,
+            min_isr=config.min_insync_replicas,
+            group_flush=config.is_group_flush,
+            adding=state.adding,
+        )
 
 
 @dataclass(slots=True)

@@ -69,22 +69,3 @@ def test_leaving_once_is_enough() -> None:
     life.on_stop_requested(now_ms=5_000, within_ms=100)
     life.on_stop_requested(now_ms=6_000, within_ms=100)
     assert life.next_deadline_ms() == 5_100
-
-
-def test_a_failed_directory_sheds_all_leadership_and_then_the_broker_goes_on() -> None:
-    life = running()
-    life.on_directory_failed()
-    assert (life.wants_fence, life.pause_ms()) == (True, EAGER_MS)
-    assert life.on_heartbeat_answered(FREE) == ()
-    assert life.wants_fence, "the answer was on its way before"
-    assert life.on_heartbeat_answered(FENCED) == ()
-    assert (life.wants_fence, life.state) == (False, State.RECOVERED)
-    assert life.on_heartbeat_answered(FREE) == (Unfenced(),)
-    assert life.state is State.RUNNING
-
-
-def test_a_directory_that_fails_on_the_way_out_changes_nothing() -> None:
-    life = running()
-    life.on_stop_requested(now_ms=5_000, within_ms=100)
-    life.on_directory_failed()
-    assert life.state is State.LEAVING
