@@ -49,6 +49,9 @@ class File(Protocol):
     async def preadv_cold(self, buffer: bytearray | memoryview, offset: int) -> int:
         """Read off the loop."""
 
+    async def preadv_disk(self, buffer: bytearray | memoryview, offset: int) -> int:
+        """Read off the loop what the disk holds, not what the page cache does, and leave none."""
+
     def truncate(self, size: int) -> None:
         """Cut or extend with zeros."""
 
@@ -146,6 +149,18 @@ class OsFile:
 
     async def preadv_cold(self, buffer: bytearray | memoryview, offset: int) -> int:
         return await self._on_a_copy(lambda fd: os.preadv(fd, [buffer], offset))
+
+    async def preadv_disk(self, buffer: bytearray | memoryview, offset: int) -> int:
+        size = len(buffer)
+
+        def read(fd: int) -> int:
+            # Pages that wait to be written stay; all others go, before and after.
+            os.posix_fadvise(fd, offset, size, os.POSIX_FADV_DONTNEED)
+            count = os.preadv(fd, [buffer], offset)
+            os.posix_fadvise(fd, offset, size, os.POSIX_FADV_DONTNEED)
+            return count
+
+        return await self._on_a_copy(read)
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)

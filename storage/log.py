@@ -13,10 +13,12 @@ from functools import lru_cache
 
 from ..protocol.record_batch import BatchHeader
 from ..protocol.types import Buffer
-from ..runtime.errors import InvariantViolation
+from ..runtime.errors import CorruptLog, InvariantViolation
 from ..runtime.runtime import Runtime
-from .files import Files
+from .damage import Damage
+from .files import LOG, Files
 from .flushing import SharedFlush
+from .integrity import judge
 from .log_view import LogView, OffsetOutOfRange
 from .lookup import TimestampOffset
 from .producer_snapshots import ProducerReplay, ProducerSnapshots
@@ -253,6 +255,30 @@ class Log(LogView):
             raise self._files.failure
         if truncations == self._truncations:
             self.recovery_point = max(self.recovery_point, end)
+
+    # Damage.
+
+    async def mend(self, damage: Damage, data: Buffer) -> None:
+        """Put a peer's batches in the place of damaged ones; stable on return.
+
+        CorruptLog where they do not fit there exactly, or where the place is no more.
+        """
+        segment = self.segments.beginning_at(damage.segment_base)
+        if segment is None or damage.end > segment.size:
+            raise CorruptLog(self.directory, damage.position, "cut off since")
+        verdict = judge(data, damage.first_offset, self._rules, is_exact=True)
+        if (
+            verdict.problem
+            or verdict.next_offset != damage.next_offset
+            or (verdict.size != damage.size)
+        ):
+            why = verdict.problem or f"{verdict.size} bytes up to offset {verdict.next_offset}"
+            raise CorruptLog(segment.path + LOG, damage.position, f"cannot be mended with {why}")
+        self._files.write(segment.file(), [data], damage.position, damage.size)
+        segment.hints.clear()
+        if segment is not self.segments[-1]:
+            segment.drop_indexes()  # Perhaps made from what was damaged.
+        await self._files.fdatasync(segment.file())
 
     async def close(self) -> None:
         """Save what makes the next start short, flush, and close the files."""

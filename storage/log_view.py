@@ -1,13 +1,19 @@
 """What can be read of a log, whoever writes it: by offset, by timestamp, warm or cold.
 
-Holds the log's bounds and segments for its writer, `Log`, and changes none of them but for
-indexes that turn out to be wrong, which are made anew.
+Bytes that may have come back from the disk are judged before they are handed out; damage is told
+to `on_damaged`, whoever met it. Holds the log's bounds and segments for its writer, `Log`, and
+changes none of them but for indexes that turn out to be wrong, which are made anew.
 """
 
-from ..runtime.errors import StorageError
+from collections.abc import Awaitable, Callable
+
+from ..protocol.record_batch import HEADER_SIZE
+from ..runtime.errors import CorruptLog, StorageError
 from ..runtime.runtime import Runtime
+from .damage import Damage, Inspection
 from .epoch_file import EpochFile
-from .files import Files
+from .files import LOG, Files, offset_in
+from .integrity import Rules, judge, size_of_first
 from .leader_epochs import LeaderEpochs
 from .lookup import TimestampOffset, first_at_or_after, greatest
 from .reading import EMPTY, Cold, LogSlice, Wanted, read, warm
@@ -41,6 +47,7 @@ class LogView:
         "config",
         "log_end_offset",
         "log_start_offset",
+        "on_damaged",
         "segments",
     )
 
@@ -56,6 +63,8 @@ class LogView:
         self.log_end_offset = 0
         self._truncations = 0
         """Tells whoever waited whether what it saw may be gone."""
+        self.on_damaged: Callable[[LogView, CorruptLog], None] | None = None
+        """Told of batches that are not what was written, at each read that meets one."""
 
     def __repr__(self) -> str:
         return f"<log {self.directory} {self.log_start_offset}..{self.log_end_offset}>"
@@ -86,17 +95,25 @@ class LogView:
         """Whole batches from the one that holds `offset`, all below `up_to`.
 
         The first batch comes even if it is larger than `max_bytes`, unless not `at_least_one`.
-        Ends with its segment at the latest. Raises OffsetOutOfRange, and Cold where the disk
-        would have to be waited for: then await `read_cold`.
+        Ends with its segment at the latest, and before a damaged batch. Raises OffsetOutOfRange,
+        CorruptLog where the first batch is damaged, and Cold where the disk would have to be
+        waited for: then await `read_cold`.
         """
         segment = self._segment_of(offset)
         if segment is None or offset >= up_to:
             return LogSlice(EMPTY, -1, -1)
+        wanted = Wanted(offset, max_bytes, up_to, at_least_one)
         try:
-            return read(segment, Wanted(offset, max_bytes, up_to, at_least_one))
+            found = read(segment, wanted)
+            doubt_below = segment.doubt_below
+            if not doubt_below or (found.data and found.position >= doubt_below):
+                return found
+            return self._judged(segment, found, wanted)
         except CorruptIndex:
             segment.drop_indexes()
             raise Cold from None
+        except CorruptLog as error:
+            raise self._damaged(error) from None
 
     async def read_cold(
         self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool = True
@@ -111,16 +128,88 @@ class LogView:
             await warm(segment, offset, max_bytes)
             if segment.is_removed or truncations != self._truncations:
                 continue
+            wanted = Wanted(offset, max_bytes, up_to, at_least_one, wait=True)
             try:
-                return read(segment, Wanted(offset, max_bytes, up_to, at_least_one, wait=True))
+                return self._judged(segment, read(segment, wanted), wanted)
             except (CorruptIndex, Cold):
                 segment.drop_indexes()
+            except CorruptLog as error:
+                raise self._damaged(error) from None
+
+    def _judged(self, segment: Segment, found: LogSlice, wanted: Wanted) -> LogSlice:
+        """The good batches at the front of what was found; CorruptLog if there are none."""
+        data = found.data
+        if not data and wanted.at_least_one:
+            return self._judged_empty(segment, found, wanted)
+        verdict = judge(data, wanted.offset, self._rules)
+        if not verdict.problem:
+            return found
+        segment.hints.clear()  # They were learnt from headers like this one.
+        position = found.position + verdict.size
+        error = CorruptLog(segment.path + LOG, position, verdict.problem)
+        if not verdict.size:
+            raise error
+        self._damaged(error)
+        return LogSlice(data[: verdict.size], found.segment_base, found.position)
+
+    def _judged_empty(self, segment: Segment, found: LogSlice, wanted: Wanted) -> LogSlice:
+        """Nothing below `up_to`: unless one batch lies across it, a damaged header hides some."""
+        if not wanted.wait:
+            raise Cold
+        prefix = memoryview(bytearray(HEADER_SIZE))
+        segment.read_wait(prefix, found.position)
+        whole = memoryview(bytearray(min(size_of_first(prefix), segment.size - found.position)))
+        count = segment.read_wait(whole, found.position)
+        verdict = judge(whole[:count], wanted.offset, self._rules)
+        if verdict.problem or verdict.next_offset <= wanted.up_to:
+            segment.hints.clear()
+            near = segment.size
+            if segment.indexes is not None:
+                near = segment.indexes.offsets.position_after(wanted.offset, near)
+            why = verdict.problem or f"offset {wanted.offset} is not found"
+            raise CorruptLog(segment.path + LOG, near, why)
+        return found
+
+    @property
+    def _rules(self) -> Rules:
+        return Rules(self.leader_epochs, self.config.is_compacted)
+
+    def _damaged(self, error: CorruptLog) -> CorruptLog:
+        if self.on_damaged is not None:
+            self.on_damaged(self, error)
+        return error
+
+    async def damage_at(self, error: CorruptLog) -> Damage | None:
+        """What exactly is damaged around the place of an error; None if nothing (any more) is."""
+        base = offset_in(error.path.rpartition("/")[2], LOG)
+        segment = self.segments.beginning_at(base) if base is not None else None
+        if segment is None:
+            return None
+        await self.ready(segment)
+        if segment.indexes is None:
+            return None
+        return await Inspection(segment, self._rules, segment.read_cold).find(error.position)
+
+    async def inspect(
+        self, segment: Segment, pay: Callable[[int], Awaitable[None]]
+    ) -> CorruptLog | None:
+        """Judge all of a segment as the disk holds it; `pay` is awaited before bytes are read."""
+
+        async def read_disk(buffer: bytearray, position: int) -> int:
+            await pay(len(buffer))
+            return 0 if segment.is_removed else await segment.read_disk(buffer, position)
+
+        inspection = Inspection(segment, self._rules, read_disk)
+        first = segment.base_offset
+        at, verdict = await inspection.windows(0, segment.size, first, is_exact=True)
+        if not verdict.problem or segment.is_removed:
+            return None
+        return self._damaged(CorruptLog(segment.path + LOG, at, verdict.problem))
 
     async def ready(self, segment: Segment) -> None:
         """The segment's indexes are in memory on return."""
         if not segment.is_removed and not segment.load_indexes():
-            interval = self.config.index_interval_bytes
-            await rebuild_indexes(self._runtime, self._files, segment, interval)
+            await rebuild_indexes(self._runtime, self._files, segment, self.config)
 
     def _segment_of(self, offset: int) -> Segment | None:
         """The segment that holds `offset`; None at the end of the log."""

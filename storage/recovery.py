@@ -122,7 +122,7 @@ class _Loader:
         segments = [Segment(self._files, self._directory, base) for base in bases]
         for at, segment in enumerate(segments):
             with self._files.guard:
-                segment.size = segment.file().size()
+                segment.size = segment.doubt_below = segment.file().size()
             segment.close()
             segment.indexes = None
             segment.seen_ms = self._now_ms
@@ -174,9 +174,7 @@ class _Loader:
             newest = SegmentIndexes.newest_timestamp(self._files, segment.path, segment.base_offset)
         if newest is None:
             log.info("%s gets new indexes", segment.path)
-            end = segment.next_offset
-            await rebuild_indexes(self._runtime, self._files, segment, self._interval)
-            segment.next_offset = max(end, segment.next_offset)
+            await rebuild_indexes(self._runtime, self._files, segment, self._opening.config)
             segment.close()
         else:
             segment.max_timestamp, segment.max_timestamp_offset = newest
@@ -223,7 +221,13 @@ class _Loader:
             return False
         segment.forget_indexes()
         segment.next_offset = segment.base_offset
-        scan = Scan(self._files, segment, check_crc=True, least_epoch=self._epochs.latest_epoch)
+        scan = Scan(
+            self._files,
+            segment,
+            check_crc=True,
+            has_gaps=self._opening.config.is_compacted,
+            least_epoch=self._epochs.latest_epoch,
+        )
         while window := scan.next_window():
             for position, header in window:
                 segment.index(header, position, self._interval)

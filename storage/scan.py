@@ -11,7 +11,8 @@ import crc32c
 from ..protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader
 from ..runtime.runtime import Runtime
 from .files import Files
-from .segment import Segment
+from .segment import MAX_RELATIVE, Segment
+from .topic_config import TopicConfig
 
 WINDOW = 1 << 20
 _CRC_STARTS_AT = 21
@@ -43,12 +44,14 @@ class Scan:
         *,
         first_offset: int = -1,
         check_crc: bool = False,
+        has_gaps: bool = True,
         least_epoch: int | None = None,
     ) -> None:
         """`least_epoch`: judge leader epochs too; none may be older than the one before."""
         self._files = files
         self._segment = segment
         self._check_crc = check_crc
+        self._has_gaps = has_gaps
         self._least_epoch = least_epoch
         self.position = position
         """End of the good batches so far."""
@@ -90,8 +93,11 @@ class Scan:
             return "no batch header"
         if header.size > self._segment.size - self.position:
             return f"a batch of {header.size} bytes is cut off"
-        if header.base_offset < self.next_offset:
-            return f"base offset {header.base_offset} where at least {self.next_offset} is due"
+        due = self.next_offset
+        if header.base_offset < due or (header.base_offset > due and not self._has_gaps):
+            return f"base offset {header.base_offset} where {due} is due"
+        if header.last_offset - self._segment.base_offset > MAX_RELATIVE:
+            return f"last offset {header.last_offset}"
         if self._least_epoch is not None:
             # Power may bring back what had been cut off before newer batches took its place.
             if header.leader_epoch < self._least_epoch:
@@ -114,12 +120,24 @@ class Scan:
         return bool(crc == header.crc)
 
 
-async def rebuild_indexes(runtime: Runtime, files: Files, segment: Segment, interval: int) -> None:
-    """Make a segment's indexes anew from its batches, and save them."""
-    segment.forget_indexes()
-    scan, pace = Scan(files, segment), Pace(runtime)
-    while window := scan.next_window():
-        for position, header in window:
-            segment.index(header, position, interval)
-        await pace.step()
-    segment.save_indexes()
+async def rebuild_indexes(
+    runtime: Runtime, files: Files, segment: Segment, config: TopicConfig
+) -> None:
+    """Make a segment's indexes anew from its batches, and save them.
+
+    Behind a damaged header it has none, and what was known of the segment's end stays. Appends
+    and cuts may come between: only what holds at the end is taken over.
+    """
+    pace = Pace(runtime)
+    while True:
+        made = Segment(files, segment.path.rpartition("/")[0], segment.base_offset)
+        scan = Scan(files, segment, has_gaps=config.is_compacted)
+        while window := scan.next_window():
+            for position, header in window:
+                made.index(header, position, config.index_interval_bytes)
+            await pace.step()
+            if segment.is_removed:
+                return
+        if scan.position <= segment.size:
+            segment.adopt_indexes(made, is_whole=scan.problem is None)
+            return

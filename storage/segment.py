@@ -18,7 +18,8 @@ from .segment_indexes import CorruptIndex, SegmentIndexes
 from .topic_config import TopicConfig
 
 _HINTS = 64
-_MAX_RELATIVE = 2**31 - 1
+MAX_RELATIVE = 2**31 - 1
+"""How far the offsets of a segment may lie above its base."""
 
 Batch = tuple[BatchHeader, Buffer]
 
@@ -51,6 +52,7 @@ class Segment:
         "_file",
         "_files",
         "base_offset",
+        "doubt_below",
         "first_timestamp",
         "has_unsynced_indexes",
         "hints",
@@ -86,6 +88,11 @@ class Segment:
         self.hints: dict[int, int] = {}
         """Offsets at which someone is likely to go on, with their exact positions."""
         self.is_removed = False
+        self.doubt_below = 0
+        """Bytes before this position may have come back from the disk: judged before use.
+
+        What is behind it was written by this process, and no read has found it cold since.
+        """
         self._file: File | None = None
         self.was_used = False
 
@@ -141,17 +148,32 @@ class Segment:
 
     def read_warm(self, view: memoryview, position: int) -> int:
         """Read what the page cache holds; BlockingIOError where it holds nothing."""
-        with self._files.guard:
-            return self.file().preadv(view, position)
+        try:
+            with self._files.guard:
+                count = self.file().preadv(view, position)
+        except BlockingIOError:
+            self.doubt_below = self.size
+            raise
+        if count < len(view):
+            self.doubt_below = self.size
+        return count
 
     def read_wait(self, view: memoryview, position: int) -> int:
         """Read, waiting for the disk."""
+        self.doubt_below = self.size
         return self._files.read_into(self.file(), view, position)
 
     async def read_cold(self, buffer: bytearray, position: int) -> int:
         """Read off the loop."""
+        self.doubt_below = self.size
         with self._files.guard:
             return await self.file().preadv_cold(buffer, position)
+
+    async def read_disk(self, buffer: bytearray, position: int) -> int:
+        """Read off the loop what the disk holds, whatever the page cache does."""
+        self.doubt_below = self.size
+        with self._files.guard:
+            return await self.file().preadv_disk(buffer, position)
 
     # Appending.
 
@@ -195,12 +217,12 @@ class Segment:
         indexes = self.indexes
         assert indexes is not None
         segment_bytes, segment_ms, max_offsets, max_times, interval = limits
-        largest_offset = self.base_offset + _MAX_RELATIVE
+        largest_offset = self.base_offset + MAX_RELATIVE
         position, next_offset, since = self.size, self.next_offset, indexes.since_entry
         max_timestamp, max_timestamp_offset = self.max_timestamp, self.max_timestamp_offset
         roll_after = self.first_timestamp + segment_ms - self.jitter_ms
         if self.first_timestamp < 0:
-            roll_after = _MAX_RELATIVE << 32
+            roll_after = MAX_RELATIVE << 32
         end = start
         for header, buffer in batches[start:] if start else batches:
             size = header.size
@@ -315,6 +337,17 @@ class Segment:
         self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
         self.hints.clear()
 
+    def adopt_indexes(self, made: "Segment", *, is_whole: bool) -> None:
+        """Take over what was learnt from reading the same file, whole or not, and save it."""
+        self.indexes = made.indexes
+        self.hints.clear()
+        self.next_offset = max(self.next_offset, made.next_offset)
+        self.first_timestamp = made.first_timestamp
+        if is_whole or made.max_timestamp > self.max_timestamp:
+            self.max_timestamp = made.max_timestamp
+            self.max_timestamp_offset = made.max_timestamp_offset
+        self.save_indexes()
+
     def drop_indexes(self) -> None:
         """The indexes are not to be believed, in memory or on disk."""
         self.indexes = None
@@ -339,5 +372,12 @@ class Segment:
     def load_or_start_indexes(self) -> None:
         """Have indexes in memory, if need be empty ones: walks are then long, and right."""
         if not self.load_indexes():
+            known = self.next_offset, self.max_timestamp, self.max_timestamp_offset
             self.forget_indexes()
-            self.read_tail()
+            try:
+                self.read_tail()
+            except CorruptIndex:
+                # A damaged batch is in the way. What was known before is still true.
+                assert self.indexes is not None
+                self.next_offset, self.max_timestamp, self.max_timestamp_offset = known
+                self.indexes.since_entry = self.size

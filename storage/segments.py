@@ -4,7 +4,7 @@ Keeps names and order: which segment holds an offset, which files are new. It ne
 to roll or what to delete.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 from .checkpoints import encode_partition_metadata
 from .files import PARTITION_METADATA, Files
@@ -39,6 +39,11 @@ class Segments(list[Segment]):
         if offset >= self[at].next_offset and at + 1 < len(self):
             at += 1
         return self[at]
+
+    def beginning_at(self, base_offset: int) -> Segment | None:
+        """The segment of exactly this base offset."""
+        at = bisect_left(self, base_offset, key=lambda segment: segment.base_offset)
+        return self[at] if at < len(self) and self[at].base_offset == base_offset else None
 
     def make_directory(self) -> None:
         """Before the first file: the directory, and in it whose partition this is."""

@@ -53,6 +53,9 @@ class FaultyFile(OsFile):
     async def preadv_cold(self, buffer: bytearray | memoryview, offset: int) -> int:
         return self.preadv_wait(buffer, offset)
 
+    async def preadv_disk(self, buffer: bytearray | memoryview, offset: int) -> int:
+        return self.preadv_wait(buffer, offset)
+
     def truncate(self, size: int) -> None:
         self._fs.change("truncate", self._path)
         super().truncate(size)

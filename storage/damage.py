@@ -1,0 +1,119 @@
+"""Damage in a segment: finding it off the loop, and its exact bounds.
+
+A batch that is not what was written may lie about its own length, so what is damaged reaches from
+the end of the last good batch to the next place that is known to begin a good one. Nothing is
+changed here: `Log.mend` puts a peer's bytes in place.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from ..protocol.record_batch import HEADER_SIZE, BatchHeader
+from .integrity import Rules, Verdict, judge, size_of_first
+from .segment import Segment
+
+WINDOW = 1 << 20
+
+Read = Callable[[bytearray, int], Awaitable[int]]
+"""Reads into a buffer from a position of the segment, off the loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes of a segment that are not the batches that were written there."""
+
+    segment_base: int
+    position: int
+    end: int
+    """Bytes from `position` up to here are to be replaced."""
+    first_offset: int
+    next_offset: int
+    """They held the offsets from the first up to this one."""
+    why: str
+
+    @property
+    def size(self) -> int:
+        """Bytes to be replaced."""
+        return self.end - self.position
+
+    def __str__(self) -> str:
+        offsets = f"offsets {self.first_offset} to {self.next_offset - 1}"
+        return f"{offsets}, bytes {self.position} to {self.end - 1}: {self.why}"
+
+
+class Inspection:
+    """One walk over a segment's batches, judging each."""
+
+    def __init__(self, segment: Segment, rules: Rules, read: Read) -> None:
+        self._segment = segment
+        self._rules = rules
+        self._read = read
+
+    async def windows(
+        self, position: int, until: int, offset: int, *, is_exact: bool
+    ) -> tuple[int, Verdict]:
+        """Judge batches from `position` on that begin before `until`.
+
+        Returns where it ended and the last verdict; one without a problem if all are good.
+        """
+        verdict = Verdict(0, offset, "")
+        while position < until and not self._segment.is_removed:
+            data = await self._bytes(position, WINDOW)
+            verdict = judge(data, offset, self._rules, is_exact=is_exact)
+            if verdict.size == 0:
+                size = size_of_first(data)
+                if len(data) < size <= self._segment.size - position:
+                    data = await self._bytes(position, size)
+                    verdict = judge(data, offset, self._rules, is_exact=is_exact)
+                if verdict.size == 0:
+                    return position, verdict
+            position, offset, is_exact = position + verdict.size, verdict.next_offset, True
+        return position, verdict._replace(problem="")
+
+    async def find(self, near: int) -> Damage | None:
+        """The damage at or shortly before `near`; None if all is well there."""
+        segment = self._segment
+        assert segment.indexes is not None
+        offsets = segment.indexes.offsets
+        known = [
+            (segment.base_offset + last, position)
+            for last, position in zip(offsets.offsets, offsets.positions, strict=True)
+        ]
+        starts = [(last, position) for last, position in known if position < near]
+        while True:
+            # From a boundary that is known, so that lengths can be believed on the way.
+            last, start = starts.pop() if starts else (segment.base_offset, 0)
+            at, verdict = await self.windows(start, near + 1, last, is_exact=start == 0)
+            if not verdict.problem:
+                return None
+            if at > start or start == 0:
+                break
+        if segment.is_removed:
+            return None
+        end, next_offset = await self._next_good(at, verdict.next_offset, known)
+        due = verdict.next_offset
+        return Damage(segment.base_offset, at, end, due, next_offset, verdict.problem)
+
+    async def _next_good(self, bad: int, due: int, known: list[tuple[int, int]]) -> tuple[int, int]:
+        """The next place behind `bad` where a good batch begins, and its base offset."""
+        segment = self._segment
+        behind = bad + size_of_first(await self._bytes(bad, HEADER_SIZE))
+        candidates = [behind] if bad < behind < segment.size else []
+        candidates += [position for _, position in known if position > bad]
+        for position in sorted(candidates):
+            head = await self._bytes(position, HEADER_SIZE)
+            size = size_of_first(head)
+            if not size or size > segment.size - position:
+                continue
+            header = BatchHeader(head)
+            if header.base_offset <= due:
+                continue
+            data = await self._bytes(position, size)
+            if not judge(data, header.base_offset, self._rules, is_exact=True).problem:
+                return position, header.base_offset
+        return segment.size, segment.next_offset
+
+    async def _bytes(self, position: int, size: int) -> memoryview:
+        buffer = bytearray(max(min(size, self._segment.size - position), 0))
+        count = await self._read(buffer, position) if buffer else 0
+        return memoryview(buffer)[:count]
