@@ -179,8 +179,8 @@ async def _generate(admin: "Admin", request: Request) -> int:
     topics = [text_of(one, "topic", option) for one in entries(found, "topics", option)]
     current = await _placement(admin, list(dict.fromkeys(topics)))
     racks = await _racks(admin, request)
-    print(f"Current partition replica assignment\n{r.to_json(current)}\n")
     proposed = r.propose(current, racks)
+    print(f"Current partition replica assignment\n{r.to_json(current)}\n")
     print(f"Proposed partition reassignment configuration\n{r.to_json(proposed)}")
     return 0
 

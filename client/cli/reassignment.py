@@ -101,10 +101,10 @@ def propose(current: Placement, racks: Mapping[int, str | None]) -> Placement:
     share, extra = divmod(copies, len(brokers)) if brokers else (0, 0)
     room = _Room(dict.fromkeys(brokers, 0), share, extra, dict.fromkeys(brokers, 0))
     kept = {p: _kept(replicas, racks, room) for p, replicas in sorted(current.items())}
-    return {
-        partition: _led(_filled(stay, len(current[partition]), racks, room), room)
-        for partition, stay in kept.items()
-    }
+    placed = {p: _filled(stay, len(current[p]), racks, room) for p, stay in kept.items()}
+    while _even_out(placed, current, racks, room.loads):
+        pass
+    return {partition: _led(replicas, room) for partition, replicas in placed.items()}
 
 
 def _kept(replicas: Sequence[int], racks: Mapping[int, str | None], room: _Room) -> list[int]:
@@ -141,6 +141,37 @@ def _filled(kept: list[int], count: int, racks: Mapping[int, str | None], room: 
         room.take(broker)
         chosen.append(broker)
     return chosen
+
+
+def _even_out(
+    placed: dict[TopicPartition, list[int]],
+    current: Placement,
+    racks: Mapping[int, str | None],
+    loads: dict[int, int],
+) -> bool:
+    """Move one copy from a broker with too many to one with too few; False if none can be.
+
+    One that was to move anyway is preferred.
+    """
+    by_load = sorted(loads, key=lambda broker: (loads[broker], broker))
+    for high in reversed(by_load):
+        for low in by_load:
+            if loads[high] - loads[low] < 2:
+                break
+            movable = [
+                partition
+                for partition, replicas in placed.items()
+                if high in replicas and low not in replicas
+                if racks[high] == racks[low]
+                or not _shares_rack(low, [one for one in replicas if one != high], racks)
+            ]
+            if movable:
+                chosen = min(movable, key=lambda one: (high in current[one], one))
+                replicas = placed[chosen]
+                replicas[replicas.index(high)] = low
+                loads[high], loads[low] = loads[high] - 1, loads[low] + 1
+                return True
+    return False
 
 
 def _led(replicas: list[int], room: _Room) -> tuple[int, ...]:

@@ -6,6 +6,8 @@ import pytest
 
 from minikafka.deploy.cli import main
 
+from .fake_admin import FakeAdmin
+
 
 class Result(NamedTuple):
     code: int
@@ -30,3 +32,11 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         return Result(code, out, err)
 
     return call
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    """What the commands get instead of an admin."""
+    fake = FakeAdmin()
+    monkeypatch.setattr("minikafka.client.admin.Admin", fake)
+    return fake

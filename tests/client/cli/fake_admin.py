@@ -1,0 +1,144 @@
+"""An admin that keeps a small cluster in memory and notes what it is asked."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
+
+from minikafka.client.admin_types import (
+    BrokerDescription,
+    ClusterDescription,
+    ConfigChange,
+    ConfigEntry,
+    ConfigResource,
+    PartitionDescription,
+    TopicDescription,
+    TopicListing,
+)
+from minikafka.client.errors import AdminError
+from minikafka.client.replication_types import (
+    ElectionType,
+    FeatureMetadata,
+    FeatureUpdate,
+    MetadataQuorum,
+    Reassignment,
+)
+from minikafka.protocol.errors import ApiError, ErrorCode
+from minikafka.protocol.messages.describe_configs import ConfigSource, ResourceType
+from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
+from minikafka.protocol.types import TopicPartition
+
+
+class FakeAdmin:
+    """Brokers 1 to 4; `asked` is what it was asked to change, in order."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, ...]] = []
+        self.racks: dict[int, str | None] = dict.fromkeys(range(1, 5))
+        self.placement: dict[TopicPartition, tuple[int, ...]] = {}
+        self.moving: dict[TopicPartition, Reassignment] = {}
+        self.elections: dict[TopicPartition, ApiError | None] = {}
+        self.configs: dict[ConfigResource, dict[str, str]] = {}
+        self.refused: dict[str, ApiError] = {}
+        self.quorum: MetadataQuorum | ApiError = ApiError(ErrorCode.NOT_CONTROLLER)
+        self.features = FeatureMetadata({}, {})
+        self.settings: Mapping[str, str] = {}
+
+    def from_config(self, settings: Mapping[str, str]) -> Self:
+        self.settings = settings
+        return self
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None: ...
+
+    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        brokers = [BrokerDescription(i, "h", 9092 + i, rack) for i, rack in self.racks.items()]
+        return ClusterDescription("a-cluster", 1, tuple(brokers))
+
+    async def list_topics(self) -> list[TopicListing]:
+        names = sorted({partition.topic: None for partition in self.placement})
+        return [TopicListing(name, name, False) for name in names]
+
+    async def describe_topics(self, names: Sequence[str]) -> dict[str, TopicDescription]:
+        described: dict[str, TopicDescription] = {}
+        for name in names:
+            partitions = tuple(
+                PartitionDescription(where.partition, replicas[0], 0, replicas, replicas)
+                for where, replicas in self.placement.items()
+                if where.topic == name
+            )
+            if not partitions:
+                raise AdminError({name: ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)})
+            described[name] = TopicDescription(name, name, False, partitions)
+        return described
+
+    async def elect_leaders(
+        self, kind: ElectionType, partitions: Sequence[TopicPartition] | None
+    ) -> dict[TopicPartition, ApiError | None]:
+        self.asked.append(("elect", kind, partitions))
+        return self.elections
+
+    async def alter_partition_reassignments(
+        self,
+        targets: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+    ) -> None:
+        self.asked.append(("reassign", dict(targets), allow_replication_factor_change))
+        if self.refused:
+            raise AdminError(self.refused)
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        wanted = self.moving if partitions is None else list(partitions)
+        return {where: one for where, one in self.moving.items() if where in wanted}
+
+    async def describe_metadata_quorum(self) -> MetadataQuorum:
+        if isinstance(self.quorum, ApiError):
+            raise self.quorum
+        return self.quorum
+
+    async def describe_features(self) -> FeatureMetadata:
+        return self.features
+
+    async def update_features(
+        self, updates: Mapping[str, FeatureUpdate], *, validate_only: bool = False
+    ) -> None:
+        self.asked.append(("features", dict(updates), validate_only))
+        if self.refused:
+            raise AdminError(self.refused)
+
+    async def describe_configs(
+        self, resources: Sequence[ConfigResource]
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        return {resource: self._entries(resource) for resource in resources}
+
+    def _entries(self, resource: ConfigResource) -> dict[str, ConfigEntry]:
+        source = ConfigSource.TOPIC_CONFIG
+        if resource.type is ResourceType.BROKER:
+            source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+            if resource.name:
+                source = ConfigSource.DYNAMIC_BROKER_CONFIG
+        entries = {
+            "min.insync.replicas": ConfigEntry(
+                "min.insync.replicas", "1", ConfigSource.DEFAULT_CONFIG, False, False
+            )
+        }
+        for key, value in self.configs.get(resource, {}).items():
+            below = ((key, value, source), (f"log.{key}", "9", ConfigSource.DEFAULT_CONFIG))
+            entries[key] = ConfigEntry(key, value, source, False, False, synonyms=below)
+        return entries
+
+    async def incremental_alter_configs(
+        self, changes: Mapping[ConfigResource, Sequence[ConfigChange]]
+    ) -> None:
+        for resource, wanted in changes.items():
+            config = self.configs.setdefault(resource, {})
+            for change in wanted:
+                if change.operation is ConfigOperation.DELETE:
+                    config.pop(change.name, None)
+                else:
+                    assert change.value is not None
+                    config[change.name] = change.value
+        self.asked.append(("configs", *(str(resource) for resource in changes)))

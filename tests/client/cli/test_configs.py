@@ -1,0 +1,167 @@
+"""`configs`: whose settings it asks for, what it changes, what it prints."""
+
+from pathlib import Path
+
+import pytest
+
+from minikafka.client.admin_types import ConfigResource
+from minikafka.client.cli.configs import split_settings
+from minikafka.protocol.types import TopicPartition
+from minikafka.runtime.errors import ConfigError
+
+from .conftest import Run
+from .fake_admin import FakeAdmin
+
+AT = ("configs", "--bootstrap-server", "localhost:9092")
+TOPIC, BROKER, DEFAULTS = (
+    ConfigResource.topic("t"),
+    ConfigResource.broker(1),
+    ConfigResource.broker(None),
+)
+
+
+@pytest.fixture
+def cluster(admin: FakeAdmin) -> FakeAdmin:
+    admin.placement = {TopicPartition("t", 0): (1,), TopicPartition("u", 0): (1,)}
+    admin.configs = {TOPIC: {"retention.ms": "5"}, DEFAULTS: {"min.insync.replicas": "2"}}
+    return admin
+
+
+RETENTION = (
+    "  retention.ms=5 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=5, "
+    "DEFAULT_CONFIG:log.retention.ms=9}\n"
+)
+ISR = (
+    "  min.insync.replicas=2 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:"
+    "min.insync.replicas=2, DEFAULT_CONFIG:log.min.insync.replicas=9}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("flags", "out"),
+    [
+        (("--topic", "t"), "Dynamic configs for topic t are:\n" + RETENTION),
+        (
+            ("--entity-type", "topics", "--entity-name", "t", "--all"),
+            "All configs for topic t are:\n"
+            "  min.insync.replicas=1 sensitive=false synonyms={}\n" + RETENTION,
+        ),
+        (
+            ("--entity-type", "topics"),
+            "Dynamic configs for topic t are:\n" + RETENTION + "Dynamic configs for topic u are:\n",
+        ),
+        (("--broker", "1"), "Dynamic configs for broker 1 are:\n"),
+        (("--broker-defaults",), "Default configs for brokers in the cluster are:\n" + ISR),
+        (
+            ("--entity-type", "brokers"),
+            "".join(f"Dynamic configs for broker {n} are:\n" for n in (1, 2, 3, 4))
+            + "Default configs for brokers in the cluster are:\n"
+            + ISR,
+        ),
+        (
+            ("--entity-type", "brokers", "--entity-default"),
+            "Default configs for brokers in the cluster are:\n" + ISR,
+        ),
+    ],
+)
+def test_describe(run: Run, cluster: FakeAdmin, flags: tuple[str, ...], out: str) -> None:
+    assert run(*AT, "--describe", *flags) == (0, out, "")
+
+
+@pytest.mark.parametrize(
+    ("flags", "resource", "after", "whose"),
+    [
+        (
+            ("--topic", "t", "--add-config", "a=1,cleanup.policy=[compact,delete]"),
+            TOPIC,
+            {"retention.ms": "5", "a": "1", "cleanup.policy": "compact,delete"},
+            "config for topic t",
+        ),
+        (("--topic", "t", "--delete-config", "retention.ms"), TOPIC, {}, "config for topic t"),
+        (("--broker", "1", "--add-config", "x=2"), BROKER, {"x": "2"}, "config for broker 1"),
+        (
+            ("--broker-defaults", "--add-config", "x=2", "--delete-config", "min.insync.replicas"),
+            DEFAULTS,
+            {"x": "2"},
+            "default config for brokers in the cluster",
+        ),
+    ],
+)
+def test_alter(
+    run: Run,
+    cluster: FakeAdmin,
+    flags: tuple[str, ...],
+    resource: ConfigResource,
+    after: dict[str, str],
+    whose: str,
+) -> None:
+    assert run(*AT, "--alter", *flags) == (0, f"Completed updating {whose}.\n", "")
+    assert cluster.configs[resource] == after
+
+
+def test_settings_may_come_from_a_file(run: Run, cluster: FakeAdmin, tmp_path: Path) -> None:
+    file = tmp_path / "topic.properties"
+    file.write_text("a=1\nb=2,3\n")
+    assert run(*AT, "--alter", "--topic", "u", "--add-config-file", file).code == 0
+    assert cluster.configs[ConfigResource.topic("u")] == {"a": "1", "b": "2,3"}
+
+
+def test_what_was_never_set_cannot_be_deleted(run: Run, cluster: FakeAdmin) -> None:
+    code, out, err = run(*AT, "--alter", "--topic", "t", "--delete-config", "a,retention.ms,b")
+    assert (code, out) == (1, "")
+    assert err == "Error while executing config command: Invalid config(s): a,b\n"
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--topic", "t"), "exactly one action: --describe, --alter"),
+        (("--describe", "--alter", "--topic", "t"), "exactly one action"),
+        (("--describe",), "needs exactly one of --entity-type, --topic"),
+        (("--describe", "--topic", "t", "--broker", "1"), "needs exactly one of --entity-type"),
+        (("--describe", "--entity-type", "users"), "only topics and brokers"),
+        (("--describe", "--entity-type", "topics", "--entity-default"), "defaults from brokers"),
+        (
+            ("--describe", "--entity-type=brokers", "--entity-default", "--entity-name=1"),
+            "exclude each other",
+        ),
+        (("--alter", "--entity-type", "topics", "--add-config", "a=1"), "--alter needs --entity"),
+        (("--alter", "--topic", "t"), "--alter needs --add-config"),
+        (("--alter", "--topic", "t", "--add-config", "a=1", "--all"), "--all belongs to"),
+        (("--describe", "--topic", "t", "--add-config", "a=1"), "belong to --alter"),
+        (
+            ("--alter", "--topic", "t", "--add-config", "a=1", "--delete-config", "a"),
+            "a: cannot be added and deleted at once",
+        ),
+        (("--alter", "--topic", "t", "--add-config", "a"), "must look like k=v"),
+    ],
+)
+def test_flags_that_cannot_be(
+    run: Run, cluster: FakeAdmin, flags: tuple[str, ...], words: str
+) -> None:
+    code, out, err = run(*AT, *flags)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", {}),
+        ("a=1", {"a": "1"}),
+        (" a = 1 , b=2,", {"a": "1", "b": "2"}),
+        ("a=[1,2],b=[]", {"a": "1,2", "b": ""}),
+        ("a=b=c", {"a": "b=c"}),
+        ("a=", {"a": ""}),
+    ],
+)
+def test_settings_are_split(text: str, found: dict[str, str]) -> None:
+    assert split_settings(text) == found
+
+
+@pytest.mark.parametrize("text", ["a", "=1", "a=[1,2", "a=1,,b"])
+def test_settings_that_cannot_be_split(text: str) -> None:
+    with pytest.raises(ConfigError, match="must look like"):
+        split_settings(text)
