@@ -253,7 +253,19 @@ def power_loss_of_follower(lab: Lab) -> Iterator[None]:
     yield from _lose_power(lab, lab.follower())
 
 
+@fault(
+    "power loss of every broker and controller at once, with flush.policy=group",
+    seconds=2.0,
+    keeps_going=False,
+    needs=needs.DISKS,
+    hardware=Hardware(disk="loop", topic_settings={"flush.policy": "group"}),
+)
+def power_loss_of_all(lab: Lab) -> Iterator[None]:
+    yield from _lose_power(lab, *lab.daemons)
+
+
 SHIMMED = Hardware(shim=True, topic_settings=FLUSH_OFTEN)
+GROUP_FLUSHED = Hardware(shim=True, topic_settings={"flush.policy": "group"})
 
 
 @fault("every sync of a leader fails with EIO", needs=needs.SHIM, hardware=SHIMMED)
@@ -274,6 +286,28 @@ def slow_fsync(lab: Lab) -> Iterator[None]:
     yield
     assert shim.syncs_hit, "no sync was tried: the fault did nothing"
     shim.slow_syncs(0)
+
+
+@fault(
+    f"every sync of a follower takes {SLOW_SYNC_MS} ms longer, with flush.policy=group",
+    needs=needs.SHIM,
+    hardware=GROUP_FLUSHED,
+)
+def slow_group_fsync(lab: Lab) -> Iterator[None]:
+    shim = lab.shims[lab.follower().name]
+    shim.slow_syncs(SLOW_SYNC_MS)
+    yield
+    assert shim.syncs_hit, "no sync was tried: the fault did nothing"
+    shim.slow_syncs(0)
+
+
+@fault(
+    "every sync of a leader fails with EIO, with flush.policy=group",
+    needs=needs.SHIM,
+    hardware=GROUP_FLUSHED,
+)
+def failing_group_fsync(lab: Lab) -> Iterator[None]:
+    yield from failing_fsync(lab)
 
 
 # -- clocks

@@ -128,7 +128,9 @@ class Lab:
 
     def active_controller(self) -> Daemon:
         """The controller that decides."""
-        return self.controllers[0]
+        with Admin(self.bootstrap) as admin:
+            leader = admin.describe_metadata_quorum().leader_id
+        return self.controllers[CONTROLLERS.index(leader)]
 
     def wait_for_full_isr(self, within_s: float = 90.0) -> None:
         """Wait until every replica is in sync and every partition led."""
