@@ -100,10 +100,13 @@ class DirectoryNode:
         self.entries: dict[str, Node] = {}
         self.stable: dict[str, Node] = {}
         self.pending: list[tuple[Change, ...]] = []
+        self.version = 0
+        """Another one after each change of `entries`."""
 
     def change(self, *changes: Change) -> None:
         """Names set, or removed where the node is None: together, or after a power loss not."""
         _apply(self.entries, changes)
+        self.version += 1
         self.pending.append(changes)
 
     def commit(self, count: int) -> None:
@@ -116,6 +119,7 @@ class DirectoryNode:
             self.commit(rng.choice((0, len(self.pending), rng.randint(0, len(self.pending)))))
         self.pending.clear()
         self.entries = dict(self.stable)
+        self.version += 1
         for node in self.entries.values():
             node.lose_power(rng)
 

@@ -29,8 +29,19 @@ class LogCursor:
         """Where the next batch is expected; -1 before the first."""
         self._segment = -1
         self._position = 0
+        self._directory: DirectoryNode | None = None
+        self._version = -1
+        self._known: dict[int, FileNode] = {}
 
     def _segments(self) -> dict[int, FileNode]:
+        directory = self._directory
+        if directory is None or directory.version != self._version:
+            self._known = self._list()
+            if self._directory is not None:
+                self._version = self._directory.version
+        return self._known
+
+    def _list(self) -> dict[int, FileNode]:
         node: DirectoryNode | FileNode | None = self._disk.root
         for part in self._path:
             if not isinstance(node, DirectoryNode):
@@ -38,6 +49,7 @@ class LogCursor:
             node = node.entries.get(part)
         if not isinstance(node, DirectoryNode):
             return {}
+        self._directory = node
         found = {
             int(name[:-4]): child
             for name, child in node.entries.items()

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from .coverage import FAULTS, OPERATIONS
 
 FAULTS_AT_LEAST = 5
+GROUP_FLUSH = False
+"""Does the product keep flush.policy=group?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,8 @@ def draw(rng: random.Random, controllers: int) -> Shape:
 
 def _topics(rng: random.Random, brokers: int) -> list[TopicShape]:
     groups = rng.choice(("none", "none", "some", "all"))
+    if not GROUP_FLUSH:
+        groups = "none"
     frail = rng.random() < 0.35
     """May topics live on a single copy?"""
     unclean = rng.random() < 0.25
@@ -177,7 +181,7 @@ def _producers(rng: random.Random, topics: tuple[TopicShape, ...]) -> list[Produ
                 acks=acks,
                 idempotent=acks == "all" and (number == 0 or rng.random() < 0.7),
                 topics=lasting if number < count else mortal,
-                pause=rng.choice((0.1, 0.2, 0.4)),
+                pause=rng.choice((0.2, 0.4, 1.0)),
                 linger_ms=rng.choice((0, 1, 20)),
                 batch_bytes=rng.choice((100, 1000, 65_536)),
                 compression=rng.choice(("none", "none", "lz4", "zstd", "gzip", "snappy")),

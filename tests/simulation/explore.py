@@ -1,0 +1,127 @@
+"""Many seeds over all cores, and what they add up to."""
+
+import multiprocessing
+import os
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from . import scenario
+from .coverage import Coverage
+
+TAIL = 80
+"""Lines of a failing run's trace that are kept."""
+SEEDS_PER_PROCESS = 25
+"""A worker is replaced now and then: what a run leaves behind goes with it."""
+ENOUGH_RUNS = 100
+"""From so many runs on, every cell of the coverage table must have been reached."""
+MEDIAN_ACKNOWLEDGED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One run, as it comes out of its process."""
+
+    seed: int
+    violation: str | None
+    acknowledged_count: int
+    sent_count: int
+    checks: int
+    seconds: float
+    cpu_seconds: float
+    digest: str
+    counts: dict[str, int]
+    tail: str
+
+    def line(self) -> str:
+        verdict = "ok" if self.violation is None else "FAILED"
+        return (
+            f"seed {self.seed:<6} {verdict:<6} {self.seconds:6.1f} s simulated in"
+            f" {self.cpu_seconds:5.2f} s, {self.acknowledged_count:>6} acknowledged of"
+            f" {self.sent_count:>6}, {self.checks:>7} checks, trace {self.digest}"
+        )
+
+
+def report_on(seed: int, seconds: float) -> Report:
+    """Run one seed."""
+    started = time.process_time()
+    outcome = scenario.run(seed, seconds)
+    return Report(
+        seed,
+        outcome.violation,
+        outcome.acknowledged_count,
+        outcome.sent_count,
+        outcome.checks,
+        outcome.seconds,
+        time.process_time() - started,
+        outcome.digest,
+        dict(outcome.coverage.counts),
+        outcome.world.trace.tail(TAIL) if outcome.violation is not None else "",
+    )
+
+
+def _work(task: tuple[int, float]) -> Report:
+    return report_on(*task)
+
+
+def run_many(seeds: Sequence[int], seconds: float, jobs: int) -> Iterator[Report]:
+    """A report for each seed, as they get ready; closing it stops the rest."""
+    tasks = [(seed, seconds) for seed in seeds]
+    if jobs == 1 or len(tasks) == 1:
+        yield from map(_work, tasks)
+        return
+    context = multiprocessing.get_context("fork")
+    with context.Pool(jobs, maxtasksperchild=SEEDS_PER_PROCESS) as pool:
+        yield from pool.imap_unordered(_work, tasks)
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass(slots=True)
+class Summary:
+    """What the runs so far add up to."""
+
+    coverage: Coverage = field(default_factory=Coverage)
+    reports: list[Report] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+
+    def add(self, report: Report) -> None:
+        self.reports.append(report)
+        self.coverage.add(report.counts)
+
+    @property
+    def failed(self) -> list[int]:
+        return sorted(each.seed for each in self.reports if each.violation is not None)
+
+    @property
+    def shortcomings(self) -> list[str]:
+        """Why so many runs prove less than they should; empty for a few runs."""
+        if len(self.reports) < ENOUGH_RUNS:
+            return []
+        short = [f"never happened: {cell}" for cell in self.coverage.missing]
+        if self._median < MEDIAN_ACKNOWLEDGED:
+            short.append(f"median of acknowledged records {self._median:.0f}")
+        return short
+
+    @property
+    def _median(self) -> float:
+        return statistics.median(each.acknowledged_count for each in self.reports)
+
+    def lines(self) -> Iterator[str]:
+        yield from self.coverage.table()
+        simulated = sum(each.seconds for each in self.reports)
+        cpu = sum(each.cpu_seconds for each in self.reports)
+        minutes = (time.monotonic() - self.started) / 60
+        yield (
+            f"{len(self.reports)} runs, {len(self.failed)} failed;"
+            f" acknowledged records per run: median {self._median:.0f},"
+            f" least {min(each.acknowledged_count for each in self.reports)}"
+        )
+        yield (
+            f"{simulated:.0f} s simulated at {simulated / cpu:.1f} s per second of a core;"
+            f" {len(self.reports) / minutes:.1f} seeds per minute"
+        )
+        yield from self.shortcomings
