@@ -115,5 +115,6 @@ class Inspection:
 
     async def _bytes(self, position: int, size: int) -> memoryview:
         buffer = bytearray(max(min(size, self._segment.size - position), 0))
-        count = await self._read(buffer, position) if buffer else 0
+        is_there = buffer and not self._segment.is_removed
+        count = await self._read(buffer, position) if is_there else 0
         return memoryview(buffer)[:count]

@@ -125,6 +125,8 @@ class LogView:
                 return LogSlice(EMPTY, -1, -1)
             truncations = self._truncations
             await self.ready(segment)
+            if segment.is_removed:
+                continue
             await warm(segment, offset, max_bytes)
             if segment.is_removed or truncations != self._truncations:
                 continue

@@ -1,7 +1,7 @@
-"""One segment of a log: a file of batches, appended to, truncated, and closed when not in use.
+"""One segment of a log: a file of batches with its indexes, appended to and truncated.
 
-It never decides when the log rolls or what is deleted, and never looks into a record. Its file may
-be closed at any time by `Files`, and is opened again when needed; reading.py reads it.
+It never decides when the log rolls or what is deleted, and never looks into a record. Its file is
+segment_file.py's; reading.py reads it.
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from typing import NamedTuple
 from ..protocol.record_batch import HEADER_SIZE, BatchHeader
 from ..protocol.types import Buffer
 from ..runtime.errors import InvariantViolation, LogDirectoryFailed
-from ..runtime.fs import File
-from .files import INDEX, LOG, TIME_INDEX, Files, file_name
+from .files import INDEX, TIME_INDEX, Files, file_name
 from .indexes import OFFSET_ENTRY, TIME_ENTRY
 from .reading import PREFIX, PREFIX_SIZE, locate
+from .segment_file import SegmentFile
 from .segment_indexes import CorruptIndex, SegmentIndexes
 from .topic_config import TopicConfig
 
@@ -45,35 +45,26 @@ class Limits(NamedTuple):
         )
 
 
-class Segment:
+class Segment(SegmentFile):
     """The batches from `base_offset` up to the next segment's."""
 
     __slots__ = (
-        "_file",
-        "_files",
         "base_offset",
-        "doubt_below",
         "first_timestamp",
         "has_unsynced_indexes",
         "hints",
         "indexes",
-        "is_removed",
         "jitter_ms",
         "max_timestamp",
         "max_timestamp_offset",
         "next_offset",
-        "path",
         "seen_ms",
-        "size",
-        "was_used",
     )
 
     def __init__(self, files: Files, directory: str, base_offset: int) -> None:
-        self._files = files
-        self.path = f"{directory}/{file_name(base_offset, '')}"
+        super().__init__(files, f"{directory}/{file_name(base_offset, '')}")
         self.base_offset = base_offset
         self.next_offset = base_offset
-        self.size = 0
         self.max_timestamp = -1
         self.max_timestamp_offset = base_offset
         self.first_timestamp = -1
@@ -87,53 +78,20 @@ class Segment:
         """The index files were written since they were last on stable storage."""
         self.hints: dict[int, int] = {}
         """Offsets at which someone is likely to go on, with their exact positions."""
-        self.is_removed = False
-        self.doubt_below = 0
-        """Bytes before this position may have come back from the disk: judged before use.
-
-        What is behind it was written by this process, and no read has found it cold since.
-        """
-        self._file: File | None = None
-        self.was_used = False
 
     def __repr__(self) -> str:
         return f"<segment {self.base_offset}..{self.next_offset}, {self.size} bytes>"
 
-    # The file.
+    def remove(self) -> None:
+        """Delete the files: the log first, for an index without one means nothing."""
+        super().remove()
+        SegmentIndexes.remove(self._files, self.path)
 
-    def create(self) -> None:
-        """Make the file, empty."""
-        self._file = self._files.open_for(self, self.path + LOG, create=True)
-        self._files.truncate(self._file, 0)
-
-    def file(self) -> File:
-        """The open file."""
-        file = self._file
-        if file is None:
-            file = self._file = self._files.open_for(self, self.path + LOG)
-        self.was_used = True
-        return file
-
-    def evict(self) -> None:
-        """Close the file, and forget indexes that can be read again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+    def forget(self) -> None:
+        """The file was closed: forget indexes that can be read again, too."""
         if self.indexes is not None and self.indexes.is_saved:
             self.indexes = None
             self.hints.clear()
-
-    def close(self) -> None:
-        """Close the file for good."""
-        self._files.closed(self)
-        self.evict()
-
-    def remove(self) -> None:
-        """Delete the files: the log first, for an index without one means nothing."""
-        self.close()
-        self.is_removed = True
-        self._files.remove(self.path + LOG)
-        SegmentIndexes.remove(self._files, self.path)
 
     async def flush(self, *, with_indexes: bool) -> None:
         """The batches are on stable storage on return; the index files too, if asked."""
@@ -145,35 +103,6 @@ class Segment:
             for suffix in (INDEX, TIME_INDEX):
                 if not self.is_removed:
                     await self._files.fdatasync_named(self.path + suffix)
-
-    def read_warm(self, view: memoryview, position: int) -> int:
-        """Read what the page cache holds; BlockingIOError where it holds nothing."""
-        try:
-            with self._files.guard:
-                count = self.file().preadv(view, position)
-        except BlockingIOError:
-            self.doubt_below = self.size
-            raise
-        if count < len(view):
-            self.doubt_below = self.size
-        return count
-
-    def read_wait(self, view: memoryview, position: int) -> int:
-        """Read, waiting for the disk."""
-        self.doubt_below = self.size
-        return self._files.read_into(self.file(), view, position)
-
-    async def read_cold(self, buffer: bytearray, position: int) -> int:
-        """Read off the loop."""
-        self.doubt_below = self.size
-        with self._files.guard:
-            return await self.file().preadv_cold(buffer, position)
-
-    async def read_disk(self, buffer: bytearray, position: int) -> int:
-        """Read off the loop what the disk holds, whatever the page cache does."""
-        self.doubt_below = self.size
-        with self._files.guard:
-            return await self.file().preadv_disk(buffer, position)
 
     # Appending.
 
@@ -278,6 +207,7 @@ class Segment:
             next_offset = PREFIX.unpack_from(prefix)[0]
         self._files.truncate(self.file(), position)
         self.size = position
+        self.doubt_below = min(self.doubt_below, position)
         self.next_offset = next_offset
         self.hints.clear()
         self.indexes.truncate_to(position, next_offset)

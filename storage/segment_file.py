@@ -1,0 +1,91 @@
+"""The file of one segment: opened when needed, closed when there are too many, read in three ways.
+
+Knows from which byte on what is read can only be what this process wrote. Never judges bytes:
+log_view.py does that.
+"""
+
+from ..runtime.fs import File
+from .files import LOG, Files
+
+
+class SegmentFile:
+    """A file that `Files` may close at any time."""
+
+    __slots__ = ("_file", "_files", "doubt_below", "is_removed", "path", "size", "was_used")
+
+    def __init__(self, files: Files, path: str) -> None:
+        """`path` without suffix."""
+        self._files = files
+        self.path = path
+        self.size = 0
+        self.is_removed = False
+        self.doubt_below = 0
+        """Bytes before this position may have come back from the disk: judged before use.
+
+        What is behind it was written by this process, and no read has found it cold since.
+        """
+        self._file: File | None = None
+        self.was_used = False
+
+    def create(self) -> None:
+        """Make the file, empty."""
+        self._file = self._files.open_for(self, self.path + LOG, create=True)
+        self._files.truncate(self._file, 0)
+
+    def file(self) -> File:
+        """The open file."""
+        file = self._file
+        if file is None:
+            file = self._file = self._files.open_for(self, self.path + LOG)
+        self.was_used = True
+        return file
+
+    def evict(self) -> None:
+        """Close the file, and forget what can be read again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self.forget()
+
+    def forget(self) -> None:
+        """The file was closed."""
+
+    def close(self) -> None:
+        """Close the file for good."""
+        self._files.closed(self)
+        self.evict()
+
+    def remove(self) -> None:
+        """Delete it."""
+        self.close()
+        self.is_removed = True
+        self._files.remove(self.path + LOG)
+
+    def read_warm(self, view: memoryview, position: int) -> int:
+        """Read what the page cache holds; BlockingIOError where it holds nothing."""
+        try:
+            with self._files.guard:
+                count = self.file().preadv(view, position)
+        except BlockingIOError:
+            self.doubt_below = self.size
+            raise
+        if count < len(view):
+            self.doubt_below = self.size
+        return count
+
+    def read_wait(self, view: memoryview, position: int) -> int:
+        """Read, waiting for the disk."""
+        self.doubt_below = self.size
+        return self._files.read_into(self.file(), view, position)
+
+    async def read_cold(self, buffer: bytearray, position: int) -> int:
+        """Read off the loop."""
+        self.doubt_below = self.size
+        with self._files.guard:
+            return await self.file().preadv_cold(buffer, position)
+
+    async def read_disk(self, buffer: bytearray, position: int) -> int:
+        """Read off the loop what the disk holds, whatever the page cache does."""
+        self.doubt_below = self.size
+        with self._files.guard:
+            return await self.file().preadv_disk(buffer, position)
