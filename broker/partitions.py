@@ -5,7 +5,6 @@ itself. A delta is applied in the order deletions, new leaders, followers, so th
 the two images is ever acted on.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,11 +13,12 @@ from ..protocol.control.image import Delta, MetadataImage, PartitionState
 from ..protocol.control.records import BROKER, TOPIC
 from ..protocol.errors import ErrorCode
 from ..protocol.types import TopicIdPartition, TopicPartition
-from ..runtime.errors import LogDirectoryFailed, StorageError
+from ..runtime.errors import LogDirectoryFailed
 from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
 from ..storage.topic_config import TopicConfig
 from .deadlines import Deadlines
+from .failing import Failing
 from .fetchers import ReplicaFetchers
 from .group_flush import GroupFlush
 from .hosted_replica import Host
@@ -57,10 +57,6 @@ class Partitions:
         self.image = MetadataImage()
         self.fetchers: ReplicaFetchers | None = None
         self.propose: Callable[[Partition, ProposeIsr], None] = lambda partition, proposal: None
-        self.on_directory_failed: Callable[[LogDirectory], None] = lambda directory: None
-        """Told once for each; `store.online` says what is left."""
-        self.on_replicas_lost: Callable[[list[TopicIdPartition]], None] = lambda replicas: None
-        """Told of replicas that are offline here and that the metadata does not know as such."""
         self.on_electing: Callable[[list[Partition]], None] = lambda partitions: None
         """Told of replicas whose log ends the controller wants to know."""
         self.group_flush = GroupFlush(runtime)
@@ -71,15 +67,17 @@ class Partitions:
             wall_ms=runtime.wall_ms,
             lag_max_ms=settings.lag_max_ms,
             propose=lambda partition, proposal: self.propose(partition, proposal),
-            on_storage_error=self._on_storage_error,
+            on_storage_error=lambda partition, error: self.failing.on_storage_error(
+                partition, error
+            ),
             flush_soon=self.group_flush.soon,
         )
         self._partitions: dict[TopicIdPartition, Partition] = {}
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._directory_of: dict[Partition, LogDirectory] = {}
         self._configs: dict[bytes, TopicConfig] = {}
-        for directory in directories:
-            directory.files.on_failed = self._fail_soon
+        self.failing = Failing(self.store, self._directory_of, self._take_offline)
+        self._is_leaving = False
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -185,7 +183,7 @@ class Partitions:
                 self._tell(partition, state)
         for partition in followed:
             self._follow(partition, image)
-        self.on_replicas_lost(lost)
+        self.failing.on_replicas_lost(lost)
         self.on_electing([partition for partition in followed if self.is_electing(partition)])
         if self.fetchers is not None:
             await self.fetchers.settle()
@@ -241,8 +239,12 @@ class Partitions:
         known = self.host.brokers
         known.epochs = {each.broker_id: each.broker_epoch for each in brokers}
         known.eligible = {each.broker_id: each.broker_epoch for each in brokers if each.is_active}
+        me = self.image.brokers.get(self._settings.broker_id)
+        self._is_leaving = me is not None and me.in_controlled_shutdown
         for partition in self:
             partition.on_brokers_changed()
+            if self._is_leaving:
+                self._stop_in_vain(partition)
         if self.fetchers is not None:
             self.fetchers.on_brokers_changed(delta.changed_brokers)
 
@@ -311,39 +313,13 @@ class Partitions:
             and partition.leader_epoch != epoch_before
         ):
             self.fetchers.follow(partition)
+        if self._is_leaving:
+            self._stop_in_vain(partition)
 
-    # Failing directories.
-
-    def _on_storage_error(self, partition: Partition, error: StorageError) -> None:
-        if isinstance(error, LogDirectoryFailed):
-            self._fail(self._directory_of[partition])
-        elif not partition.offline_because:
-            log.error("%r is offline: %s", partition, error)
-            self._take_offline(partition)
-            self.on_replicas_lost([partition.key])
-
-    def _fail_soon(self, failure: LogDirectoryFailed) -> None:
-        # Called from the middle of whatever failed: let it end first.
-        asyncio.get_running_loop().call_soon(self._fail_by_path, failure.path)
-
-    def _fail_by_path(self, path: str) -> None:
-        for directory in self.directories:
-            if directory.path == path:
-                self._fail(directory)
-
-    def _fail(self, directory: LogDirectory) -> None:
-        """All of the directory is offline until the process restarts."""
-        if not self.store.fail(directory):
-            return
-        affected = [each for each, where in self._directory_of.items() if where is directory]
-        why = directory.failure
-        log.error(
-            "log directory %s failed, %d partitions offline: %s", directory.path, len(affected), why
-        )
-        for partition in affected:
-            self._take_offline(partition)
-        self.on_directory_failed(directory)
-        self.on_replicas_lost([partition.key for partition in affected])
+    def _stop_in_vain(self, partition: Partition) -> None:
+        """On the way out: outside the ISR we could not return to it, and nobody waits for us."""
+        if self.fetchers is not None and self._settings.broker_id not in partition.metadata.isr:
+            self.fetchers.unfollow(partition)
 
     def _take_offline(self, partition: Partition) -> None:
         if self.fetchers is not None:

@@ -80,12 +80,7 @@ class Broker:
         )
         self.channel = ControllerChannel(
             runtime,
-            ChannelSettings(
-                addresses=controller_addresses(config),
-                heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
-                session_timeout_ms=config.broker_session_timeout_ms,
-                request_timeout_ms=config.request_timeout_ms,
-            ),
+            self._channel_settings(),
             self._registration(),
             config.cluster_id or directories[0].cluster_id,
         )
@@ -206,8 +201,8 @@ class Broker:
         partitions.propose = self.proposals.propose
         partitions.fetchers = self.fetchers
         partitions.group_flush.on_follower_flushed = self.fetchers.on_flushed
-        partitions.on_directory_failed = self._on_directory_failed
-        partitions.on_replicas_lost = self.lost.lose
+        partitions.failing.on_directory_failed = self._on_directory_failed
+        partitions.failing.on_replicas_lost = self.lost.lose
         partitions.on_electing = self.log_ends.ask
 
     def _registration(self) -> RegisterBroker:
@@ -223,6 +218,15 @@ class Broker:
             rack=config.broker_rack,
             features=dict(SUPPORTED_FEATURES),
             previous_broker_epoch=-1 if clean is None else clean,
+        )
+
+    def _channel_settings(self) -> ChannelSettings:
+        config = self.config
+        return ChannelSettings(
+            addresses=controller_addresses(config),
+            heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+            session_timeout_ms=config.broker_session_timeout_ms,
+            request_timeout_ms=config.request_timeout_ms,
         )
 
     def _fetch_settings(self) -> FetchSettings:

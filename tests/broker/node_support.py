@@ -81,7 +81,7 @@ class Node:
         )
         self.partitions = Partitions(self.runtime, options, opened, self.wheel)
         self.partitions.propose = lambda partition, proposal: self.proposals.append(proposal)
-        self.partitions.on_directory_failed = self.failed.append
+        self.partitions.failing.on_directory_failed = self.failed.append
         await self.partitions.load()
         self.image = MetadataImage()
         await self.apply(*(register(broker) for broker in (ME, B, C)))
