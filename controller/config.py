@@ -11,7 +11,7 @@ from ..runtime.config import INT32_MAX, MiB, check_keys, config_table, from_mapp
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from .broker_keys import BROKER_KEYS
-from .metadata.decision import UNCLEAN_ELECTION, Defaults
+from .metadata.decision import MIN_ISR, UNCLEAN_ELECTION, BalanceSettings, Defaults
 
 
 @config_table
@@ -92,6 +92,25 @@ class ControllerConfig:
     delete_topic_enable: bool = setting(
         "delete.topic.enable", True, doc="Off, no client can delete a topic."
     )
+    auto_leader_rebalance_enable: bool = setting(
+        "auto.leader.rebalance.enable",
+        True,
+        doc="Have preferred leaders lead again by themselves once they are back in sync.",
+    )
+    leader_imbalance_check_interval_seconds: int = setting(
+        "leader.imbalance.check.interval.seconds",
+        300,
+        at_least=1,
+        at_most=INT32_MAX,
+        doc="How often that is looked at.",
+    )
+    leader_imbalance_per_broker_percentage: int = setting(
+        "leader.imbalance.per.broker.percentage",
+        10,
+        at_least=0,
+        at_most=100,
+        doc="Leaders are moved back to a broker that lacks more than this part of its lead.",
+    )
     snapshot_interval_bytes: int = setting(
         "metadata.log.max.record.bytes.between.snapshots",
         20 * MiB,
@@ -120,6 +139,15 @@ class ControllerConfig:
         return (self.metadata_log_dir or self.log_dirs[0]).rstrip("/") or "/"
 
     @property
+    def balance(self) -> BalanceSettings:
+        """When preferred leaders are put back."""
+        return BalanceSettings(
+            is_on=self.auto_leader_rebalance_enable,
+            interval_ms=self.leader_imbalance_check_interval_seconds * 1000,
+            percentage=self.leader_imbalance_per_broker_percentage,
+        )
+
+    @property
     def defaults(self) -> Defaults:
         """What decisions fall back on."""
         return Defaults(
@@ -128,7 +156,7 @@ class ControllerConfig:
             topic_deletion=self.delete_topic_enable,
             topic_settings={
                 UNCLEAN_ELECTION: "true" if self.unclean_leader_election_enable else "false",
-                "min.insync.replicas": str(self.min_insync_replicas),
+                MIN_ISR: str(self.min_insync_replicas),
             },
         )
 

@@ -80,6 +80,10 @@ class Controller:
         self.settings = settings
         self.leases = Leases(settings.session_ms)
         self.on_failed = on_failed
+        self.on_active: Callable[[], None] = lambda: None
+        """Told each time this controller has become active."""
+        self.on_replayed: Callable[[Sequence[MetadataRecord]], None] = lambda records: None
+        """Told of records as soon as decisions see them."""
         self.cluster = Cluster(MetadataImage(), settings.defaults)
         """As of the newest append: for decisions only."""
         self.committed = MetadataImage()
@@ -113,6 +117,7 @@ class Controller:
         first.append(ControllerElected(self.settings.node_id, epoch))
         await self.submit(Decision(None, first))
         self.leases.restart(list(image.brokers.values()), self.runtime.monotonic_ms())
+        self.on_active()
         log.info(
             "active in epoch %d: %d brokers, %d topics, metadata up to offset %d",
             epoch,
@@ -144,6 +149,11 @@ class Controller:
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, detail)
         return await self.submit(decide(self.cluster))
 
+    @property
+    def is_active(self) -> bool:
+        """May decisions be made here?"""
+        return self._is_active
+
     def check_active(self) -> None:
         """ApiError NOT_CONTROLLER while nothing can be decided here."""
         if not self._is_active:
@@ -161,6 +171,7 @@ class Controller:
             for offset, record in enumerate(decision.records, first):
                 self.cluster.image.apply(record, offset)
                 self._replayed.append((offset, record))
+            self.on_replayed(decision.records)
         end_offset = self.quorum.log_end_offset
         if end_offset <= self.quorum.high_watermark:
             future.set_result(decision.answer)

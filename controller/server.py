@@ -21,6 +21,7 @@ from .driver import Controller, Settings
 from .liveness import Liveness
 from .quorum.metadata_log import MetadataLog
 from .quorum.single_voter import SingleVoter
+from .upkeep import Upkeep
 
 BIND_ATTEMPTS: Final = 10
 """With port 0, how often to look for a number that is free for TCP and UDP."""
@@ -59,6 +60,7 @@ class ControllerServer:
             on_expired=self.controller.on_lease_expired,
             endpoint_of=self._endpoint_of,
         )
+        self.upkeep = Upkeep(self.controller, config.balance)
         self.answers = Answers()
         self.sessions: dict[Session, None] = {}
         self._directory = directory
@@ -105,6 +107,7 @@ class ControllerServer:
         if self._doors is not None:
             self._doors.close()
         await self.liveness.close()
+        self.upkeep.close()
         for session in list(self.sessions):
             session.close()
         await self.controller.stop()

@@ -12,6 +12,10 @@ from ...protocol.api import ApiKey
 from ...protocol.codec import encode_bytes, response_class
 from ...protocol.control.records import BROKER
 from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from ...protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -28,10 +32,20 @@ from ...protocol.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from ...protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from ...protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 from ...protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+)
+from ...protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
 )
 from ...protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from ...protocol.types import Buffer
@@ -107,6 +121,25 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
     return Forwarded(call, ApiKey.INCREMENTAL_ALTER_CONFIGS, request, _no_configs_altered)
 
 
+def elect_leaders(call: Call, request: ElectLeadersRequest) -> Answer:
+    """Elect preferred leaders, or uncleanly where there is none."""
+    return Forwarded(call, ApiKey.ELECT_LEADERS, request, _no_leaders_elected)
+
+
+def alter_partition_reassignments(
+    call: Call, request: AlterPartitionReassignmentsRequest
+) -> Answer:
+    """Move replicas to other brokers."""
+    refusal = _no_reassignments_altered
+    return Forwarded(call, ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, refusal)
+
+
+def list_partition_reassignments(call: Call, request: ListPartitionReassignmentsRequest) -> Answer:
+    """Tell which replicas are moving, as the controller has it."""
+    refusal = _no_reassignments_listed
+    return Forwarded(call, ApiKey.LIST_PARTITION_REASSIGNMENTS, request, refusal)
+
+
 def describe_quorum(call: Call, request: DescribeQuorumRequest) -> Answer:
     """Describe the controllers' quorum."""
     return Forwarded(call, ApiKey.DESCRIBE_QUORUM, request, _no_quorum_described)
@@ -145,6 +178,36 @@ def _no_partitions_created(request: CreatePartitionsRequest, error: ErrorCode, w
             for topic in request.topics
         ]
     )
+
+
+def _no_leaders_elected(request: ElectLeadersRequest, error: ErrorCode, why: str) -> object:
+    return ElectLeadersResponse(
+        error_code=error,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=named.topic,
+                partition_result=[
+                    PartitionResult(
+                        partition_id=index, error_code=error, error_message=why or error.doc
+                    )
+                    for index in named.partitions
+                ],
+            )
+            for named in request.topic_partitions or ()
+        ],
+    )
+
+
+def _no_reassignments_altered(
+    request: AlterPartitionReassignmentsRequest, error: ErrorCode, why: str
+) -> object:
+    return AlterPartitionReassignmentsResponse(error_code=error, error_message=why or error.doc)
+
+
+def _no_reassignments_listed(
+    request: ListPartitionReassignmentsRequest, error: ErrorCode, why: str
+) -> object:
+    return ListPartitionReassignmentsResponse(error_code=error, error_message=why or error.doc)
 
 
 def _no_configs_altered(

@@ -17,7 +17,9 @@ from ...protocol.control.messages import ForwardedAnswer, ForwardedRequest
 from ...protocol.errors import ApiError, ErrorCode, ProtocolError
 from ..metadata.configuration import incremental_alter
 from ..metadata.decision import Cluster, Decision
+from ..metadata.elections import elect_leaders
 from ..metadata.features import update_features
+from ..metadata.reassignments import alter_reassignments, list_reassignments
 from ..metadata.topics import create_partitions, create_topics, delete_topics
 from .describe_quorum import describe_quorum
 
@@ -35,6 +37,13 @@ FORWARDED: dict[int, Decide] = {
     ApiKey.CREATE_TOPICS: create_topics,
     ApiKey.DELETE_TOPICS: lambda cluster, request, _: delete_topics(cluster, request),
     ApiKey.CREATE_PARTITIONS: lambda cluster, request, _: create_partitions(cluster, request),
+    ApiKey.ELECT_LEADERS: lambda cluster, request, _: elect_leaders(cluster, request),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda cluster, request, _: alter_reassignments(
+        cluster, request
+    ),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda cluster, request, _: list_reassignments(
+        cluster, request
+    ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda cluster, request, _: incremental_alter(
         cluster, request
     ),

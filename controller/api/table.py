@@ -11,7 +11,9 @@ from . import (
     fetch_metadata,
     fetch_snapshot,
     forwarded,
+    lost_replicas,
     register_broker,
+    report_log_ends,
 )
 
 Api = Callable[[Any, Any], Awaitable[object]]
@@ -24,4 +26,6 @@ APIS: dict[type[Any], Api] = {
     m.AlterPartitions: alter_partitions.answer,
     m.ForwardedRequest: forwarded.answer,
     m.AllocateProducerIds: allocate_producer_ids.answer,
+    m.ReportLogEnds: report_log_ends.answer,
+    m.OfflinePartitions: lost_replicas.answer,
 }

@@ -5,7 +5,9 @@
     fenced               to serve            applied its own registration     unfenced
     unfenced             to be fenced                                         fenced
     unfenced             to shut down        leads nothing                    shut down now
-    unfenced             to shut down        leads something                  controlled shutdown
+    unfenced             to shut down        leads something                  controlled shutdown:
+                                             others lead now, or, while there
+                                             is time, once they caught up
     controlled shutdown                      leads nothing, and every active  shut down now
                                              broker knows who leads instead
     any                                      its lease expired                fenced
@@ -29,7 +31,7 @@ from ...protocol.control.messages import (
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.config import INT32_MAX
 from .decision import Cluster, Decision
-from .partitions import led_count, remember_copies, with_broker, without_broker
+from .sweeps import led_count, restarted_uncleanly, returned_cleanly, with_broker, without_broker
 
 TEXT_BYTES_MAX: Final = 255
 
@@ -42,6 +44,8 @@ class HeartbeatContext:
     """Offset of the last record that moved leaders off the asking broker."""
     applied_by_others: int | None = None
     """The least metadata offset among the other active brokers, None if there are none."""
+    may_wait: bool = False
+    """May a partition stay with a broker that wants to leave until somebody has caught up?"""
 
 
 def register(
@@ -62,13 +66,26 @@ def register(
         detail = f"{detail} this node.id, stop one of them or wait until the other is fenced"
         return Decision(BrokerRegistered(ErrorCode.DUPLICATE_BROKER_REGISTRATION, detail))
     changes: list[r.MetadataRecord] = []
-    if old is not None and not old.fenced:
-        changes.extend(without_broker(cluster, request.broker_id))
-    if old is not None and any(each not in request.directory_ids for each in old.directory_ids):
-        changes.extend(remember_copies(cluster, old))
+    if old is not None:
+        changes.extend(_restarted(cluster, old, request))
     broker_epoch = cluster.next_offset + len(changes)
     changes.append(_registration(request))
     return Decision(BrokerRegistered(ErrorCode.NONE, broker_epoch=broker_epoch), changes)
+
+
+def _restarted(
+    cluster: Cluster, old: BrokerRegistration, request: RegisterBroker
+) -> Sequence[r.MetadataRecord]:
+    """What a new start of a known broker means for its partitions, before it registers.
+
+    It kept all it had written only if the start before stopped in order, and that was the one
+    that is registered, and every directory of then is here (KIP-966).
+    """
+    are_all_back = all(each in request.directory_ids for each in old.directory_ids)
+    if are_all_back and request.previous_broker_epoch == old.broker_epoch:
+        return returned_cleanly(cluster, old.broker_id)
+    lost = () if are_all_back else old.directory_ids
+    return restarted_uncleanly(cluster, old.broker_id, lost)
 
 
 def _amend(old: BrokerRegistration, request: RegisterBroker) -> Decision[BrokerRegistered]:
@@ -176,14 +193,17 @@ def heartbeat(
 def _shut_down(
     cluster: Cluster, broker: BrokerRegistration, context: HeartbeatContext, caught_up: bool
 ) -> Decision[HeartbeatAnswer]:
-    if not broker.in_controlled_shutdown:
-        if led_count(cluster, broker.broker_id):
-            change = r.BrokerChangeRecord(
-                broker.broker_id, broker.broker_epoch, in_controlled_shutdown=True
-            )
-            moved = without_broker(cluster, broker.broker_id)
-            return _answer(caught_up, fenced=False, changes=[change, *moved])
-    elif led_count(cluster, broker.broker_id) or (
+    leads = led_count(cluster, broker.broker_id) > 0
+    if not broker.in_controlled_shutdown and leads:
+        change = r.BrokerChangeRecord(
+            broker.broker_id, broker.broker_epoch, in_controlled_shutdown=True
+        )
+        moved = without_broker(cluster, broker.broker_id, unless_alone=context.may_wait)
+        return _answer(caught_up, fenced=False, changes=[change, *moved])
+    if leads:
+        moved = without_broker(cluster, broker.broker_id, unless_alone=context.may_wait)
+        return _answer(caught_up, fenced=False, changes=moved)
+    if broker.in_controlled_shutdown and (
         context.applied_by_others is not None
         and context.applied_by_others < context.shutdown_offset
     ):
@@ -200,7 +220,12 @@ def fence(cluster: Cluster, broker: BrokerRegistration) -> list[r.MetadataRecord
 
 def unfence(cluster: Cluster, broker: BrokerRegistration) -> list[r.MetadataRecord]:
     """The broker may lead: at once where nobody else does."""
-    change = r.BrokerChangeRecord(broker.broker_id, broker.broker_epoch, fenced=False)
+    change = r.BrokerChangeRecord(
+        broker.broker_id,
+        broker.broker_epoch,
+        fenced=False,
+        in_controlled_shutdown=False if broker.in_controlled_shutdown else None,
+    )
     return [change, *with_broker(cluster, broker.broker_id)]
 
 

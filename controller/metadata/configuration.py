@@ -8,7 +8,13 @@ rest against its own table.
 from collections.abc import Mapping, Sequence
 
 from ...protocol.control.image import ConfigResource
-from ...protocol.control.records import BROKER, TOPIC, ConfigRecord, MetadataRecord
+from ...protocol.control.records import (
+    BROKER,
+    TOPIC,
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+)
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -21,10 +27,11 @@ from ...protocol.messages.incremental_alter_configs import (
 from ...runtime.config import Setting, check_keys, from_mapping, settings_of
 from ...runtime.errors import ConfigError
 from ...storage.topic_config import TopicConfig
-from .decision import UNCLEAN_ELECTION, Cluster, Decision
-from .partitions import elect_uncleanly
+from .decision import MIN_ISR, UNCLEAN_ELECTION, Cluster, Decision
+from .elections import elect_uncleanly
+from .eligible_leaders import on_min_isr_changed
 
-CLUSTER_WIDE_KEYS = (UNCLEAN_ELECTION, "min.insync.replicas")
+CLUSTER_WIDE_KEYS = (UNCLEAN_ELECTION, MIN_ISR)
 """Broker keys that the controller obeys: they hold for all brokers or for none."""
 
 VALUE_BYTES_MAX = 32_767
@@ -50,7 +57,7 @@ def incremental_alter(
     cluster: Cluster, request: IncrementalAlterConfigsRequest
 ) -> Decision[IncrementalAlterConfigsResponse]:
     """Change each resource on its own; elect at once where unclean election was switched on."""
-    changes: list[MetadataRecord] = []
+    changes: list[ConfigRecord] = []
     results: list[AlterConfigsResourceResponse] = []
     seen: dict[tuple[int, str], None] = {}
     for resource in request.resources:
@@ -73,8 +80,8 @@ def incremental_alter(
         )
     if request.validate_only:
         changes = []
-    changes.extend(_elections(cluster, changes))
-    return Decision(IncrementalAlterConfigsResponse(responses=results), changes)
+    records = [*changes, *_consequences(cluster, changes)]
+    return Decision(IncrementalAlterConfigsResponse(responses=results), records)
 
 
 def _alter(cluster: Cluster, resource: AlterConfigsResource) -> list[ConfigRecord]:
@@ -97,6 +104,9 @@ def _alter(cluster: Cluster, resource: AlterConfigsResource) -> list[ConfigRecor
         check_topic_config(new)
     else:
         _check_broker_config(name, new)
+        if not name and MIN_ISR in old and MIN_ISR not in new and cluster.has_eligible_leaders:
+            detail = f"{MIN_ISR}: eligible leaders rest on it: set it, but do not unset it"
+            raise ApiError(ErrorCode.INVALID_CONFIG, detail)
     keys = dict.fromkeys([*old, *new])
     return [
         ConfigRecord(*target, key, new.get(key)) for key in keys if old.get(key) != new.get(key)
@@ -158,12 +168,23 @@ def _check_broker_config(name: str, config: Mapping[str, str]) -> None:
             raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
 
-def _elections(cluster: Cluster, changes: Sequence[MetadataRecord]) -> Sequence[MetadataRecord]:
-    """Leaders for the partitions of topics that allow unclean election only from here on."""
-    if not any(isinstance(each, ConfigRecord) and each.key == UNCLEAN_ELECTION for each in changes):
-        return ()
+def _consequences(cluster: Cluster, changes: Sequence[ConfigRecord]) -> list[MetadataRecord]:
+    """What new settings mean for partitions: eligible leaders to forget, elections to begin."""
     after = Cluster(cluster.image.copy(), cluster.defaults)
-    for offset, record in enumerate(changes, cluster.next_offset):
-        after.image.apply(record, offset)
-    names = [name for name in cluster.image.topic_ids if after.unclean_election(name)]
-    return elect_uncleanly(after, names)
+    for change in changes:
+        after.image.apply(change, after.next_offset)
+    found: list[MetadataRecord] = []
+    for key, consequence in ((MIN_ISR, on_min_isr_changed), (UNCLEAN_ELECTION, _elections)):
+        concerned = [each for each in changes if each.key == key]
+        if concerned:
+            is_for_all = any(each.resource_type == BROKER for each in concerned)
+            named = dict.fromkeys(each.resource_name for each in concerned)
+            names = list(after.image.topic_ids if is_for_all else named)
+            for record in consequence(after, names):
+                after.image.apply(record, after.next_offset)
+                found.append(record)
+    return found
+
+
+def _elections(cluster: Cluster, names: Sequence[str]) -> Sequence[PartitionChangeRecord]:
+    return elect_uncleanly(cluster, [name for name in names if cluster.unclean_election(name)])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from ...protocol.control.image import BrokerRegistration, MetadataImage
-from ...protocol.control.records import BROKER, TOPIC, MetadataRecord
+from ...protocol.control.records import BROKER, ELIGIBLE_LEADERS, TOPIC, MetadataRecord
 from ...protocol.errors import ApiError, ErrorCode
 
 A_co = TypeVar("A_co", covariant=True)
@@ -38,6 +38,38 @@ class Defaults:
     """Values of topic keys, unclean election among them, by topic key."""
 
 
+@dataclass(frozen=True, slots=True)
+class BalanceSettings:
+    """How often leaders are put back, and from which imbalance on."""
+
+    is_on: bool = True
+    interval_ms: int = 300_000
+    percentage: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Living:
+    """Who may lead once a decision is carried out."""
+
+    image: MetadataImage
+    returning: int = -1
+    """The broker that is being unfenced."""
+    leaving: int = -1
+    """The broker that is being fenced, or moved out of the way."""
+
+    def may_lead(self, broker_id: int) -> bool:
+        """May it be given a lead?"""
+        if broker_id in (self.returning, self.leaving):
+            return broker_id == self.returning
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.is_active
+
+    def may_stay(self, broker_id: int) -> bool:
+        """May it lead on? On its way out it does until somebody can take over."""
+        broker = self.image.brokers.get(broker_id)
+        return broker_id != self.leaving and broker is not None and not broker.fenced
+
+
 @dataclass(slots=True)
 class Cluster:
     """All that decisions may look at."""
@@ -55,6 +87,11 @@ class Cluster:
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker.is_active
 
+    @property
+    def living(self) -> Living:
+        """Who may lead now."""
+        return Living(self.image)
+
     def active_brokers(self) -> list[BrokerRegistration]:
         """The brokers that may be given work, by id."""
         brokers = self.image.brokers
@@ -63,6 +100,15 @@ class Cluster:
     def unclean_election(self, topic: str) -> bool:
         """May a replica outside the ISR lead partitions of this topic?"""
         return (self.topic_setting(topic, UNCLEAN_ELECTION) or "").strip().lower() == "true"
+
+    @property
+    def has_eligible_leaders(self) -> bool:
+        """May ISRs become empty, because who left them safely is remembered (KIP-966)?"""
+        return self.image.features.get(ELIGIBLE_LEADERS, 0) >= 1
+
+    def min_isr(self, topic: str) -> int:
+        """min.insync.replicas of the topic as configured."""
+        return int(self.topic_setting(topic, MIN_ISR) or 1)
 
     def topic_setting(self, topic: str, key: str) -> str | None:
         """The topic's own value, else the cluster's dynamic one, else the controller's."""
@@ -86,3 +132,4 @@ class Cluster:
 
 
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
+MIN_ISR = "min.insync.replicas"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ...protocol.control.messages import VersionRange
 from ...protocol.control.records import (
+    ELIGIBLE_LEADERS,
     METADATA_VERSION,
     SUPPORTED_FEATURES,
     FeatureRecord,
@@ -22,8 +23,11 @@ from ...protocol.messages.update_features import (
     UpgradeType,
 )
 from .decision import Cluster, Decision
+from .eligible_leaders import on_level_changed
 
-ON_CHANGE: dict[str, Callable[[Cluster, int], Sequence[MetadataRecord]]] = {}
+ON_CHANGE: dict[str, Callable[[Cluster, int], Sequence[MetadataRecord]]] = {
+    ELIGIBLE_LEADERS: on_level_changed
+}
 """What else a new level changes, in the batch of its record, by feature."""
 UNSUPPORTED = VersionRange(0, 0)
 

@@ -1,34 +1,88 @@
 """The one builder that every change of a partition passes through, election included.
 
-Order: (1) the ISR wanted, (2) election, (3) what the ISR becomes after it, (4) the record. The
-leader epoch grows when the leader field is set, the partition epoch with every record; replaying
-the record does both. Without eligible-leader replicas the ISR never empties: its last member
-stays, with no leader until that member is back.
+In this order: (1) a reassignment that has all it needs is completed; (2) who left the ISR safely
+becomes eligible to lead (KIP-966); (3) election; (4) what ISR and eligible leaders become after it;
+(5) the record. The leader epoch grows when the leader field is set, which is also done to the same
+leader when a reassignment completes; the partition epoch with every record. Replaying does both.
 
-    elect: the leader there is, if it is in the wanted ISR and acceptable
-           else the first acceptable replica, in replica order, that is in the wanted ISR
-           else, if unclean election is allowed, the first acceptable replica: ISR {it}, recovering
-           else nobody
+    valid(r)  may lead, and is in the wanted ISR or, where that is empty, an eligible leader
+    elect     the first replica, if preferred ones are elected and it is valid
+              else the leader there is, if valid; else the first valid replica
+              else the one whose log is longest, where that has been found out: ISR {it}, recovering
+            else nobody; and that is found out (`electing`) where an unclean election is allowed,
+              or where nobody in sync or eligible is left and the last known leader is back
 
-A last member of the ISR that comes back without its data directories is in it by name only: its
-copy is gone, and electing it would empty the others too. `directories` keeps where that copy was.
-While they are away the partition has no leader, unless an unclean one is allowed.
+Without eligible leaders (feature level 0) the ISR never empties: its last member stays, leaderless
+until it is back. Whose copy is gone (disk replaced) is in sync, or the last known leader, by name
+only: electing it would empty the others too. `directories` keeps where that copy was; while they
+are away there is no leader, unless an unclean one is allowed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import Enum, auto
+from typing import NamedTuple, TypeVar
 
 from ...protocol.control.image import PartitionState
 from ...protocol.control.records import PartitionChangeRecord
 from ...protocol.types import NO_LEADER, TopicIdPartition
+from .decision import Living
+
+T = TypeVar("T")
+
+
+class Election(Enum):
+    """Why there is an election."""
+
+    ONLINE = auto()
+    """Only because the leader there is cannot lead on."""
+    PREFERRED = auto()
+    """To have the first replica lead again."""
+    UNCLEAN = auto()
+    """To have somebody lead, whatever is lost; a clean one is still preferred."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the partition's topic and the cluster say."""
+
+    min_isr: int
+    """As configured."""
+    has_eligible_leaders: bool
+    unclean_allowed: bool = False
+
+
+class Placement(NamedTuple):
+    """Who holds the partition, and who comes and goes by a reassignment."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas when it is completed."""
+        return without(self.replicas, self.removing)
+
+    @property
+    def original(self) -> tuple[int, ...]:
+        """The replicas if it is cancelled."""
+        return without(self.replicas, self.adding)
 
 
 class Elected(NamedTuple):
-    """Who leads from now on."""
+    """Who leads from now on, or whether that is to be found out."""
 
     leader: int
     is_unclean: bool = False
+    electing: bool = False
+
+
+class Quorum(NamedTuple):
+    """Who may lead: now, and later."""
+
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    last_known: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,47 +91,161 @@ class PartitionChange:
 
     partition: TopicIdPartition
     state: PartitionState
-    acceptable: Callable[[int], bool]
-    """May this broker lead, once the decision is carried out?"""
-    unclean_allowed: bool = False
+    rules: Rules
+    living: Living
     isr: tuple[int, ...] | None = None
     """The ISR wanted; None: as it is."""
     recovering: bool | None = None
     """The recovery state wanted; None: as it is."""
+    placement: Placement | None = None
+    """Who shall hold it; None: as it is."""
+    election: Election = Election.ONLINE
+    emptied: tuple[int, ...] = ()
+    """Replicas that may have lost what they had: eligible for nothing."""
+    lost_directories: tuple[bytes, ...] = ()
+    """Directories that an emptied replica's broker came back without."""
     copy_is_away: bool = False
-    """The directories that hold the last in-sync copy are not registered."""
+    """The directories that hold the last good copy are not registered."""
+    longest: int | None = None
+    """The replica with the longest log among the living, once that is known."""
+    offline: tuple[int, ...] | None = None
+    """Replicas whose directory failed; None: as it is."""
 
     def build(self) -> PartitionChangeRecord | None:
         """The record that brings it about, None when nothing changes."""
         old = self.state
-        wanted = old.isr if self.isr is None else self.isr
-        elected = self.elect(() if self.copy_is_away else wanted)
-        isr = wanted or old.isr[:1]
+        isr = old.isr if self.isr is None else self.isr
+        before = Placement(old.replicas, old.adding, old.removing)
+        placement, isr = self._complete(self.placement or before, isr)
+        elr = self._eligible(placement, isr)
+        elected = self._elect(placement.replicas, isr, elr)
+        quorum = self._quorum(placement, elected, Quorum(isr, elr))
         recovering = old.recovering if self.recovering is None else self.recovering
-        if elected.is_unclean:
-            isr, recovering = (elected.leader,), True
-        leader_changed = elected.leader != old.leader
-        if not leader_changed and isr == old.isr and recovering == old.recovering:
-            return None
-        return PartitionChangeRecord(
+        is_completed = before.adding + before.removing and not (
+            placement.adding or placement.removing
+        )
+        replica_left = any(each not in placement.replicas for each in old.replicas)
+        leads_anew = elected.leader != old.leader or is_completed or replica_left
+        offline = old.offline if self.offline is None else self.offline
+        record = PartitionChangeRecord(
             self.partition.topic_id,
             self.partition.partition,
-            isr=isr if isr != old.isr else None,
-            leader=elected.leader if leader_changed else None,
-            recovering=recovering if elected.is_unclean or recovering != old.recovering else None,
-            directories=() if old.directories and elected.leader != NO_LEADER else None,
+            isr=_news(quorum.isr, old.isr),
+            leader=elected.leader if leads_anew else None,
+            recovering=True if elected.is_unclean else _news(recovering, old.recovering),
+            replicas=_news(placement.replicas, old.replicas),
+            elr=_news(quorum.elr, old.elr),
+            last_known_elr=_news(quorum.last_known, old.last_known_elr),
+            adding=_news(placement.adding, old.adding),
+            removing=_news(placement.removing, old.removing),
+            directories=_news(self._directories(elected.leader, quorum), old.directories),
+            electing=_news(elected.electing, old.electing),
+            offline=_news(offline, old.offline),
         )
+        nothing = PartitionChangeRecord(self.partition.topic_id, self.partition.partition)
+        return None if record == nothing else record
 
-    def elect(self, isr: tuple[int, ...]) -> Elected:
-        """Who leads with this ISR."""
+    def _complete(
+        self, placement: Placement, isr: tuple[int, ...]
+    ) -> tuple[Placement, tuple[int, ...]]:
+        """Who holds it once every newcomer is in sync, if enough in sync stay."""
+        if not placement.adding and not placement.removing:
+            return placement, isr
+        staying = without(isr, placement.removing)
+        if not staying or any(each not in isr for each in placement.adding):
+            return placement, isr
+        needed = min(self.rules.min_isr, len(placement.target))
+        if len(staying) < needed and len(staying) < len(isr):
+            return placement, isr
+        return Placement(placement.target), staying
+
+    def _eligible(self, placement: Placement, isr: tuple[int, ...]) -> tuple[int, ...]:
+        """Who would lead without loss where the ISR is too small to commit anything."""
+        if not self.rules.has_eligible_leaders or len(isr) >= self._min_isr(placement):
+            return ()
         old = self.state
-        if old.leader in isr and self.acceptable(old.leader):
+        held = tuple(dict.fromkeys((*old.elr, *old.isr)))
+        left = without(held, isr + self.emptied)
+        return tuple(each for each in left if each in placement.replicas)
+
+    def _elect(
+        self, replicas: tuple[int, ...], isr: tuple[int, ...], elr: tuple[int, ...]
+    ) -> Elected:
+        """Who leads with this ISR and these eligible leaders."""
+        old = self.state
+        candidates = () if self.copy_is_away else isr or elr
+        if (
+            self.election is Election.PREFERRED
+            and replicas[0] in candidates
+            and self._may_lead(replicas[0])
+        ):
+            return Elected(replicas[0])
+        if old.leader in candidates and self._may_stay(old.leader):
             return Elected(old.leader)
-        for replica in old.replicas:
-            if replica in isr and self.acceptable(replica):
+        for replica in replicas:
+            if replica in candidates and self._may_lead(replica):
                 return Elected(replica)
-        if self.unclean_allowed:
-            for replica in old.replicas:
-                if self.acceptable(replica):
-                    return Elected(replica, is_unclean=True)
-        return Elected(NO_LEADER)
+        if self.longest is not None and self._may_lead(self.longest):
+            return Elected(self.longest, is_unclean=True)
+        may_lose = (
+            self.rules.unclean_allowed
+            or self.election is Election.UNCLEAN
+            or (not isr and not elr and self._last_known_is_back())
+        )
+        begins = may_lose and any(self._may_lead(replica) for replica in replicas)
+        return Elected(NO_LEADER, electing=old.electing or begins)
+
+    def _last_known_is_back(self) -> bool:
+        """Nobody with all records is left; the last leader has most of them, if not its disk."""
+        last_known = self.state.last_known_elr
+        return len(last_known) == 1 and self._may_lead(last_known[0]) and not self.copy_is_away
+
+    def _quorum(self, placement: Placement, elected: Elected, wanted: Quorum) -> Quorum:
+        """Who is in sync, eligible and last known after the election."""
+        leader = elected.leader
+        if elected.is_unclean:
+            return Quorum((leader,), ())
+        if leader != NO_LEADER and leader not in wanted.isr:
+            alone_is_enough = self._min_isr(placement) <= 1
+            return Quorum((leader,), () if alone_is_enough else without(wanted.elr, (leader,)))
+        old = self.state
+        isr = wanted.isr
+        if not isr and not self.rules.has_eligible_leaders:
+            isr = old.isr[:1]
+        if isr:
+            return Quorum(isr, wanted.elr)
+        last_known = old.last_known_elr or old.isr[:1]
+        if old.leader != NO_LEADER:
+            last_known = (old.leader,)
+        return Quorum((), wanted.elr, last_known)
+
+    def _directories(self, leader: int, quorum: Quorum) -> tuple[bytes, ...]:
+        """Where the last good copy is, as long as its broker is back without it."""
+        if leader != NO_LEADER:
+            return ()
+        holders = quorum.isr or quorum.elr or quorum.last_known
+        if self.lost_directories and not self.state.directories and holders == self.emptied:
+            return self.lost_directories
+        return self.state.directories
+
+    def _may_lead(self, replica: int) -> bool:
+        return self._is_online(replica) and self.living.may_lead(replica)
+
+    def _may_stay(self, replica: int) -> bool:
+        return self._is_online(replica) and self.living.may_stay(replica)
+
+    def _is_online(self, replica: int) -> bool:
+        return replica not in (self.state.offline if self.offline is None else self.offline)
+
+    def _min_isr(self, placement: Placement) -> int:
+        return min(self.rules.min_isr, len(placement.original))
+
+
+def without(brokers: tuple[int, ...], gone: tuple[int, ...]) -> tuple[int, ...]:
+    """The brokers that are not gone, in their order."""
+    return tuple(each for each in brokers if each not in gone)
+
+
+def _news(new: T, old: T) -> T | None:
+    """The new value if it is one."""
+    return None if new == old else new

@@ -1,12 +1,10 @@
-"""Changes of partitions: those a leader proposes, and those that a broker's fate brings about.
+"""Changes of partitions that their leaders propose: AlterPartitions, its checks and its answers.
 
-All of them pass through `PartitionChange`. Sweeps return records for the partitions they change
-and nothing for the others.
+The order of the checks is the law: each error tells the leader something else about what it holds
+on record. All changes pass through `PartitionChange`.
 """
 
-from collections.abc import Callable, Iterator
-
-from ...protocol.control.image import BrokerRegistration, PartitionState, changed
+from ...protocol.control.image import PartitionState, changed
 from ...protocol.control.messages import (
     AlterPartitions,
     ChangedPartition,
@@ -16,11 +14,10 @@ from ...protocol.control.messages import (
 from ...protocol.control.messages import PartitionChange as Proposal
 from ...protocol.control.records import PartitionChangeRecord
 from ...protocol.errors import ApiError, ErrorCode
-from ...protocol.types import NO_LEADER, TopicIdPartition, uuid_to_text
+from ...protocol.types import TopicIdPartition, uuid_to_text
 from .decision import Cluster, Decision
 from .partition_change import PartitionChange
-
-Acceptable = Callable[[int], bool]
+from .sweeps import rules_of
 
 
 def alter_partitions(cluster: Cluster, request: AlterPartitions) -> Decision[PartitionsAltered]:
@@ -41,19 +38,30 @@ def alter_partitions(cluster: Cluster, request: AlterPartitions) -> Decision[Par
         except ApiError as error:
             results.append(_refused(proposal, error))
             continue
-        record = PartitionChange(
-            partition,
-            state,
-            cluster.is_active,
-            isr=tuple(member.broker_id for member in proposal.isr),
-            recovering=proposal.recovering,
-        ).build()
+        record = _change(cluster, partition, state, proposal).build()
         if record is not None:
             touched[partition] = None
             records.append(record)
             state = changed(state, record)
-        results.append(_altered(proposal, state))
+        results.append(_altered(request.broker_id, proposal, state))
     return Decision(PartitionsAltered(ErrorCode.NONE, partitions=tuple(results)), records)
+
+
+def _change(
+    cluster: Cluster, partition: TopicIdPartition, state: PartitionState, proposal: Proposal
+) -> PartitionChange:
+    isr = tuple(member.broker_id for member in proposal.isr)
+    if not cluster.is_active(state.leader):
+        # On its way out, it stayed until somebody had caught up: that one leads from here on.
+        isr = tuple(member for member in isr if cluster.is_active(member)) or isr
+    return PartitionChange(
+        partition,
+        state,
+        rules_of(cluster, cluster.image.topics[partition.topic_id].name),
+        cluster.living,
+        isr=isr,
+        recovering=proposal.recovering,
+    )
 
 
 def _check(cluster: Cluster, sender: int, proposal: Proposal) -> PartitionState:
@@ -82,7 +90,7 @@ def _check(cluster: Cluster, sender: int, proposal: Proposal) -> PartitionState:
         raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"{theirs}; {ours}")
     _check_isr(where, state, proposal)
     for member in proposal.isr:
-        _check_member(cluster, where, member)
+        _check_member(cluster, where, state, member)
     return state
 
 
@@ -104,15 +112,17 @@ def _check_isr(where: str, state: PartitionState, proposal: Proposal) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{where}: ISR {isr}: {wrong}")
 
 
-def _check_member(cluster: Cluster, where: str, member: IsrMember) -> None:
+def _check_member(cluster: Cluster, where: str, state: PartitionState, member: IsrMember) -> None:
     """Only a broker that would not be fenced out of it again may be in an ISR (KIP-841, 903)."""
     broker = cluster.image.brokers.get(member.broker_id)
     if broker is None:
         why = "is not registered"
-    elif broker.in_controlled_shutdown:
+    elif broker.in_controlled_shutdown and broker.broker_id != state.leader:
         why = "is shutting down"
     elif broker.fenced:
         why = "is fenced"
+    elif member.broker_id in state.offline:
+        why = "lost the directory that held this replica"
     elif member.broker_epoch not in (-1, broker.broker_epoch):
         why = f"has epoch {broker.broker_epoch}, the proposal means {member.broker_epoch}"
     else:
@@ -124,108 +134,15 @@ def _refused(proposal: Proposal, error: ApiError) -> ChangedPartition:
     return ChangedPartition(proposal.topic_id, proposal.partition, error.code, message=error.detail)
 
 
-def _altered(proposal: Proposal, state: PartitionState) -> ChangedPartition:
+def _altered(sender: int, proposal: Proposal, state: PartitionState) -> ChangedPartition:
+    """The partition as it is now. Done, and led by another: the one error that has an effect."""
     return ChangedPartition(
         proposal.topic_id,
         proposal.partition,
-        ErrorCode.NONE,
+        ErrorCode.NONE if state.leader == sender else ErrorCode.NEW_LEADER_ELECTED,
         leader=state.leader,
         leader_epoch=state.leader_epoch,
         partition_epoch=state.partition_epoch,
         isr=state.isr,
         recovering=state.recovering,
     )
-
-
-def without_broker(cluster: Cluster, broker_id: int) -> list[PartitionChangeRecord]:
-    """Take the broker out of every ISR and every lead: it is fenced, or on its way out."""
-
-    def acceptable(other: int) -> bool:
-        return other != broker_id and cluster.is_active(other)
-
-    return [
-        record
-        for topic_name, partition, state in _partitions(cluster)
-        if broker_id in state.isr or broker_id == state.leader
-        if (
-            record := PartitionChange(
-                partition,
-                state,
-                acceptable,
-                unclean_allowed=cluster.unclean_election(topic_name),
-                isr=tuple(member for member in state.isr if member != broker_id),
-            ).build()
-        )
-    ]
-
-
-def with_broker(cluster: Cluster, broker_id: int) -> list[PartitionChangeRecord]:
-    """Give a leader to every partition that has none, now that this broker is back."""
-
-    def acceptable(other: int) -> bool:
-        return other == broker_id or cluster.is_active(other)
-
-    return [
-        record
-        for topic_name, partition, state in _partitions(cluster)
-        if state.leader == NO_LEADER and broker_id in state.replicas
-        if (
-            record := PartitionChange(
-                partition,
-                state,
-                acceptable,
-                unclean_allowed=cluster.unclean_election(topic_name),
-                copy_is_away=_copy_is_away(cluster, state),
-            ).build()
-        )
-    ]
-
-
-def remember_copies(cluster: Cluster, old: BrokerRegistration) -> list[PartitionChangeRecord]:
-    """The broker comes back without all of its directories: note where the last copies were."""
-    return [
-        PartitionChangeRecord(*partition, directories=old.directory_ids)
-        for _, partition, state in _partitions(cluster)
-        if state.isr == (old.broker_id,) and not state.directories
-    ]
-
-
-def _copy_is_away(cluster: Cluster, state: PartitionState) -> bool:
-    registered = [
-        directory
-        for member in state.isr
-        if (broker := cluster.image.brokers.get(member)) is not None
-        for directory in broker.directory_ids
-    ]
-    return any(directory not in registered for directory in state.directories)
-
-
-def elect_uncleanly(cluster: Cluster, topic_names: list[str]) -> list[PartitionChangeRecord]:
-    """Give a leader to every leaderless partition of topics that now allow an unclean one."""
-    return [
-        record
-        for name in topic_names
-        if (topic := cluster.image.topic(name)) is not None
-        for index, state in topic.partitions.items()
-        if state.leader == NO_LEADER
-        if (
-            record := PartitionChange(
-                TopicIdPartition(topic.topic_id, index),
-                state,
-                cluster.is_active,
-                unclean_allowed=True,
-                copy_is_away=_copy_is_away(cluster, state),
-            ).build()
-        )
-    ]
-
-
-def led_count(cluster: Cluster, broker_id: int) -> int:
-    """How many partitions the broker leads."""
-    return sum(state.leader == broker_id for _, state in cluster.image.partitions())
-
-
-def _partitions(cluster: Cluster) -> Iterator[tuple[str, TopicIdPartition, PartitionState]]:
-    for topic in cluster.image.topics.values():
-        for index, state in topic.partitions.items():
-            yield topic.name, TopicIdPartition(topic.topic_id, index), state

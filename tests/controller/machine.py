@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from minikafka.controller.metadata import brokers, partitions, topics
+from minikafka.controller.metadata import brokers, elections, partitions, sweeps, topics
 from minikafka.controller.metadata.configuration import incremental_alter
 from minikafka.controller.metadata.decision import UNCLEAN_ELECTION, Cluster, Decision, Defaults
+from minikafka.controller.metadata.eligible_leaders import default_min_isr
+from minikafka.controller.metadata.longest_logs import LongestLogs
 from minikafka.protocol.control import messages as m
 from minikafka.protocol.control.image import BrokerRegistration, MetadataImage, PartitionState
 from minikafka.protocol.control.records import (
     BROKER,
+    ELIGIBLE_LEADERS,
     METADATA_VERSION,
     SUPPORTED_FEATURES,
     TOPIC,
@@ -29,6 +32,11 @@ from minikafka.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
+from minikafka.protocol.messages.elect_leaders import (
+    ElectionType,
+    ElectLeadersRequest,
+    TopicPartitions,
+)
 from minikafka.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -46,15 +54,30 @@ def uuid(*parts: int) -> bytes:
 class Machine:
     """One cluster, and every record it ever decided on."""
 
-    def __init__(self, brokers_up: int = 0, *, unclean: bool = False) -> None:
-        settings = {UNCLEAN_ELECTION: "true" if unclean else "false"}
+    def __init__(
+        self, brokers_up: int = 0, *, unclean: bool = False, elr: bool = False, min_isr: int = 1
+    ) -> None:
+        """`elr`: with eligible leaders, as new clusters are."""
+        settings = {
+            UNCLEAN_ELECTION: "true" if unclean else "false",
+            "min.insync.replicas": str(min_isr),
+        }
         self.cluster = Cluster(MetadataImage(), Defaults(topic_settings=settings))
+        self.now_ms = 0
+        self.logs = LongestLogs()
+        self.ends: dict[int, tuple[int, int]] = {}
+        """Last epoch and log end offset of each broker's replicas; (0, 0) unless told otherwise."""
+        self.are_reporting = True
+        """Do brokers tell at once where the logs of leaderless partitions end?"""
         self.log: list[MetadataRecord] = []
         self.live: dict[int, bool] = {}
         self.shutdown_offsets: dict[int, int] = {}
         self._ids = 0
         first: list[MetadataRecord] = [ClusterRecord("cluster"), FeatureRecord(METADATA_VERSION, 1)]
         self.carry_out(Decision(None, first))
+        if elr:
+            self.carry_out(Decision(None, [FeatureRecord(ELIGIBLE_LEADERS, 1)]))
+            self.carry_out(Decision(None, default_min_isr(self.cluster)))
         for broker_id in range(1, brokers_up + 1):
             self.come_up(broker_id)
 
@@ -66,7 +89,55 @@ class Machine:
         for record in decision.records:
             self.image.apply(record, len(self.log))
             self.log.append(record)
+        self.logs.on_changed(self.image, (key for key, _ in self.image.partitions()), self.now_ms)
+        if self.are_reporting:
+            self.report(*sorted(self.image.brokers))
         return decision.answer
+
+    def report(self, *broker_ids: int, high_watermark: int = -1) -> None:
+        """Brokers that are alive tell how far their logs reach; leaders are elected from it."""
+        electing = [(key, state) for key, state in self.image.partitions() if state.electing]
+        for broker_id in broker_ids if electing else ():
+            broker = self.broker(broker_id)
+            ends = tuple(
+                m.LogEnd(
+                    *key, state.leader_epoch, *self.ends.get(broker_id, (0, 0)), high_watermark
+                )
+                for key, state in electing
+                if broker_id in state.replicas and broker_id not in state.offline
+            )
+            if broker.is_active and ends:
+                request = m.ReportLogEnds(broker_id, broker.broker_epoch, ends)
+                self.logs.on_reported(self.image, request)
+        self.elect_longest()
+
+    def elect_longest(self) -> None:
+        winners = self.logs.decided(self.image, self.now_ms)
+        longest = {key: winner.broker_id for key, winner in winners.items()}
+        if longest:
+            self.carry_out(elections.elect_longest(self.cluster, longest))
+
+    def elect(
+        self, election: ElectionType, *named: tuple[str, int], everywhere: bool = False
+    ) -> dict[tuple[str, int], ErrorCode]:
+        """ElectLeaders: the error of each partition in the answer."""
+        partitions = [TopicPartitions(topic=name, partitions=[index]) for name, index in named]
+        request = ElectLeadersRequest(
+            election_type=election, topic_partitions=None if everywhere else partitions
+        )
+        answer = self.carry_out(elections.elect_leaders(self.cluster, request))
+        return {
+            (topic.topic, each.partition_id): ErrorCode(each.error_code)
+            for topic in answer.replica_election_results
+            for each in topic.partition_result
+        }
+
+    def lose_directory(self, broker_id: int, *named: tuple[str, int]) -> m.Noted:
+        """A directory of the broker failed: these replicas are gone until it restarts."""
+        replicas = tuple(m.LostReplica(self.image.topic_ids[name], index) for name, index in named)
+        epoch = self.broker(broker_id).broker_epoch
+        request = m.OfflinePartitions(broker_id, epoch, replicas)
+        return self.carry_out(sweeps.lost_replicas(self.cluster, request))
 
     def broker(self, broker_id: int) -> BrokerRegistration:
         return self.image.brokers[broker_id]
@@ -80,6 +151,7 @@ class Machine:
         incarnation: int = 1,
         directories: Sequence[int] = (0,),
         rack: str | None = None,
+        clean: bool = False,
         **other: Any,
     ) -> m.BrokerRegistered:
         fields = {
@@ -87,8 +159,10 @@ class Machine:
             "features": SUPPORTED_FEATURES,
             **other,
         }
+        old = self.image.brokers.get(broker_id)
         request = m.RegisterBroker(
             broker_id=broker_id,
+            previous_broker_epoch=old.broker_epoch if clean and old is not None else -1,
             incarnation_id=uuid(broker_id, incarnation),
             directory_ids=tuple(uuid(broker_id, 100 + each) for each in directories),
             rack=rack,
@@ -102,13 +176,14 @@ class Machine:
 
     def beat(self, broker_id: int, *, epoch: int | None = None, **wants: Any) -> m.HeartbeatAnswer:
         wish = {"want_fence": False, "want_shutdown": False, "metadata_offset": 1 << 40, **wants}
-        applied = wish.pop("applied_by_others", None)
+        applied, may_wait = wish.pop("applied_by_others", None), wish.pop("may_wait", False)
         request = m.BrokerHeartbeat(
             broker_id=broker_id,
             broker_epoch=self.broker(broker_id).broker_epoch if epoch is None else epoch,
             **wish,
         )
-        context = brokers.HeartbeatContext(self.shutdown_offsets.get(broker_id, -1), applied)
+        shutdown_offset = self.shutdown_offsets.get(broker_id, -1)
+        context = brokers.HeartbeatContext(shutdown_offset, applied, may_wait)
         decision = brokers.heartbeat(self.cluster, request, context)
         answer = self.carry_out(decision)
         if self.broker(broker_id).in_controlled_shutdown and decision.records:

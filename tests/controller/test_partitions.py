@@ -172,7 +172,7 @@ def test_unclean_election_takes_the_first_that_lives_and_marks_it(machine: Machi
     machine.fence(1)
     state = machine.state("t")
     assert (state.leader, state.isr, state.recovering) == (2, (2,), True)
-    assert state.unclean_epoch == state.leader_epoch == 1
+    assert state.unclean_epoch == state.leader_epoch == 2
 
 
 def test_while_recovering_the_leader_is_alone_until_it_says_so(machine: Machine) -> None:
@@ -183,7 +183,7 @@ def test_while_recovering_the_leader_is_alone_until_it_says_so(machine: Machine)
     assert error(machine.alter("t", [2, 3], recovering=True)) == ErrorCode.INVALID_REQUEST
     answer = machine.alter("t", [2])
     assert (answer.error, answer.recovering) == (0, False)
-    assert machine.state("t").unclean_epoch == 1
+    assert machine.state("t").unclean_epoch == 2
     assert error(machine.alter("t", [2, 3])) == 0
 
 

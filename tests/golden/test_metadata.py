@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from minikafka.protocol.control import records as r
-from minikafka.protocol.control.image import PartitionState
+from minikafka.protocol.control.image import PartitionState, changed
 from minikafka.protocol.errors import ErrorCode
 
 from ..controller.machine import Machine
@@ -141,6 +141,10 @@ class Stage:
     def shown(self, state: PartitionState) -> str:
         text = f"replicas {list(state.replicas)} isr {list(state.isr)} leader {state.leader}"
         text = f"{text} epochs {state.leader_epoch}/{state.partition_epoch}"
+        for name in ("elr", "last_known_elr", "adding", "removing", "offline"):
+            if getattr(state, name):
+                text = f"{text} {name} {list(getattr(state, name))}"
+        text = f"{text} electing" if state.electing else text
         return f"{text} recovering" if state.recovering else text
 
     def tell(self, record: r.MetadataRecord, states: dict[Any, PartitionState]) -> str:
@@ -157,15 +161,22 @@ class Stage:
             case r.PartitionRecord(topic_id=topic_id, partition=index, replicas=replicas):
                 where = f"{image.topics[topic_id].name}-{index}"
                 isr, leader = list(record.isr), record.leader
+                states[topic_id, index] = PartitionState(replicas, record.isr, leader)
                 return f"{where} replicas {list(replicas)} isr {isr} leader {leader}"
             case r.PartitionChangeRecord(topic_id=topic_id, partition=index):
                 old, topic = states[topic_id, index], image.topics[topic_id]
+                states[topic_id, index] = changed(old, record)
                 parts = [f"{topic.name}-{index}"]
-                if record.isr is not None:
-                    parts.append(f"isr {list(old.isr)} -> {list(record.isr)}")
+                for name in ("replicas", "isr", "elr", "adding", "removing", "offline"):
+                    if (news := getattr(record, name)) is not None:
+                        parts.append(f"{name} {list(getattr(old, name))} -> {list(news)}")
+                if record.last_known_elr:
+                    parts.append(f"last led by {record.last_known_elr[0]}")
                 if record.leader is not None:
                     epoch = old.leader_epoch + 1
                     parts.append(f"leader {old.leader} -> {record.leader} in epoch {epoch}")
+                if record.electing:
+                    parts.append("asks how long the logs are")
                 if record.recovering is not None:
                     parts.append("recovering" if record.recovering else "recovered")
                 return " ".join(parts)

@@ -1,0 +1,187 @@
+"""Elections that somebody asks for: an operator, a changed setting, the clock, the longest log.
+
+Those that a broker's fate brings about are in `sweeps`. An unclean election is two steps: the
+partition is put into `electing`, its living replicas report their logs, the longest is elected.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ...protocol.control.image import PartitionState
+from ...protocol.control.records import PartitionChangeRecord
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.elect_leaders import (
+    ElectionType,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from ...protocol.types import NO_LEADER, TopicIdPartition
+from .decision import DECISION_RECORDS_MAX, Cluster, Decision
+from .partition_change import Election, PartitionChange
+from .sweeps import copy_is_away, every_partition, records_of, rules_of
+
+BALANCED_AT_ONCE = 1_000
+"""Leaders moved by one decision of the balance check."""
+
+
+def elect_uncleanly(cluster: Cluster, names: Iterable[str]) -> list[PartitionChangeRecord]:
+    """Begin elections for every leaderless partition of topics that now allow unclean ones."""
+
+    def changes() -> Iterator[PartitionChange]:
+        for name in names:
+            topic = cluster.image.topic(name)
+            rules = rules_of(cluster, name)
+            for index, state in topic.partitions.items() if topic is not None else ():
+                if state.leader == NO_LEADER and topic is not None:
+                    yield PartitionChange(
+                        TopicIdPartition(topic.topic_id, index),
+                        state,
+                        rules,
+                        cluster.living,
+                        copy_is_away=copy_is_away(cluster, state),
+                    )
+
+    return records_of(changes())
+
+
+def elect_longest(cluster: Cluster, longest: Mapping[TopicIdPartition, int]) -> Decision[None]:
+    """The living replicas have reported: these have most, and lead from now on."""
+
+    def changes() -> Iterator[PartitionChange]:
+        for partition, broker_id in longest.items():
+            state = cluster.image.partition(*partition)
+            if state is None or not state.electing or broker_id not in state.replicas:
+                continue
+            yield PartitionChange(
+                partition,
+                state,
+                rules_of(cluster, cluster.image.topics[partition.topic_id].name),
+                cluster.living,
+                longest=broker_id,
+                copy_is_away=copy_is_away(cluster, state),
+            )
+
+    return Decision(None, records_of(changes()))
+
+
+def balance(cluster: Cluster, percentage: int) -> Decision[int]:
+    """Have preferred leaders lead again where a broker lacks more than this part of its lead.
+
+    Answers how many partitions changed their leader; as many as are moved at once: ask again.
+    """
+    preferred: dict[int, int] = {}
+    astray: dict[int, list[TopicIdPartition]] = {}
+    for partition, state, _ in every_partition(cluster):
+        first = state.replicas[0]
+        preferred[first] = preferred.get(first, 0) + 1
+        if state.leader != first:
+            astray.setdefault(first, []).append(partition)
+    wanted = [
+        partition
+        for broker_id in sorted(astray)
+        if len(astray[broker_id]) * 100 > preferred[broker_id] * percentage
+        for partition in astray[broker_id]
+    ]
+    changes = (
+        _change(cluster, partition, Election.PREFERRED)
+        for partition in wanted
+        if _prefers(cluster, partition)
+    )
+    records = records_of(changes)[:BALANCED_AT_ONCE]
+    return Decision(len(records), records)
+
+
+def elect_leaders(cluster: Cluster, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
+    """What an operator asks for, each partition on its own."""
+    try:
+        election = ElectionType(request.election_type)
+    except ValueError:
+        return Decision(ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
+    named = _named(cluster, request)
+    records: list[PartitionChangeRecord] = []
+    results: dict[str, list[PartitionResult]] = {}
+    seen: dict[tuple[str, int], None] = {}
+    for topic, index in named:
+        result = PartitionResult(partition_id=index)
+        try:
+            if (topic, index) in seen:
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"{topic}-{index} is named twice")
+            if len(records) >= DECISION_RECORDS_MAX:
+                raise ApiError(ErrorCode.POLICY_VIOLATION, "too many at once: ask for fewer")
+            seen[topic, index] = None
+            records.append(_elect(cluster, topic, index, election))
+        except ApiError as error:
+            if request.topic_partitions is None and error.code == ErrorCode.ELECTION_NOT_NEEDED:
+                continue
+            result.error_code, result.error_message = error.code, error.detail
+        results.setdefault(topic, []).append(result)
+    response = ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(topic=topic, partition_result=partitions)
+            for topic, partitions in results.items()
+        ]
+    )
+    return Decision(response, records)
+
+
+def _named(cluster: Cluster, request: ElectLeadersRequest) -> list[tuple[str, int]]:
+    if request.topic_partitions is not None:
+        return [
+            (each.topic, index) for each in request.topic_partitions for index in each.partitions
+        ]
+    topics = cluster.image.topics.values()
+    return [(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _elect(
+    cluster: Cluster, name: str, index: int, election: ElectionType
+) -> PartitionChangeRecord:
+    """The change that elects; ApiError where there is nothing to elect, or nobody."""
+    topic = cluster.image.topic(name)
+    state = None if topic is None else topic.partitions.get(index)
+    if topic is None or state is None:
+        detail = f"there is no partition {name}-{index}"
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail)
+    partition = TopicIdPartition(topic.topic_id, index)
+    if election is ElectionType.PREFERRED:
+        if state.leader == state.replicas[0]:
+            detail = f"{name}-{index}: {state.leader} leads already"
+            raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, detail)
+        record = _change(cluster, partition, Election.PREFERRED).build()
+        if record is None or record.leader != state.replicas[0]:
+            detail = f"{name}-{index}: broker {state.replicas[0]} is not alive and in sync"
+            raise ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, detail)
+        return record
+    if state.leader != NO_LEADER:
+        detail = f"{name}-{index}: broker {state.leader} leads"
+        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, detail)
+    record = _change(cluster, partition, Election.UNCLEAN).build()
+    if record is None or (record.leader is None and not record.electing):
+        detail = f"{name}-{index}: no replica is alive, or they are being asked already"
+        raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, detail)
+    return record
+
+
+def _prefers(cluster: Cluster, partition: TopicIdPartition) -> bool:
+    """Is the preferred leader there to lead?"""
+    state = cluster.image.partition(*partition)
+    return state is not None and _is_ready(cluster, state)
+
+
+def _is_ready(cluster: Cluster, state: PartitionState) -> bool:
+    first = state.replicas[0]
+    return first in state.isr and first not in state.offline and cluster.is_active(first)
+
+
+def _change(cluster: Cluster, partition: TopicIdPartition, election: Election) -> PartitionChange:
+    topic = cluster.image.topics[partition.topic_id]
+    state = topic.partitions[partition.partition]
+    return PartitionChange(
+        partition,
+        state,
+        rules_of(cluster, topic.name),
+        cluster.living,
+        election=election,
+        copy_is_away=copy_is_away(cluster, state),
+    )

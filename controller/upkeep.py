@@ -1,0 +1,140 @@
+"""What the active controller does by the clock, and not because somebody asked.
+
+    unclean recovery     once the living replicas have told what they have, or 2 s are over
+    preferred leaders    every leader.imbalance.check.interval.seconds
+
+Decides nothing: `LongestLogs` and `metadata.elections` do. Sleeps until the next deadline.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from ..protocol.control.messages import Noted, ReportLogEnds
+from ..protocol.control.records import MetadataRecord, PartitionChangeRecord
+from ..protocol.errors import ApiError, ErrorCode
+from ..protocol.types import TopicIdPartition
+from .driver import Controller
+from .metadata.decision import BalanceSettings, Cluster, Decision
+from .metadata.elections import BALANCED_AT_ONCE, balance, elect_longest
+from .metadata.longest_logs import LongestLogs, Winner
+
+log = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """Timers of the active controller."""
+
+    def __init__(self, controller: Controller, settings: BalanceSettings) -> None:
+        self._controller = controller
+        self._settings = settings
+        self._logs = LongestLogs()
+        self._deadline: asyncio.TimerHandle | None = None
+        self._due_ms: int | None = None
+        self._balance: asyncio.TimerHandle | None = None
+        controller.on_active = self.on_active
+        controller.on_replayed = self.on_replayed
+
+    def close(self) -> None:
+        """No timer goes off any more."""
+        for timer in (self._deadline, self._balance):
+            if timer is not None:
+                timer.cancel()
+        self._deadline = self._balance = self._due_ms = None
+
+    def on_active(self) -> None:
+        """This controller has just become active: what was in memory is gathered anew."""
+        self.close()
+        now_ms = self._controller.runtime.monotonic_ms()
+        self._logs.restart(self._controller.cluster.image, now_ms)
+        self._set_deadline()
+        self._set_balance()
+
+    def on_replayed(self, records: Sequence[MetadataRecord]) -> None:
+        """These records are in the image that decisions are made from."""
+        changed = [
+            TopicIdPartition(record.topic_id, record.partition)
+            for record in records
+            if isinstance(record, PartitionChangeRecord)
+            and (record.electing is not None or record.leader is not None)
+        ]
+        if changed:
+            now_ms = self._controller.runtime.monotonic_ms()
+            self._logs.on_changed(self._controller.cluster.image, changed, now_ms)
+            self._set_deadline()
+
+    async def on_reported(self, request: ReportLogEnds) -> Noted:
+        """A broker tells how far its replicas of leaderless partitions reach."""
+        self._controller.check_active()
+        cluster = self._controller.cluster
+        try:
+            cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
+        except ApiError as error:
+            return Noted(error.code, error.detail)
+        self._logs.on_reported(cluster.image, request)
+        self._elect()
+        return Noted(ErrorCode.NONE)
+
+    def _elect(self) -> None:
+        """Give leaders to partitions whose longest log is known."""
+        controller = self._controller
+        image, now_ms = controller.cluster.image, controller.runtime.monotonic_ms()
+        winners = self._logs.decided(image, now_ms)
+        if winners:
+            longest = {key: winner.broker_id for key, winner in winners.items()}
+            for key, winner in winners.items():
+                log.warning("%s", _told(controller.cluster, key, winner))
+            self._submit(elect_longest(controller.cluster, longest))
+        self._set_deadline()
+
+    def _submit(self, decision: Decision[object]) -> None:
+        if decision.records:
+            future = self._controller.submit(decision)
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def _set_deadline(self) -> None:
+        now_ms = self._controller.runtime.monotonic_ms()
+        due_ms = self._logs.next_deadline_ms(now_ms)
+        if due_ms is None or (self._due_ms is not None and self._due_ms <= due_ms):
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._due_ms = due_ms
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later((due_ms - now_ms) / 1000, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        self._deadline = self._due_ms = None
+        if self._controller.is_active:
+            self._elect()
+
+    def _set_balance(self) -> None:
+        if self._settings.is_on:
+            delay = self._settings.interval_ms / 1000
+            self._balance = asyncio.get_running_loop().call_later(delay, self._on_balance)
+
+    def _on_balance(self) -> None:
+        self._balance = None
+        controller = self._controller
+        if not controller.is_active:
+            return
+        decision = balance(controller.cluster, self._settings.percentage)
+        if decision.answer:
+            log.info("preferred leaders lead again: %d partitions", decision.answer)
+            self._submit(decision)
+        if decision.answer == BALANCED_AT_ONCE:
+            loop = asyncio.get_running_loop()
+            self._balance = loop.call_later(1, self._on_balance)
+        else:
+            self._set_balance()
+
+
+def _told(cluster: Cluster, key: TopicIdPartition, winner: Winner) -> str:
+    """The line for the log: who leads, and what nobody else alive has."""
+    topic = cluster.image.topics[key.topic_id].name
+    end = winner.end
+    text = f"{topic}-{key.partition}: the longest log is that of broker {winner.broker_id}"
+    text = f"{text}, it ends at {end.log_end_offset} in epoch {end.last_epoch}"
+    if winner.lost_until > end.log_end_offset:
+        text = f"{text}; committed and lost: {end.log_end_offset}-{winner.lost_until - 1}"
+    return text
