@@ -12,6 +12,7 @@ class FakeChannel:
     """Calls wait until the test answers them."""
 
     def __init__(self) -> None:
+        self.broker_id = 1
         self.broker_epoch = 3
         self.lifecycle = Lifecycle(1_000)
         self.pokes = 0
@@ -19,6 +20,9 @@ class FakeChannel:
 
     def as_channel(self) -> ControllerChannel:
         return cast(ControllerChannel, self)
+
+    async def wait_until_registered(self) -> int:
+        return self.broker_epoch
 
     def poke(self) -> None:
         self.pokes += 1

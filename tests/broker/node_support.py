@@ -205,6 +205,9 @@ def record(index: int, one: PartitionState) -> PartitionRecord:
         partition_epoch=one.partition_epoch,
         recovering=one.recovering,
         unclean_epoch=one.unclean_epoch,
+        adding=one.adding,
+        electing=one.electing,
+        offline=one.offline,
     )
 
 

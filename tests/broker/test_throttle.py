@@ -103,10 +103,10 @@ async def test_b_28_a_follower_that_catches_up_asks_for_no_more_than_its_share(
 
 
 async def test_b_28_a_member_of_the_isr_is_followed_at_any_rate(brisk: Pair) -> None:
-    for node in (brisk.leader, brisk.follower):
-        await node.apply(*throttled("leader", 0)[1:], *throttled("follower", 0)[1:])
+    for each in (brisk.leader, brisk.follower):
+        await each.apply(*throttled("leader", 0)[1:], *throttled("follower", 0)[1:])
     led, _ = await brisk.give(state(ME, replicas=(ME, B), isr=(ME, B)))
-    for node in (brisk.leader, brisk.follower):
-        await node.apply(*throttled("leader", 0)[:1], *throttled("follower", 0)[:1])
+    for each in (brisk.leader, brisk.follower):
+        await each.apply(*throttled("leader", 0)[:1], *throttled("follower", 0)[:1])
     brisk.leader.produce(b"a")
     await until(lambda: led.high_watermark == 1)
