@@ -55,7 +55,7 @@ run: $(STAMP) ## the flights pipeline on a cluster of its own, with a leader kil
 	@$(BIN)/python -m minikafka.spark.java
 	@$(BIN)/python -m minikafka.spark.examples.flights
 
-bench: $(STAMP) ## the benchmarks, as ratios within one run (about 8 minutes)
+bench: $(STAMP) ## the benchmarks, as ratios within one run (about half an hour)
 	@$(COMPILE)
 	$(BIN)/python -m bench
 

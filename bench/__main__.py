@@ -1,6 +1,6 @@
 """Run the benchmarks: everything as a ratio to ceilings and floors of the same run.
 
-    python -m bench                      everything, about 8 minutes on 2 cores
+    python -m bench                      everything, about half an hour on 2 cores
     python -m bench produce memory       some sections
 
 Figures go to the terminal and, with the machine and the commit, to bench-results/*.json.
@@ -17,12 +17,24 @@ import click
 
 from minikafka.deploy.local_cluster import LocalCluster
 
-from . import ceilings, confluent, consume, failover, latency, memory, produce, startup
+from . import (
+    catch_up,
+    ceilings,
+    confluent,
+    consume,
+    failover,
+    false_failovers,
+    latency,
+    memory,
+    produce,
+    startup,
+)
 from .meters import machine
 
 FLOOR_SHARE_OF_WRITE = 0.4
 FLOOR_REQUESTS_PER_SECOND = 100_000
 PACKAGES = ("uvloop", "msgpack", "crc32c", "cramjam", "confluent-kafka")
+KINDS = ("ours", "librdkafka", "elected")
 Section = Callable[[dict[str, Any]], None]
 
 
@@ -163,12 +175,35 @@ def run_memory(results: dict[str, Any]) -> None:
 
 
 def run_failover(results: dict[str, Any]) -> None:
-    """Measure the gap in acknowledged writes after SIGKILL of a leader."""
-    found = failover.measure()
-    results["failover"] = found._asdict()
+    """Measure the gaps in acknowledged writes around every kind of event."""
+    rows = results["failover"] = []
+    for event in failover.EVENTS:
+        found = failover.measure(event).summary()
+        rows.append(found)
+        spreads = (f"{k} p50 {v['p50']} max {v['max']}" for k in KINDS if (v := found[k]))
+        say(
+            f"{event:<34} {found['trials']} trials, ms: {'; '.join(spreads)}; "
+            f"{found['failed_sends']} sends failed, {found['lost']} lost"
+        )
+
+
+def run_catch_up(results: dict[str, Any]) -> None:
+    """Measure a follower's return."""
+    found = catch_up.measure()
+    results["catch_up"] = found._asdict()
     say(
-        f"{found.trials} kills: median {found.median} ms, max {found.most} ms, "
-        f"{found.failed_sends} sends failed"
+        f"{found.megabytes} MB in {found.seconds} s: {found.megabytes_per_second} MB/s; foreground "
+        f"p99 {found.p99_ms_before} ms before, {found.p99_ms_meanwhile} ms meanwhile"
+    )
+
+
+def run_false_failovers(results: dict[str, Any]) -> None:
+    """Count failovers while all cores are busy and nothing dies."""
+    found = false_failovers.measure()
+    results["false_failovers"] = found._asdict()
+    say(
+        f"{found.seconds:.0f} s busy: {found.fenced} fenced, {found.leader_changes} leaders "
+        f"and {found.controller_changes} controllers changed, longest gap {found.longest_gap_ms} ms"
     )
 
 
@@ -181,6 +216,8 @@ SECTIONS: dict[str, Section] = {
     "startup": run_startup,
     "memory": run_memory,
     "failover": run_failover,
+    "catch_up": run_catch_up,
+    "false_failovers": run_false_failovers,
 }
 
 

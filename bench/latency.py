@@ -39,7 +39,7 @@ def measure(cluster: LocalCluster, replication_factor: int, acks: int) -> Latenc
         admin.create_topics([NewTopic(topic, 1, replication_factor)])
         leader = cluster.node(admin.describe_topics([topic])[topic].partitions[0].leader_id)
     request = produce(topic, record_bytes=RECORD_BYTES, batch_bytes=0, acks=acks)
-    latencies = _open_loop((leader.host, leader.port), request.frame)
+    latencies = open_loop((leader.host, leader.port), request.frame, RATE, SECONDS)
     ordered = sorted(latencies[int(RATE * WARM_UP_SECONDS) :])
 
     def at(share: float) -> float:
@@ -48,8 +48,9 @@ def measure(cluster: LocalCluster, replication_factor: int, acks: int) -> Latenc
     return Latency(RATE, len(ordered), at(0.5), at(0.99), at(0.999), at(1.0))
 
 
-def _open_loop(address: tuple[str, int], frame: bytes) -> list[float]:
-    total = int(RATE * SECONDS)
+def open_loop(address: tuple[str, int], frame: bytes, rate: int, seconds: float) -> list[float]:
+    """Send one request again and again at a rate; seconds from when each was due."""
+    total = int(rate * seconds)
     due: deque[float] = deque()
     latencies: list[float] = []
     sent = 0
@@ -61,11 +62,11 @@ def _open_loop(address: tuple[str, int], frame: bytes) -> list[float]:
         start = time.perf_counter() + 0.05
         while len(latencies) < total:
             now = time.perf_counter()
-            while sent < total and start + sent / RATE <= now:
-                due.append(start + sent / RATE)
+            while sent < total and start + sent / rate <= now:
+                due.append(start + sent / rate)
                 connection.sendall(frame)
                 sent += 1
-            wait = start + sent / RATE - time.perf_counter() if sent < total else 5.0
+            wait = start + sent / rate - time.perf_counter() if sent < total else 5.0
             if not poll.poll(max(0.0, wait * 1000)):
                 if sent == total and wait == 5.0:
                     raise TimeoutError("requests stayed unanswered for 5 s")

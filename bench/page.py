@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from . import failover_page
+
 
 def page(results: dict[str, Any]) -> str:
     """Write the page."""
@@ -72,24 +74,13 @@ def _targets(results: dict[str, Any]) -> list[str]:
         ("broker memory after ready (MiB)", "< 60", resident, resident < 60),
         ("memory of one idle partition, of 1,000 (KiB)", "≤ 2", idle, idle <= 2),
         (
-            "gap after SIGKILL of a leader, median (ms)",
-            "< 1000",
-            results["failover"]["median"],
-            results["failover"]["median"] < 1000,
-        ),
-        (
-            "gap after SIGKILL of a leader, most (ms)",
-            "< 1000",
-            results["failover"]["most"],
-            results["failover"]["most"] < 1000,
-        ),
-        (
             "import of the package (s)",
             "< 0.3",
             startup["import_package"],
             startup["import_package"] < 0.3,
         ),
         ("`minikafka --help` (s)", "< 0.3", startup["help"], startup["help"] < 0.3),
+        *failover_page.checks(results),
     ]
     return [
         "## Against the targets",
@@ -208,7 +199,7 @@ def _consume(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _rest(results: dict[str, Any]) -> list[str]:
-    memory, failover, startup = results["memory"], results["failover"], results["startup"]
+    memory, startup = results["memory"], results["startup"]
     return [
         "## Latency",
         "",
@@ -228,7 +219,7 @@ def _rest(results: dict[str, Any]) -> list[str]:
             for row in results["latency"]
         ),
         "",
-        "## Start-up, memory, failover",
+        "## Start-up and memory",
         "",
         *_table("what", "figure"),
         *(_row(name.replace("_", " "), f"{seconds:.2f} s") for name, seconds in startup.items()),
@@ -240,11 +231,7 @@ def _rest(results: dict[str, Any]) -> list[str]:
             _row(f"{name}, one idle partition of 1,000", f"{kib:.2f} KiB")
             for name, kib in memory["kib_per_idle_partition"].items()
         ),
-        _row(
-            f"gap in acknowledged writes over {failover['trials']} kills of a leader",
-            f"median {failover['median']} ms, most {failover['most']} ms",
-        ),
-        _row("sends that failed meanwhile", failover["failed_sends"]),
+        *failover_page.section(results),
     ]
 
 
