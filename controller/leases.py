@@ -94,6 +94,8 @@ class Lease:
     is_warned: bool = False
     metadata_offset: int = -1
     shutdown_offset: int = -1
+    leaving_since_ms: int = -1
+    """When it first asked for its controlled shutdown here; -1: it has not."""
 
     def deadlines(self, session_ms: int) -> list[int]:
         """When something has to be looked at, if nothing happens before."""
@@ -140,6 +142,11 @@ class Leases:
         """Offset of the last record that moved leaders off a broker that wants to shut down."""
         lease = self._leases.get(broker_id)
         return -1 if lease is None else lease.shutdown_offset
+
+    def leaving_since_ms(self, broker_id: int) -> int:
+        """When the broker first asked to shut down, -1 if it did not."""
+        lease = self._leases.get(broker_id)
+        return -1 if lease is None else lease.leaving_since_ms
 
     def applied_by_others(self, broker_ids: list[int]) -> int | None:
         """The least metadata offset that these brokers reported, None for no brokers."""

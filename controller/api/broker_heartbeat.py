@@ -1,14 +1,18 @@
 """BrokerHeartbeat: fence, unfence, shut down, as the broker wants and the table allows."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...protocol.control.messages import BrokerHeartbeat, HeartbeatAnswer
-from ...protocol.control.records import BrokerChangeRecord
 from ..metadata.brokers import HeartbeatContext, heartbeat
 from ..metadata.decision import Cluster, Decision
 
 if TYPE_CHECKING:
+    from ..driver import Controller
+    from ..leases import Lease
     from .session import Session
+
+CATCH_UP_WITHIN_MS: Final = 5_000
+"""How long a broker that wants to leave leads on where nobody else has caught up."""
 
 
 async def answer(session: "Session", request: BrokerHeartbeat) -> HeartbeatAnswer:
@@ -22,23 +26,35 @@ async def answer(session: "Session", request: BrokerHeartbeat) -> HeartbeatAnswe
         # commit and its answer.
         controller.leases.on_registered(broker, session.server.runtime.monotonic_ms())
         session.bind(broker_id, request.broker_epoch)
-        controller.leases[broker_id].metadata_offset = request.metadata_offset
+        lease = controller.leases[broker_id]
+        lease.metadata_offset = request.metadata_offset
+        if request.want_shutdown:
+            note_wish_to_leave(controller, lease)
 
     def decide(cluster: Cluster) -> Decision[HeartbeatAnswer]:
-        others = [each.broker_id for each in cluster.active_brokers()]
+        now_ms = controller.runtime.monotonic_ms()
+        others = [
+            each.broker_id for each in cluster.active_brokers() if each.broker_id != broker_id
+        ]
         context = HeartbeatContext(
             shutdown_offset=controller.leases.shutdown_offset(broker_id),
-            applied_by_others=controller.leases.applied_by_others(
-                [each for each in others if each != broker_id]
-            ),
+            applied_by_others=controller.leases.applied_by_others(others),
+            may_wait=controller.leases.leaving_since_ms(broker_id) > now_ms - CATCH_UP_WITHIN_MS,
         )
         decision = heartbeat(cluster, request, context)
-        if any(
-            isinstance(record, BrokerChangeRecord) and record.in_controlled_shutdown
-            for record in decision.records
-        ):
+        if decision.records and request.want_shutdown and not decision.answer.should_shut_down:
             last = cluster.next_offset + len(decision.records) - 1
             controller.leases[broker_id].shutdown_offset = last
         return decision
 
     return await controller.decide(decide)
+
+
+def note_wish_to_leave(controller: "Controller", lease: "Lease") -> None:
+    """Count from the first time it was heard here; another controller may have heard it before."""
+    if lease.leaving_since_ms < 0:
+        lease.leaving_since_ms = controller.runtime.monotonic_ms()
+        broker = controller.cluster.image.brokers[lease.broker_id]
+        if broker.in_controlled_shutdown:
+            # What moved leaders away is somewhere in the log: all of it has to be known then.
+            lease.shutdown_offset = controller.cluster.image.offset
