@@ -38,6 +38,7 @@ class Log(LogView):
 
     __slots__ = (
         "_flush",
+        "_is_abandoned",
         "_limits",
         "on_rolled",
         "on_truncated",
@@ -59,6 +60,7 @@ class Log(LogView):
         """All below it is on stable storage."""
         self.producers = ProducerState()
         self._flush: SharedFlush | None = None
+        self._is_abandoned = False
         self.on_rolled: Callable[[Log], None] | None = None
         """Told that a segment is complete and should be flushed."""
         self.on_truncated: Callable[[Log], None] | None = None
@@ -100,6 +102,8 @@ class Log(LogView):
         log.log_start_offset, log.log_end_offset = opened.log_start_offset, opened.log_end_offset
         log.recovery_point, log.producers = opened.recovery_point, opened.producers
         log._epoch_file.load(opened.leader_epochs, is_written=opened.are_epochs_written)
+        if opened.segments and not clean:
+            log.segments.write_owner()
         return log
 
     def reconfigure(self, config: TopicConfig) -> None:
@@ -247,6 +251,8 @@ class Log(LogView):
         await self._flush.run()
 
     async def _make_stable(self) -> None:
+        if self._is_abandoned:
+            return  # Another log may have its place.
         end, truncations = self.log_end_offset, self._truncations
         self._write_epochs()
         await self._epoch_file.sync()
@@ -294,6 +300,7 @@ class Log(LogView):
     def abandon(self) -> None:
         """Close the files, saving nothing: the directory is moved, removed or lost."""
         self._truncations += 1
+        self._is_abandoned = True
         for segment in self.segments:
             segment.close()
             segment.is_removed = True

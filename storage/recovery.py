@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 
 from ..protocol.record_batch import BatchHeader
 from ..runtime.runtime import Runtime
-from .files import DELETED, INDEX, LEADER_EPOCHS, LOG, TEMPORARY, TIME_INDEX, Files, offset_in
+from . import compacted
+from .files import INDEX, LEADER_EPOCHS, LOG, TEMPORARY, TIME_INDEX, Files, offset_in
 from .leader_epochs import LeaderEpochs
 from .producer_snapshots import ProducerReplay, ProducerSnapshots
 from .producer_state import ProducerState
-from .scan import Pace, Scan, rebuild_indexes
+from .scan import WINDOW, Pace, Scan, rebuild_indexes
 from .segment import Segment
 from .segment_indexes import CorruptIndex, SegmentIndexes
 from .topic_config import TopicConfig
@@ -51,7 +52,7 @@ class Opened:
     leader_epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     are_epochs_written: bool = True
     names_changed: bool = False
-    """Segments were deleted, and the directory not synced since."""
+    """Names in the directory may not be on stable storage."""
     producers: ProducerState = field(default_factory=ProducerState)
 
 
@@ -77,10 +78,18 @@ class _Loader:
 
     async def load(self) -> Opened:
         opening, start = self._opening, self._opening.log_start_offset
+        self._names_changed = compacted.settle(self._files, self._directory)
         self._segments = self._find_segments()
         producers = await self._load_segments()
-        segments = self._segments
-        end = segments[-1].next_offset if segments else start
+        if self._end() < self._recovery_point and not opening.is_clean:
+            # What was stable is missing: then the point, or the disk, does not keep its word.
+            log.warning(
+                "%s ends at %d, below its recovery point %d: all of it is read",
+                *(self, self._end(), self._recovery_point),
+            )
+            self._recovery_point = 0
+            producers = await self._load_segments()
+        segments, end = self._segments, self._end()
         if segments:
             start = max(start, segments[0].base_offset)
         if end < start:
@@ -102,10 +111,13 @@ class _Loader:
             recovery_point=end if opening.is_clean else min(self._recovery_point, end),
             segments=segments,
             leader_epochs=self._epochs,
-            are_epochs_written=self._are_epochs_written,
-            names_changed=self._names_changed,
+            are_epochs_written=self._are_epochs_written and opening.is_clean,
+            names_changed=self._names_changed or not opening.is_clean,
             producers=producers,
         )
+
+    def _end(self) -> int:
+        return self._segments[-1].next_offset if self._segments else self._opening.log_start_offset
 
     def __str__(self) -> str:
         return self._directory
@@ -117,7 +129,7 @@ class _Loader:
         for name in names:
             owner = [offset_in(name, suffix) for suffix in (INDEX, TIME_INDEX)]
             is_orphan = any(base is not None and base not in known for base in owner)
-            if is_orphan or name.endswith((DELETED, TEMPORARY)):
+            if is_orphan or name.endswith(TEMPORARY):
                 self._files.remove(f"{self._directory}/{name}")
         segments = [Segment(self._files, self._directory, base) for base in bases]
         for at, segment in enumerate(segments):
@@ -138,7 +150,7 @@ class _Loader:
             # not the index files that it got then.
             is_just_complete = (
                 at + 1 == doubtful < len(self._segments)
-                and segment.next_offset >= self._opening.recovery_point
+                and segment.next_offset >= self._recovery_point
             )
             await self._trust(segment, with_indexes=not is_just_complete)
         if doubtful == len(self._segments) and self._segments:
@@ -162,7 +174,7 @@ class _Loader:
             return len(self._segments)
         at = 0
         for segment in self._segments[1:]:
-            if segment.base_offset > self._opening.recovery_point:
+            if segment.base_offset > self._recovery_point:
                 break
             at += 1
         return at
@@ -207,6 +219,9 @@ class _Loader:
             return ProducerState()
         trusted = self._segments[:doubtful]
         end = trusted[-1].next_offset if trusted else self._segments[0].base_offset
+        if doubtful < len(self._segments):
+            # A later one may have come back from before a truncation.
+            ProducerSnapshots(self._files, self._directory).remove_above(end)
         replay = ProducerReplay(self._files, self._directory, trusted, self._now_ms)
         return await replay.run_slowly(end, self._runtime)
 
@@ -228,9 +243,12 @@ class _Loader:
             has_gaps=self._opening.config.is_compacted,
             least_epoch=self._epochs.latest_epoch,
         )
+        dubious = 0
         while window := scan.next_window():
             for position, header in window:
                 segment.index(header, position, self._interval)
+                if header.next_offset <= self._recovery_point:
+                    dubious = position + header.size
                 self._note_epoch(header)
                 if header.producer_id >= 0:
                     producers.observe(header, self._now_ms)
@@ -244,9 +262,19 @@ class _Loader:
             segment.size = scan.position
             self._recovery_point = min(self._recovery_point, segment.base_offset)
             self._drop_from(at + 1)
+        await self._write_again(segment, dubious)
         if at + 1 < len(self._segments):
             segment.save_indexes()
         return scan.problem is None
+
+    async def _write_again(self, segment: Segment, position: int) -> None:
+        """What lies from `position` on waits to be written to the disk, whatever it did before."""
+        while position < segment.size:
+            size = min(WINDOW, segment.size - position)
+            view = self._files.read_some(segment.file(), position, size)
+            self._files.write(segment.file(), [view], position, len(view))
+            position += size
+            await self._pace.step()
 
     def _is_hole(self, before: int, segment: Segment) -> bool:
         # Compaction leaves gaps of its own.

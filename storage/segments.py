@@ -52,7 +52,12 @@ class Segments(list[Segment]):
             return
         self._files.make_directory(self.directory)
         self.names_changed = True
+        self.write_owner()
+
+    def write_owner(self) -> None:
+        """Whose partition this is, if that is known. The next flush makes it stable."""
         if self.topic_id is not None:
+            path = f"{self.directory}/{PARTITION_METADATA}"
             self._files.replace_small(path, encode_partition_metadata(self.topic_id))
 
     def begin(self, base_offset: int, now_ms: int) -> Segment:

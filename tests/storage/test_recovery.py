@@ -582,7 +582,6 @@ async def test_leftovers_are_swept(runtime: TestRuntime, tmp_path: Path) -> None
         f"{0:020d}.index",
         f"{0:020d}.log",
         f"{0:020d}.timeindex",
-        f"{2:020d}.snapshot",
         "leader-epoch-checkpoint",
     ]
     log.abandon()
