@@ -111,6 +111,7 @@ class Broker:
                 image=lambda: self.follower.image,
                 topic_defaults=defaults,
                 file_settings=settings.properties,
+                lease=self.channel.lease,
             )
         )
         self._apis = make_apis()
@@ -175,6 +176,7 @@ class Broker:
         self.upkeep.start()
         self.channel.on_recovered()
         await self._unless_refused(self.channel.wait_until_unfenced())
+        self.edge.producer_ids.stock_up()
 
     async def _join(self) -> None:
         """The controller has said which cluster this is; every directory must be of it."""
@@ -199,6 +201,7 @@ class Broker:
         channel.offline_directory_ids = lambda: partitions.offline_directory_ids
         channel.on_refused = self._on_refused
         partitions.propose = self.proposals.propose
+        partitions.host.lease = channel.lease
         partitions.fetchers = self.fetchers
         partitions.group_flush.on_follower_flushed = self.fetchers.on_flushed
         partitions.failing.on_directory_failed = self._on_directory_failed
@@ -274,6 +277,7 @@ class Broker:
         await self.proposals.close()
         await self.log_ends.close()
         await self.lost.close()
+        await self.edge.producer_ids.close()
         await self.partitions.group_flush.close()
         if not keep_channel:
             self.edge.close_connections()

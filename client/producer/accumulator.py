@@ -153,6 +153,8 @@ class Accumulator:
         self.topics: dict[str, TopicQueues] = {}
         self.parked: dict[str, list[Parked]] = {}
         self.identity: ProducerIdentity | None = None
+        self.no_identity = "no producer id yet"
+        """Why there is none, in words."""
         self.flush_count = 0
         """While above zero nothing lingers."""
         self.on_released: Callable[[], None] = lambda: None
@@ -389,6 +391,7 @@ class Accumulator:
                 queue.on_identity(self.identity)
             else:
                 wanted = True
+                queue.blocked = self.no_identity
         return wanted
 
 

@@ -72,6 +72,8 @@ class PartitionQueue:
         """The broker that `in_flight` went to."""
         self.identity: ProducerIdentity | None = None
         """None: a producer id is needed before anything can be sent."""
+        self.blocked = ""
+        """Why nothing can be sent while a producer id is missing."""
         self.refused_id = -1
         """The producer id that this partition can no longer use."""
         self.not_before_ms = 0
@@ -148,6 +150,7 @@ class PartitionQueue:
     def on_identity(self, identity: ProducerIdentity) -> None:
         """A producer id was allocated; batches numbered under an older one are numbered again."""
         self.identity = identity
+        self.blocked = ""
         self._must_renumber = any(batch.order >= 0 for batch in self.waiting)
         self._next_sequence = self._next_order = 0
         self._is_known = False
@@ -237,7 +240,8 @@ class PartitionQueue:
             over.append(self.waiting.popleft())
         for batch in over:
             waited_ms = now_ms - batch.created_ms
-            batch.complete(DeliveryTimeout(self.partition, waited_ms, batch.last_error))
+            why = self.blocked or batch.last_error
+            batch.complete(DeliveryTimeout(self.partition, waited_ms, why))
         return over
 
     def fail_all(self, error: ClientError) -> list[Batch]:

@@ -1,6 +1,7 @@
 """Where a producer's number comes from: any broker, asked until one gives it or refuses for good.
 
-Never numbers a batch.
+Brokers have the numbers in blocks from the active controller: where that is away for long, there
+are none, and nothing can be sent. That is said once in the log. Never numbers a batch.
 """
 
 import asyncio
@@ -19,6 +20,8 @@ from .batch import ProducerIdentity
 log = logging.getLogger(__name__)
 
 NO_TIMEOUT_MS: Final = 0x7FFFFFFF
+SAY_AFTER_MS: Final = 3_000
+"""Whoever waits for as long without a producer id is told why."""
 
 
 class ProducerIds:
@@ -36,6 +39,8 @@ class ProducerIds:
         self._metadata = metadata
         self._backoff = backoff
         self._on_result = on_result
+        self.on_trouble: Callable[[str], None] = lambda why: None
+        """Told each time that a broker had none, with the reason in words."""
         self._task: asyncio.Task[None] | None = None
 
     def allocate(self) -> None:
@@ -50,25 +55,40 @@ class ProducerIds:
             await asyncio.wait([self._task])
 
     async def _allocate(self) -> None:
-        failure_count = 0
-        request = InitProducerIdRequest(transaction_timeout_ms=NO_TIMEOUT_MS)
+        failure_count, is_said = 0, False
+        begun_ms = self._runtime.monotonic_ms()
         while True:
             try:
-                connection = await self._metadata.any_connection()
-                answer: InitProducerIdResponse = await connection.request(request)
+                given = await self._ask()
             except UnsupportedVersion as error:
                 self._on_result(error)
                 return
-            except (ClientError, ProtocolError) as error:
-                log.debug("no producer id: %s", error)
+            except (ClientError, ProtocolError, ApiError) as error:
+                why = f"no producer id: {error}"
+                if isinstance(error, ApiError) and not error.code.retriable:
+                    self._on_result(ClientError(why))
+                    return
+                self.on_trouble(why)
+                waited_ms = self._runtime.monotonic_ms() - begun_ms
+                is_late = waited_ms >= SAY_AFTER_MS and not is_said
+                is_said |= is_late
+                level = logging.WARNING if is_late else logging.DEBUG
+                log.log(level, "nothing can be sent after %d ms: %s", waited_ms, why)
             else:
-                code = ErrorCode(answer.error_code)
-                if code is ErrorCode.NONE:
-                    self._on_result(ProducerIdentity(answer.producer_id, answer.producer_epoch))
-                    return
-                if not code.retriable:
-                    self._on_result(ClientError(f"no producer id: {ApiError(code)}"))
-                    return
-                log.debug("no producer id: %s", code.name)
+                self._on_result(given)
+                return
             failure_count += 1
             await asyncio.sleep(self._backoff.after(failure_count, self._runtime.rng) / 1000)
+
+    async def _ask(self) -> ProducerIdentity:
+        """Ask some broker; ApiError when it has none."""
+        connection = await self._metadata.any_connection()
+        request = InitProducerIdRequest(transaction_timeout_ms=NO_TIMEOUT_MS)
+        answer: InitProducerIdResponse = await connection.request(request)
+        code = ErrorCode(answer.error_code)
+        if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            detail = f"{connection.address} has none left and gets none from a controller"
+            raise ApiError(code, f"{detail}: is one running?")
+        if code is not ErrorCode.NONE:
+            raise ApiError(code, f"{connection.address} refused")
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch)

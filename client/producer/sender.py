@@ -80,6 +80,7 @@ class Sender:
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._backoff = backoff
         self._producer_ids = ProducerIds(runtime, metadata, backoff, self._on_identity)
+        self._producer_ids.on_trouble = self._on_no_identity
         self.fatal: ClientError | None = None
         """Why nothing can be sent any more."""
         self.on_fatal: Callable[[], None] = lambda: None
@@ -337,6 +338,10 @@ class Sender:
             due_ms = self._connecting[node_id] + patience_ms
             look_again_ms = due_ms if look_again_ms is None else min(look_again_ms, due_ms)
         return look_again_ms
+
+    def _on_no_identity(self, why: str) -> None:
+        self._accumulator.no_identity = why
+        self.wake()
 
     def _on_identity(self, identity: ProducerIdentity | ClientError) -> None:
         if isinstance(identity, ClientError):

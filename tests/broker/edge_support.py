@@ -222,7 +222,9 @@ class FakeController:
         await self.gate.wait()
         if isinstance(self.block, ApiError):
             raise self.block
-        return self.block
+        first, count = self.block
+        self.block = (first + 2000, count)
+        return first, count
 
 
 class FakeTransport(asyncio.Transport):

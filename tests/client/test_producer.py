@@ -16,6 +16,7 @@ from minikafka.client.errors import (
     MessageTooLarge,
     UnknownTopic,
 )
+from minikafka.client.producer import producer_ids
 from minikafka.client.records import BatchMetadata, RecordMetadata
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode
@@ -446,6 +447,27 @@ async def test_a_producer_id_that_is_refused_ends_the_producer() -> None:
                 await producer.send("t", b"x")
             with pytest.raises(ClientError, match="CLUSTER_AUTHORIZATION_FAILED"):
                 producer.send("t", b"x")
+
+
+async def test_what_waits_in_vain_for_a_producer_id_says_so(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producer_ids, "SAY_AFTER_MS", 0)
+    async with FakeCluster() as cluster:
+        cluster.create("t")
+        refusal = Refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        cluster.fault = first_times(1_000_000, refusal, ApiKey.INIT_PRODUCER_ID)
+        async with Producer(
+            cluster.bootstrap, retry_backoff_ms=5, request_timeout_ms=50, delivery_timeout_ms=100
+        ) as producer:
+            with pytest.raises(DeliveryTimeout, match=r"t-0: .* gets none from a controller"):
+                await producer.send("t", b"x", partition=0)
+            with pytest.raises(DeliveryTimeout, match="no producer id: COORDINATOR_LOAD_IN_PROG"):
+                await producer.send("t", b"y", partition=0)
+        assert cluster.sent(ApiKey.PRODUCE) == []
+    said = [record.message for record in caplog.records if "nothing can be sent" in record.message]
+    assert len(said) == 1
+    assert "is one running?" in said[0]
 
 
 @pytest.mark.parametrize("version", [3, 5, 7, 8, 9, 12, 13])
