@@ -203,7 +203,13 @@ class ProcessFaults(Faults):
                     victims.append(broker)
             if not victims:
                 await asyncio.sleep(0.05)
-        return bool(victims) and await self._lose_power(victims)
+        if not victims:
+            return False
+        await self._lose_power(victims)
+        if not self.promises.has_elr:
+            # The last member of an ISR is trusted: nobody else may die until it is known.
+            await self._within(20, lambda: self.promises.is_known(victims))
+        return True
 
     async def power_controller(self) -> bool:
         """Any number: what a controller answered is on stable storage of a majority."""

@@ -25,6 +25,7 @@ class Promises:
         self.flushed = {topic.name: None for topic in shape.topics if topic.group}
         if shape.all_group:
             self.flushed.update(dict.fromkeys(("extra-1", "extra-2")))
+        self._overlap = shape.overlap
         self._names = {id: each.name for id, each in cluster.brokers.items()}
 
     def leaders(self) -> list[int]:
@@ -45,12 +46,26 @@ class Promises:
         if image is None or any(each.host.disk.has_lied or not each.host.up for each in victims):
             return False
         names = [victim.name for victim in victims]
-        has_elr = image.features.get(ELR_FEATURE, 0) > 0
-        return all(self._survives(key, state, names, has_elr) for key, state in image.partitions())
+        return all(self._survives(key, state, names) for key, state in image.partitions())
 
-    def _survives(
-        self, key: TopicIdPartition, state: PartitionState, victims: list[str], has_elr: bool
-    ) -> bool:
+    @property
+    def has_elr(self) -> bool:
+        """Does the cluster keep eligible leader replicas?"""
+        image = self.invariants.image
+        return image is not None and image.features.get(ELR_FEATURE, 0) > 0
+
+    def is_known(self, victims: Sequence[Daemon]) -> bool:
+        """Has the controller taken these out of every ISR that they could not vouch for?"""
+        image = self.invariants.image
+        distrusted = self.invariants.distrusted
+        names = [victim.name for victim in victims]
+        return image is not None and not any(
+            self._names[member] in names and (self._names[member], key) in distrusted
+            for key, state in image.partitions()
+            for member in state.isr
+        )
+
+    def _survives(self, key: TopicIdPartition, state: PartitionState, victims: list[str]) -> bool:
         hit = [member for member in state.replicas if self._names[member] in victims]
         if not hit or self.is_flushed(key):
             return True
@@ -60,8 +75,10 @@ class Promises:
             for member in state.replicas
             if member in hit or (self._names[member], key) in distrusted
         ]
-        if has_elr:
+        if self.has_elr:
             return len(lossy) < self.invariants.truths[key].weakest_min_isr
+        if self._overlap > 1:
+            return False  # Nobody else may die until the controller knows.
         whole = len(state.isr) == len(state.replicas) and state.leader != NO_LEADER
         living = all(self.cluster.brokers[member].alive for member in state.replicas)
         return len(lossy) == 1 and whole and living and len(state.replicas) > 1
