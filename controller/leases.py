@@ -4,7 +4,8 @@ A lease is kept up by progress on the control connection. It ends, and the broke
 
     the control connection made no progress for the session time;
     heartbeats that used to arrive stopped for that time, and a TCP probe is not answered;
-    the control connection is lost and the probe is refused: a crash, known at once.
+    the control connection is lost and the probe is refused: a crash, known at once;
+    it has not come to a new controller and the probe is refused: it crashed with the old one.
 
 Heartbeats (UDP) only add to the ways of noticing a death; where they never arrive, TCP suffices.
 Nothing here is persistent: a controller that starts, or that was itself asleep, gives every
@@ -26,6 +27,9 @@ from typing import Final, TypeAlias
 from ..protocol.control.heartbeat import Heartbeat
 from ..protocol.control.image import BrokerRegistration
 
+ABSENT_MS: Final = 200
+"""An unfenced broker that has not connected to a new controller by then is probed. Whoever lives
+answers, so this only spares probes; the whole session is for those that do not."""
 OWN_STALL_MS: Final = 250
 """A deadline noticed this late means that we slept, and that what brokers sent is still unread."""
 
@@ -44,6 +48,7 @@ class Doubt(Enum):
     """What made us ask whether a broker lives."""
 
     CONNECTION_LOST = auto()
+    """Or never made, to a controller that has just become active."""
     HEARTBEATS_STOPPED = auto()
 
 
@@ -91,6 +96,8 @@ class Lease:
     sequence: int = -1
     probing: Doubt | None = None
     """Why a probe is under way."""
+    absent_at_ms: int | None = None
+    """When to probe it for not having connected; None: it has, or was probed."""
     is_warned: bool = False
     metadata_offset: int = -1
     shutdown_offset: int = -1
@@ -102,6 +109,8 @@ class Lease:
         if not self.is_live:
             return []
         found = [self.contact_ms + session_ms]
+        if self.absent_at_ms is not None:
+            found.append(self.absent_at_ms)
         if self.probing is None and self.heartbeat_ms is not None:
             found.append(self.heartbeat_ms + session_ms)
         if self.sequence < 0 and not self.is_warned:
@@ -132,6 +141,8 @@ class Leases:
             lease.is_live = not broker.fenced
             if old is not None and old.broker_epoch == broker.broker_epoch:
                 lease.connection_count = old.connection_count
+            if lease.is_live and not lease.connection_count:
+                lease.absent_at_ms = now_ms + ABSENT_MS
 
     def is_live(self, broker_id: int) -> bool:
         """Does the newest known start of the broker count as alive?"""
@@ -173,6 +184,7 @@ class Leases:
         """A control connection belongs to this start of the broker from now on."""
         if (lease := self._of(broker_id, broker_epoch)) is not None:
             lease.connection_count += 1
+            lease.absent_at_ms = None
             self.on_control_contact(broker_id, broker_epoch, now_ms)
 
     def on_connection_lost(self, broker_id: int, broker_epoch: int) -> list[LeaseEffect]:
@@ -218,7 +230,7 @@ class Leases:
             return []
         if doubt is Doubt.CONNECTION_LOST:
             if outcome is ProbeOutcome.REFUSED and lease.connection_count == 0:
-                return [self._expire(lease, "connection lost, and its listener refuses: crashed")]
+                return [self._expire(lease, "no connection, and its listener refuses: crashed")]
             return []
         if outcome is not ProbeOutcome.ANSWERED:
             why = f"no heartbeat for {self.session_ms} ms, and a probe was not answered"
@@ -257,6 +269,10 @@ class Leases:
         if lease.contact_ms <= since:
             why = f"its control connection made no progress for {self.session_ms} ms"
             return [self._expire(lease, why)]
+        if lease.absent_at_ms is not None and lease.absent_at_ms <= now_ms:
+            lease.absent_at_ms = None
+            lease.probing = Doubt.CONNECTION_LOST
+            return [Probe(lease.broker_id, lease.broker_epoch)]
         if lease.heartbeat_ms is not None and lease.heartbeat_ms <= since and not lease.probing:
             lease.probing = Doubt.HEARTBEATS_STOPPED
             return [Probe(lease.broker_id, lease.broker_epoch)]
@@ -267,6 +283,8 @@ class Leases:
     def _forgive(self, now_ms: int) -> None:
         for lease in self._leases.values():
             lease.contact_ms = lease.opened_ms = now_ms
+            if lease.absent_at_ms is not None:
+                lease.absent_at_ms = now_ms + ABSENT_MS
             if lease.heartbeat_ms is not None:
                 lease.heartbeat_ms = now_ms
 

@@ -11,6 +11,7 @@ from ...protocol.control.records import (
     ELIGIBLE_LEADERS,
     METADATA_VERSION,
     SUPPORTED_FEATURES,
+    ClusterRecord,
     FeatureRecord,
     MetadataRecord,
 )
@@ -23,13 +24,22 @@ from ...protocol.messages.update_features import (
     UpgradeType,
 )
 from .decision import Cluster, Decision
-from .eligible_leaders import on_level_changed
+from .eligible_leaders import default_min_isr, on_level_changed
 
 ON_CHANGE: dict[str, Callable[[Cluster, int], Sequence[MetadataRecord]]] = {
     ELIGIBLE_LEADERS: on_level_changed
 }
 """What else a new level changes, in the batch of its record, by feature."""
 UNSUPPORTED = VersionRange(0, 0)
+
+
+def first_records(cluster: Cluster, cluster_id: str) -> list[MetadataRecord]:
+    """What a new cluster's metadata begins with: its id, every feature at its highest level."""
+    return [
+        ClusterRecord(cluster_id),
+        *(FeatureRecord(name, levels.highest) for name, levels in SUPPORTED_FEATURES.items()),
+        *default_min_isr(cluster),
+    ]
 
 
 def update_features(

@@ -179,9 +179,33 @@ def test_d_08_a_controller_that_starts_gives_everyone_a_full_session() -> None:
     leases = Leases(session_ms=2000)
     leases.restart([registration(1), registration(2), registration(3, fenced=True)], 50_000)
     assert [leases.is_live(each) for each in (1, 2, 3)] == [True, True, False]
+    for probe in leases.on_deadline(50_200):
+        assert isinstance(probe, Probe)
+        assert leases.on_probed(probe, ProbeOutcome.SILENT) == []
     assert leases.next_deadline_ms() == 52_000
     assert leases.on_deadline(51_999) == []
     assert kinds(leases.on_deadline(52_000)) == [LeaseExpired, LeaseExpired]
+
+
+def test_a_broker_that_does_not_come_to_a_new_controller_is_probed() -> None:
+    """It may have died with the old one: nobody should wait out a session to learn that."""
+    leases = Leases(session_ms=2000)
+    leases.restart([registration(1), registration(2), registration(3, fenced=True)], 0)
+    leases.on_connection_opened(2, 5, 100)
+    assert leases.next_deadline_ms() == 200
+    assert leases.on_deadline(200) == [Probe(1, 5)]
+    (expired,) = leases.on_probed(Probe(1, 5), ProbeOutcome.REFUSED)
+    assert isinstance(expired, LeaseExpired)
+    assert expired.broker_id == 1
+
+
+@pytest.mark.parametrize("outcome", [ProbeOutcome.ANSWERED, ProbeOutcome.SILENT])
+def test_one_that_is_only_slow_to_come_has_its_session(outcome: ProbeOutcome) -> None:
+    leases = Leases(session_ms=2000)
+    leases.restart([registration(1)], 0)
+    assert leases.on_deadline(200) == [Probe(1, 5)]
+    assert leases.on_probed(Probe(1, 5), outcome) == []
+    assert leases.next_deadline_ms() == 2000
 
 
 def test_a_17_a_controller_that_slept_blames_nobody() -> None:
