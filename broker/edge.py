@@ -19,6 +19,7 @@ from .forwarding import Controller
 from .net.load import Load
 from .partitions import Partitions
 from .producer_ids import ProducerIds
+from .refusals import Refusals
 from .topic_defaults import TopicDefaults
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Edge:
             slots=config.max_incremental_fetch_session_cache_slots,
             partitions_max=config.max_fetch_session_partitions,
         )
+        self.refusals = Refusals()
         self.auto_creation = AutoCreation(parts.runtime, parts.controller, parts.file_settings)
         self.producer_ids = ProducerIds(parts.runtime, parts.controller)
         self.topic_defaults = parts.topic_defaults

@@ -49,6 +49,7 @@ class FetchSettings:
     max_wait_ms: int
     socket_timeout_ms: int
     fetchers_per_leader: int = 1
+    cluster_id: Callable[[], str | None] = lambda: None
 
 
 class SessionLost(Exception):
@@ -299,6 +300,7 @@ class ReplicaFetcher:
     ) -> wire.FetchRequest:
         settings, session = self._settings, self._session
         return wire.FetchRequest(
+            cluster_id=settings.cluster_id(),
             replica_state=wire.ReplicaState(
                 replica_id=settings.broker_id, replica_epoch=settings.broker_epoch()
             ),

@@ -15,6 +15,7 @@ from ..runtime.errors import StorageError
 from ..storage.log import Log
 from . import intake
 from .deadlines import Deadlines
+from .refusals import Refusals
 from .replica.follower import FollowerReplica
 from .replica.leader import LeaderReplica, ProposeIsr
 from .replica.state import KnownBrokers, PartitionMetadata
@@ -44,6 +45,7 @@ class Host:
     flush_soon: Callable[["Partition"], None]
     brokers: KnownBrokers = field(default_factory=KnownBrokers)
     throttles: Throttles = field(default_factory=Throttles)
+    refusals: Refusals = field(default_factory=Refusals)
     dirty: list["Partition"] = field(default_factory=list)
     """Partitions with staged appends."""
     moved: dict["Partition", None] = field(default_factory=dict)
@@ -169,6 +171,11 @@ class HostedReplica:
             return None
         listed = self.log.config.follower_replication_throttled_replicas
         return throttle if names(listed, self.index, me) else None
+
+    def note_refusal(self, follower: int, broker_epoch: int, why: str) -> None:
+        """Say once that fetches of this start of a broker are refused."""
+        text = "broker %d, epoch %d: its fetches are refused: " + why
+        self._host.refusals.note((follower, broker_epoch), text, follower, broker_epoch)
 
     # Waiting for data.
 

@@ -98,10 +98,13 @@ def _refuse_follower(partition: "Partition", spec: FetchSpec) -> ErrorCode:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if spec.replica_id not in leader.followers:
         # With an epoch it knows more than we do: an assignment that we have yet to hear of.
+        if spec.replica_id not in leader.known_brokers:
+            partition.note_refusal(spec.replica_id, spec.broker_epoch, "no such broker registered")
         knows_epoch = spec.current_leader_epoch != NO_EPOCH
         unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
         return unknown if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
     if leader.is_stale_incarnation(spec.replica_id, spec.broker_epoch):
+        partition.note_refusal(spec.replica_id, spec.broker_epoch, "it has started anew since")
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return ErrorCode.NONE
 

@@ -241,6 +241,7 @@ class Broker:
             max_wait_ms=config.replica_fetch_wait_max_ms,
             socket_timeout_ms=config.replica_socket_timeout_ms,
             fetchers_per_leader=config.num_replica_fetchers,
+            cluster_id=lambda: self.channel.cluster_id,
         )
 
     # What happens while it runs.

@@ -32,8 +32,8 @@ def handle(call: Call, request: FetchRequest) -> FetchResponse | Answer:
     """Answer at once, or park."""
     edge = call.edge
     asker = _asker(call, request)
-    if asker is None:
-        return refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if isinstance(asker, ErrorCode):
+        return refused(asker)
     session = _session_request(call, request, is_follower=asker.is_follower)
     context = edge.sessions.resolve(session, edge.runtime.monotonic_ms())
     if context.error:
@@ -173,18 +173,19 @@ class ParkedFetch(Answer):
         self.call.connection.wake()
 
 
-def _asker(call: Call, request: FetchRequest) -> Asker | None:
-    """Who asks; None for somebody who may not pose as a broker."""
+def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
+    """Who asks, or why somebody may not pose as a broker here."""
     edge = call.edge
     replica_id, epoch = request.replica_id, -1
     if call.version >= REPLICA_STATE_FROM:
         state = request.replica_state
         replica_id, epoch = (-1, -1) if state is None else (state.replica_id, state.replica_epoch)
     if replica_id > CONSUMER:
-        # A follower's fetch moves the high watermark: only over the brokers' own listener, and
-        # only with the epoch that fences an older start of the same broker.
-        if epoch < 0 or call.connection.listener != inter_broker_listener(edge.config):
-            return None
+        error = _refuse_replica(call, request, epoch)
+        if error:
+            why = "broker %d, epoch %d: a fetch from %s is refused: " + error.name
+            edge.refusals.note((replica_id, epoch), why, replica_id, epoch, call.connection.peer)
+            return error
         call.connection.is_replica = replica_id in edge.image.brokers
     return Asker(
         replica_id=max(replica_id, CONSUMER),
@@ -194,6 +195,17 @@ def _asker(call: Call, request: FetchRequest) -> Asker | None:
         max_bytes=_max_bytes(edge, request.max_bytes, is_follower=replica_id > CONSUMER),
         leader_only=replica_id > CONSUMER or call.version < FOLLOWER_READS_FROM,
     )
+
+
+def _refuse_replica(call: Call, request: FetchRequest, epoch: int) -> ErrorCode:
+    edge = call.edge
+    # A follower's fetch moves the high watermark: only over the brokers' own listener, and only
+    # with the epoch that fences an older start of the same broker.
+    if epoch < 0 or call.connection.listener != inter_broker_listener(edge.config):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if request.cluster_id is not None and request.cluster_id != edge.image.cluster_id:
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    return ErrorCode.NONE
 
 
 def _max_bytes(edge: Edge, asked: int, *, is_follower: bool) -> int:

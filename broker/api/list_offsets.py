@@ -28,6 +28,8 @@ from .common import replica_id_of
 LOWEST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}
 LAST_NAMED_TIMESTAMP = LATEST_TIERED_TIMESTAMP
 
+OFFSET_NOT_AVAILABLE_FROM = 5
+
 Search = Callable[[], Awaitable[OffsetAnswer]]
 
 
@@ -97,12 +99,16 @@ def _look_up(
     partition = call.edge.partitions.find(topic.name, asked.partition_index)
     if isinstance(partition, ErrorCode):
         return OffsetAnswer(error=partition)
-    return partition.list_offset(
+    found = partition.list_offset(
         asked.timestamp,
         current_leader_epoch=asked.current_leader_epoch,
         isolation=request.isolation_level,
         replica_id=replica_id_of(call, request.replica_id),
     )
+    if found.error is ErrorCode.OFFSET_NOT_AVAILABLE and call.version < OFFSET_NOT_AVAILABLE_FROM:
+        # What older clients know as "ask again".
+        found.error = ErrorCode.LEADER_NOT_AVAILABLE
+    return found
 
 
 def _fill(data: ListOffsetsPartitionResponse, found: OffsetAnswer) -> None:

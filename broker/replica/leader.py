@@ -122,6 +122,11 @@ class LeaderReplica:
         return self.metadata.isr
 
     @property
+    def known_brokers(self) -> dict[int, int]:
+        """Every registered broker and its epoch."""
+        return self._brokers.epochs
+
+    @property
     def maximal_isr(self) -> tuple[int, ...]:
         """The committed ISR and every member proposed for it."""
         # A proposed member counts already: the controller may have accepted it and could elect it

@@ -278,6 +278,20 @@ async def test_m_08_nobody_poses_as_a_follower(make_broker: MakeBroker, version:
     assert broker.partition.fetches == []
 
 
+async def test_a_follower_of_another_cluster_is_refused_and_said_so_once(
+    make_broker: MakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = make_broker()
+    client = broker.connect()
+    for _ in range(3):
+        response = client.ask(follower(0, cluster_id="another"), 17)
+        assert response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert broker.partition.fetches == []
+    assert [each for each in caplog.messages if "INCONSISTENT_CLUSTER_ID" in each] == [
+        "broker 2, epoch 8: a fetch from 10.0.0.9:5555 is refused: INCONSISTENT_CLUSTER_ID"
+    ]
+
+
 async def test_j_05_an_offset_beyond_the_high_watermark_is_no_reason_to_reset(
     make_broker: MakeBroker,
 ) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -296,6 +297,36 @@ async def test_a_fetch_that_is_not_valid_records_nothing(
     assert (answer.leader_id, answer.leader_epoch) == (ME, 1)
     assert partition.leader is not None
     assert partition.leader.followers[B].log_end_offset == -1
+
+
+@pytest.mark.parametrize(
+    ("broker", "epoch_change", "error", "why"),
+    [
+        (B, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER, "it has started anew since"),
+        (99, 0, ErrorCode.UNKNOWN_LEADER_EPOCH, "no such broker registered"),
+    ],
+    ids=["old-incarnation", "unknown-broker"],
+)
+async def test_a_fetch_of_an_impostor_is_refused_without_a_trace_and_logged_once(
+    node: Node,
+    caplog: pytest.LogCaptureFixture,
+    broker: int,
+    epoch_change: int,
+    error: int,
+    why: str,
+) -> None:
+    partition = await node.give(LEAD, LEAD)
+    node.produce(b"a")
+    assert partition.leader is not None
+    before = deepcopy(partition.leader.followers)
+    spec = node.follower_fetch(B, 1, 1)
+    spec.replica_id, spec.broker_epoch = broker, spec.broker_epoch + epoch_change
+    for index in (0, 1, 0):
+        answer = node[index].fetch(spec, node.now_ms)
+        assert (answer.error, bytes(answer.records)) == (error, b"")
+    assert partition.leader.followers == before
+    assert (partition.leader.proposal, partition.high_watermark) == (None, 0)
+    assert len([each for each in caplog.messages if why in each]) == 1
 
 
 async def test_appends_wake_followers_and_commits_wake_consumers(node: Node) -> None:
