@@ -149,7 +149,7 @@ class Invariants:
                 place = (name, replica.key)
                 before = self._seen.get(place)
                 each = Seen(replica, *values)
-                if each != before and not replica.offline_because:
+                if each != before:
                     self._seen[place] = each
                     self.checks += 1
                     yield from self._check_replica(daemon, before, each)
@@ -166,6 +166,11 @@ class Invariants:
         if before is not None and before.replica is not now.replica:
             before = None
             self._cursors.pop(place, None)
+        if now.replica.offline_because:
+            # Its disk failed, but what it had committed before that, in the same step, counts.
+            if before is not None and now.high_watermark > before.high_watermark:
+                yield from self.check_committed(daemon, key, now.high_watermark)
+            return
         if not 0 <= now.replica.log_start_offset <= now.high_watermark <= now.log_end_offset:
             yield (
                 f"invariant 10: {where}: log start {now.replica.log_start_offset}, high watermark"
