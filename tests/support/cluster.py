@@ -202,13 +202,14 @@ class Daemon:
 
 
 class Cluster:
-    """One controller and some brokers on this machine, each in a directory of its own."""
+    """Controllers and brokers on this machine, each in a directory of its own."""
 
     def __init__(
         self,
         directory: Path,
         *,
         brokers: int = 1,
+        controllers: int = 1,
         broker_settings: Mapping[str, str] | None = None,
         controller_settings: Mapping[str, str] | None = None,
     ) -> None:
@@ -217,22 +218,27 @@ class Cluster:
             "default.replication.factor": str(min(3, brokers)),
             "min.insync.replicas": str(min(2, brokers)),
         }
-        ports = free_ports(brokers + 1)
-        self.controller = Daemon(
-            "controller",
-            CONTROLLER_ID,
-            directory / "controller",
-            {**common, **(controller_settings or {})},
-            port=ports[0],
-        )
-        quorum = {"controller.quorum.voters": f"{CONTROLLER_ID}@{self.controller.address}"}
+        ports = free_ports(brokers + controllers)
+        voters = [f"{CONTROLLER_ID + n}@127.0.0.1:{ports[n]}" for n in range(controllers)]
+        quorum = {"controller.quorum.voters": ",".join(voters)}
+        self.controllers = [
+            Daemon(
+                "controller",
+                CONTROLLER_ID + n,
+                directory
+                / ("controller" if controllers == 1 else f"controller-{CONTROLLER_ID + n}"),
+                {**common, **(quorum if controllers > 1 else {}), **(controller_settings or {})},
+                port=ports[n],
+            )
+            for n in range(controllers)
+        ]
         self.brokers = [
             Daemon(
                 "broker",
                 node_id,
                 directory / f"broker-{node_id}",
                 {**common, **quorum, **(broker_settings or {})},
-                port=ports[node_id],
+                port=ports[controllers + node_id - 1],
             )
             for node_id in range(1, brokers + 1)
         ]
@@ -245,8 +251,13 @@ class Cluster:
             daemon.destroy()
 
     @property
+    def controller(self) -> Daemon:
+        """The first controller, or the only one."""
+        return self.controllers[0]
+
+    @property
     def daemons(self) -> list[Daemon]:
-        return [*self.brokers, self.controller]
+        return [*self.brokers, *self.controllers]
 
     @property
     def bootstrap(self) -> str:
@@ -263,7 +274,7 @@ class Cluster:
         return self
 
     def stop(self) -> None:
-        """Stop cleanly, brokers before the controller."""
+        """Stop cleanly, brokers before the controllers."""
         for daemon in self.daemons:
             if daemon.is_running:
                 assert daemon.stop() == 0, daemon.log()[-4000:]
