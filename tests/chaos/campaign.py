@@ -44,6 +44,7 @@ class Result:
     """Longest time without an acknowledgement, in the worst partition, by kind of client."""
     recovered_seconds: float = 0.0
     """From the end of the fault until all replicas are in sync and every writer goes on."""
+    is_promised: bool = True
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -72,7 +73,7 @@ def run_fault(fault: Fault, network: Network, directory: Path) -> Result:
             _recover(lab, crew, result)
             ended_ns = time.monotonic_ns()
             result.recovered_seconds = (ended_ns - healed_ns) / 1e9
-            history = _finish(lab, crew, result)
+            history = _finish(lab, crew, result, wait_for_readers=fault.is_promised)
         except AssertionError as error:
             result.problems.append(f"{type(error).__name__}: {error}")
             return result
@@ -80,7 +81,7 @@ def run_fault(fault: Fault, network: Network, directory: Path) -> Result:
             crew.kill()
         lab.stop()
         result.problems += _divergence(lab)
-    _judge(history, result)
+    _judge(history, result, fault)
     _measure(history, result, (began_ns, healed_ns, ended_ns))
     if fault.keeps_going and not result.acknowledged_during:
         result.problems.append("nothing was acknowledged during the fault")
@@ -106,11 +107,14 @@ def _recover(lab: Lab, crew: Crew, result: Result) -> None:
     lab.wait_for_full_isr()
 
 
-def _finish(lab: Lab, crew: Crew, result: Result) -> History:
+def _finish(lab: Lab, crew: Crew, result: Result, *, wait_for_readers: bool) -> History:
     """Let everything settle, and read all there is."""
     result.problems += crew.stop_writers()
     final, ends = _read_all(lab.bootstrap)
-    result.problems += crew.finish_readers(ends)
+    if wait_for_readers:
+        result.problems += crew.finish_readers(ends)
+    else:
+        crew.kill()  # what they had read may be gone
     history = crew.history()
     history.final = final
     return history
@@ -142,13 +146,16 @@ def _divergence(lab: Lab) -> list[str]:
     return different
 
 
-def _judge(history: History, result: Result) -> None:
+def _judge(history: History, result: Result, fault: Fault) -> None:
     findings = check(history)
     result.acknowledged = sum(1 for _ in history.acknowledged())
     result.lost, result.duplicated = findings.lost, findings.duplicated
     result.other_anomalies = findings.others
-    if findings:
+    result.is_promised = fault.is_promised
+    if fault.is_promised and findings:
         result.problems.append(str(findings))
+    if not fault.is_promised and not findings.lost:
+        result.problems.append("nothing was lost: the damage was not real")
 
 
 def _measure(history: History, result: Result, times: tuple[int, int, int]) -> None:

@@ -34,6 +34,8 @@ class Fault:
     damage: Damage
     seconds: float = 6.0
     keeps_going: bool = True
+    is_promised: bool = True
+    """False: loss is allowed, and expected: it shows that the damage is real."""
     needs: tuple[str, ...] = ()
     hardware: Hardware = field(default_factory=Hardware)
 
@@ -261,6 +263,18 @@ def power_loss_of_follower(lab: Lab) -> Iterator[None]:
     hardware=Hardware(disk="loop", topic_settings={"flush.policy": "group"}),
 )
 def power_loss_of_all(lab: Lab) -> Iterator[None]:
+    yield from _lose_power(lab, *lab.daemons)
+
+
+@fault(
+    "the same with flush.policy=none, where nothing is promised: the fault is real",
+    seconds=2.0,
+    keeps_going=False,
+    is_promised=False,
+    needs=needs.DISKS,
+    hardware=Hardware(disk="loop"),
+)
+def power_loss_of_all_unflushed(lab: Lab) -> Iterator[None]:
     yield from _lose_power(lab, *lab.daemons)
 
 

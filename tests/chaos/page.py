@@ -21,6 +21,7 @@ compared with what every client did and was told ([checker](../tests/chaos/check
 - *acknowledged*: records in the whole run; *during*: while the fault lasted.
 - *lost*: acknowledged and not read. *duplicated*: in the log twice. *other*: any of the checker's
   other anomalies (wrong offsets, aborted, phantom or vanished reads, broken order, skips).
+  Figures in brackets: nothing was promised there.
 - *gap*: the longest time without an acknowledged write in the worst partition, from the fault to
   recovery, for our client and for librdkafka at defaults, each with all it needs to notice.
 - *well again*: from the end of the fault until all replicas are in sync and all writers go on.
@@ -62,9 +63,9 @@ def _row(result: dict[str, Any]) -> str:
         result["what"],
         f"{result['acknowledged']:,}",
         f"{result['acknowledged_during']:,} in {result['during_seconds']:.1f} s",
-        result["lost"],
-        result["duplicated"],
-        result["other_anomalies"],
+        result["lost"] if result["is_promised"] else f"({result['lost']:,})",
+        result["duplicated"] if result["is_promised"] else f"({result['duplicated']:,})",
+        result["other_anomalies"] if result["is_promised"] else f"({result['other_anomalies']:,})",
         f"{gaps['ours']:,.0f}" if gaps else "-",
         f"{gaps['librdkafka']:,.0f}" if gaps else "-",
         f"{result['recovered_seconds']:.1f}",
