@@ -1,0 +1,90 @@
+"""A leader of one partition on brokers 1, 2 and 3, with min ISR 2, and what happens to it."""
+
+from minikafka.broker.replica.leader import Effects, LeaderReplica, ProposeIsr
+from minikafka.broker.replica.state import KnownBrokers, PartitionMetadata
+from minikafka.protocol.control.image import PartitionState
+from minikafka.protocol.errors import ErrorCode
+from minikafka.runtime.config import from_mapping
+from minikafka.storage.topic_config import TopicConfig
+
+from ..controller.machine import Machine
+
+LAG_MAX_MS = 10_000
+MIN_ISR_2 = from_mapping(TopicConfig, {"min.insync.replicas": "2"})
+BROKER_EPOCHS = {1: 11, 2: 12, 3: 13}
+
+
+def record(*isr: int, leader_epoch: int = 1, partition_epoch: int = 1) -> PartitionMetadata:
+    """Broker 1 leads with this ISR."""
+    return PartitionMetadata(1, leader_epoch, partition_epoch, (1, 2, 3), isr, min_isr=2)
+
+
+def leading(*isr: int, log_end: int = 0, high_watermark: int = 0) -> LeaderReplica:
+    """Broker 1, which has just heard that it leads."""
+    leader = LeaderReplica(
+        1, KnownBrokers(dict(BROKER_EPOCHS), dict(BROKER_EPOCHS)), LAG_MAX_MS, high_watermark
+    )
+    leader.on_metadata(record(*isr), log_end, now_ms=0)
+    return leader
+
+
+def fetch(leader: LeaderReplica, broker: int, offset: int, now_ms: int = 1) -> Effects:
+    """A valid fetch of the broker's present incarnation."""
+    return leader.on_follower_fetched(broker, offset, now_ms, BROKER_EPOCHS[broker])
+
+
+def members(proposal: ProposeIsr | None) -> tuple[int, ...]:
+    """Who is to be in the ISR; nobody where nothing is proposed."""
+    return () if proposal is None else tuple(broker for broker, _ in proposal.isr)
+
+
+class Ruled:
+    """A leader and the product's own controller decisions, with the test as the wire between."""
+
+    def __init__(self, *isr: int, elr: bool = False) -> None:
+        self.controller = Machine(brokers_up=3, elr=elr, min_isr=2)
+        self.controller.create("t", replicas=[(1, 2, 3)])
+        if isr:
+            self.controller.alter("t", isr)
+        self.brokers = KnownBrokers()
+        self.now_ms = 1
+        self.leader = LeaderReplica(1, self.brokers, LAG_MAX_MS, 0)
+        self.publish()
+
+    @property
+    def state(self) -> PartitionState:
+        return self.controller.state("t")
+
+    def publish(self) -> Effects:
+        """The newest metadata reaches the leader."""
+        brokers = self.controller.image.brokers.values()
+        self.brokers.epochs = {each.broker_id: each.broker_epoch for each in brokers}
+        self.brokers.eligible = {
+            each.broker_id: each.broker_epoch for each in brokers if each.is_active
+        }
+        metadata = PartitionMetadata.of(self.state, MIN_ISR_2)
+        end = self.leader.log_end_offset
+        return self.leader.on_metadata(metadata, end, self.now_ms)
+
+    def fetch(self, broker: int, offset: int, epoch: int | None = None) -> Effects:
+        self.now_ms += 1
+        known = self.controller.broker(broker).broker_epoch
+        epoch = known if epoch is None else epoch
+        return self.leader.on_follower_fetched(broker, offset, self.now_ms, epoch)
+
+    def propose(self, proposal: ProposeIsr, sender: int = 1) -> ErrorCode:
+        """The proposal reaches the controller; its answer is lost or delivered by the test."""
+        answer = self.controller.alter(
+            "t",
+            [broker for broker, _ in proposal.isr],
+            sender=sender,
+            epochs=dict(proposal.isr),
+            leader_epoch=proposal.leader_epoch,
+            partition_epoch=proposal.partition_epoch,
+        )
+        return ErrorCode(answer.error)
+
+    def refuse(self, proposal: ProposeIsr, error: ErrorCode) -> Effects:
+        """The controller's refusal reaches the leader."""
+        self.now_ms += 1
+        return self.leader.on_proposal_failed(proposal, error, self.now_ms)
