@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from minikafka.broker.replica.leader import (
     REFUSED_PAUSE_MS,
     EpochStarted,
@@ -214,7 +212,6 @@ def test_an_eligible_outsider_that_keeps_up_is_waited_for_until_it_dies() -> Non
     assert leader.on_brokers_changed(now_ms=3) == (HighWatermarkAdvanced(5),)
 
 
-@pytest.mark.parametrize("answer_first", [True, False])
 def test_an_uncleanly_elected_leader_reports_itself_recovered_before_anything_joins() -> None:
     leader = leading(replace(record((ME,)), recovering=True))
     assert leader.proposal == proposing(ME)
