@@ -67,7 +67,7 @@ def apply(patch: Patch, tree: Path) -> None:
     before = _sources(tree)
     # Outside of any repository: git would silently leave out what its own index does not hold.
     environment = {**os.environ, "GIT_DIR": str(tree / "no-repository")}
-    command = ["git", "apply", "--recount", "--whitespace=nowarn", str(patch.path.resolve())]
+    command = ["git", "apply", "--whitespace=nowarn", str(patch.path.resolve())]
     done = subprocess.run(
         command, cwd=tree, env=environment, capture_output=True, text=True, check=False
     )
