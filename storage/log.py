@@ -40,6 +40,7 @@ class Log(LogView):
         "_flush",
         "_is_abandoned",
         "_limits",
+        "_rolls_next",
         "on_rolled",
         "on_truncated",
         "producers",
@@ -61,6 +62,13 @@ class Log(LogView):
         self.producers = ProducerState()
         self._flush: SharedFlush | None = None
         self._is_abandoned = False
+        self._rolls_next = False
+        """Something was cut and that is not stable yet: nothing may be written in its place.
+
+        Power could take the cut and what was written there, and leave what came later elsewhere:
+        an old batch with newer ones behind it. In a file of its own, what comes next overlaps
+        with a cut undone, and recovery drops it.
+        """
         self.on_rolled: Callable[[Log], None] | None = None
         """Told that a segment is complete and should be flushed."""
         self.on_truncated: Callable[[Log], None] | None = None
@@ -101,6 +109,7 @@ class Log(LogView):
         log.segments.names_changed = opened.names_changed
         log.log_start_offset, log.log_end_offset = opened.log_start_offset, opened.log_end_offset
         log.recovery_point, log.producers = opened.recovery_point, opened.producers
+        log._rolls_next = opened.was_cut
         log._epoch_file.load(opened.leader_epochs, is_written=opened.are_epochs_written)
         if opened.segments and not clean:
             log.segments.write_owner()
@@ -132,7 +141,10 @@ class Log(LogView):
         ):
             epoch_file.note(batches)
             self._write_epochs()
-        segment = self.segments[-1] if self.segments else self._roll(first.base_offset)
+        if self.segments and not self._rolls_next:
+            segment = self.segments[-1]
+        else:
+            segment = self._roll(first.base_offset)
         if segment.indexes is None:
             segment.load_or_start_indexes()
         start = 0
@@ -179,6 +191,7 @@ class Log(LogView):
 
     def _roll(self, base_offset: int) -> Segment:
         had_batches = bool(self.segments) and self.segments[-1].size > 0
+        self._rolls_next = False
         segment = self.segments.begin(base_offset, self._runtime.wall_ms())
         if self.config.segment_jitter_ms:
             jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)
@@ -204,6 +217,7 @@ class Log(LogView):
                 self.truncate_fully_and_start_at(offset)
                 return
             end = self.segments.cut_to(offset)
+            self._rolls_next = True
             # The cut itself is not on stable storage yet: the next flush takes its segment along.
             self._end_at(end, self.segments[-1].base_offset)
             if not self.producers.truncate_to(self.log_end_offset):
@@ -260,6 +274,7 @@ class Log(LogView):
         if self._files.failure is not None:
             raise self._files.failure
         if truncations == self._truncations:
+            self._rolls_next = False
             self.recovery_point = max(self.recovery_point, end)
 
     # Damage.

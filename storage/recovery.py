@@ -50,6 +50,8 @@ class Opened:
     recovery_point: int
     segments: list[Segment] = field(default_factory=list)
     leader_epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    was_cut: bool = False
+    """Batches were cut off, and the file not synced since."""
     are_epochs_written: bool = True
     names_changed: bool = False
     """Names in the directory may not be on stable storage."""
@@ -74,6 +76,7 @@ class _Loader:
         self._epochs = LeaderEpochs()
         self._are_epochs_written = True
         self._names_changed = False
+        self._was_cut = False
         self._recovery_point = opening.recovery_point
 
     async def load(self) -> Opened:
@@ -110,6 +113,7 @@ class _Loader:
             log_end_offset=end,
             recovery_point=end if opening.is_clean else min(self._recovery_point, end),
             segments=segments,
+            was_cut=self._was_cut,
             leader_epochs=self._epochs,
             are_epochs_written=self._are_epochs_written and opening.is_clean,
             names_changed=self._names_changed or not opening.is_clean,
@@ -260,6 +264,7 @@ class _Loader:
             )
             self._files.truncate(segment.file(), scan.position)
             segment.size = scan.position
+            self._was_cut = True
             self._recovery_point = min(self._recovery_point, segment.base_offset)
             self._drop_from(at + 1)
         await self._write_again(segment, dubious)

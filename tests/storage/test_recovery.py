@@ -12,6 +12,8 @@ from minikafka.protocol.record_batch import headers
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.errors import LogDirectoryFailed
 from minikafka.storage.directory import LogDirectory
+from minikafka.storage.integrity import Rules, judge
+from minikafka.storage.leader_epochs import LeaderEpochs
 from minikafka.storage.log import Log, OffsetOutOfRange
 from minikafka.storage.producer_state import ProducedBatch
 from tests.storage.faults import EIO, ENOSPC, Fault, FaultyFs, Killed
@@ -82,8 +84,10 @@ class Story:
 
 
 def common_prefix(one: bytes, other: bytes) -> bytes:
+    """The batches that both begin with."""
     length = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
-    return one[: min(len(one), len(other)) if length is None else length]
+    both = one[: min(len(one), len(other)) if length is None else length]
+    return both[: judge(both, 0, Rules(LeaderEpochs())).size]
 
 
 async def check_prefix(story: Story, log: Log, found: bytes) -> None:
