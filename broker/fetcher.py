@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ..client.errors import ClientError
 from ..client.net.connection import ConnectionOptions, KafkaConnection
+from ..client.net.watched import SILENCE_MS, WatchedConnection
 from ..protocol.api import ApiKey
 from ..protocol.codec import decode
 from ..protocol.control.messages import Endpoint
@@ -171,13 +172,15 @@ class ReplicaFetcher:
                 return
             options = ConnectionOptions(
                 client_id=f"broker-{self._settings.broker_id}-fetcher",
-                connect_timeout_ms=self._settings.socket_timeout_ms,
+                connect_timeout_ms=min(self._settings.socket_timeout_ms, SILENCE_MS),
                 request_timeout_ms=self._settings.max_wait_ms + self._settings.socket_timeout_ms,
             )
             self._session = ReplicaSession()
-            self._connection = await KafkaConnection.open(
+            watched = await WatchedConnection.open(
                 self._runtime, endpoint.host, endpoint.port, options
             )
+            watched.patience_ms = self._settings.max_wait_ms + SILENCE_MS
+            self._connection = watched
         connection = self._connection
         while True:
             asked, self._ahead = self._ahead, None

@@ -11,6 +11,7 @@ from minikafka.client.errors import (
     UnsupportedVersion,
 )
 from minikafka.client.net.connection import ConnectionOptions, KafkaConnection, body_position
+from minikafka.client.net.watched import WatchedConnection
 from minikafka.protocol import codec
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode, RemoteProtocolError
@@ -318,3 +319,29 @@ async def test_a_broker_that_refuses_the_handshake_is_named() -> None:
         cluster.fault = on(ApiKey.API_VERSIONS, Garbage(refusal))
         with pytest.raises(ConnectError, match="CLUSTER_AUTHORIZATION_FAILED"):
             await connect(cluster)
+
+
+async def test_a_watched_connection_gives_a_silent_peer_up() -> None:
+    async with FakeCluster() as cluster:
+        port = cluster.nodes[1].port
+        connection = await WatchedConnection.open(RUNTIME, "127.0.0.1", port)
+        connection.patience_ms = 20
+        connection._look(connection._received)  # what negotiating had set is over
+        cluster.fault = on(ApiKey.METADATA, Silence())
+        with pytest.raises(ConnectionLost, match="silent for 20 ms"):
+            await connection.request(MetadataRequest(topics=[]))
+
+
+async def test_a_watched_connection_waits_while_bytes_come_or_nothing_is_due() -> None:
+    async with FakeCluster() as cluster:
+        port = cluster.nodes[1].port
+        connection = await WatchedConnection.open(RUNTIME, "127.0.0.1", port)
+        connection._look(connection._received)
+        assert connection.is_open, "nothing is due"
+        cluster.fault = on(ApiKey.METADATA, Silence())
+        answer = connection.send(MetadataRequest(topics=[]))
+        connection._look(connection._received - 1)
+        assert connection.is_open, "something had come since the last look"
+        connection._look(connection._received)
+        with pytest.raises(ConnectionLost, match="silent"):
+            await answer
