@@ -137,8 +137,10 @@ class FetchContext:
             or answer.log_start_offset != partition.told_log_start_offset
             or answer.diverging is not None
         )
-        # After an error the next good answer is news whatever it says.
-        partition.told_high_watermark = -1 if answer.error else answer.high_watermark
+        # After an error the next good answer is news whatever it says; after a divergence too: it
+        # says where the histories meet.
+        is_good = not answer.error and answer.diverging is None
+        partition.told_high_watermark = answer.high_watermark if is_good else -1
         partition.told_log_start_offset = answer.log_start_offset
         if len(answer.records) > 0:
             # Fairness: whoever got bytes is read last next time.

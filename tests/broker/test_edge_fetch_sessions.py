@@ -63,6 +63,16 @@ def told(context: FetchContext, **answers: FetchAnswer) -> list[int]:
     ]
 
 
+def test_after_a_divergence_the_next_good_answer_is_news() -> None:
+    sessions = make()
+    session_id = open_session(sessions, 1)
+    diverging = FetchAnswer(high_watermark=10, log_start_offset=0, diverging=OffsetAndEpoch(5, 1))
+    context = sessions.resolve(ask(session_id, 1), 0)
+    assert told(context, p0=diverging) == [0]
+    assert told(sessions.resolve(ask(session_id, 2), 0)) == [0]
+    assert told(sessions.resolve(ask(session_id, 3), 0)) == []
+
+
 def test_j_01_an_unknown_session_is_not_found() -> None:
     context = make().resolve(ask(77, 3), 0)
     assert context.error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
