@@ -30,6 +30,7 @@ from ..protocol.errors import ApiError, ErrorCode
 from ..runtime.runtime import Runtime
 from .heartbeats import Heartbeats
 from .lifecycle import Fenced, Lifecycle, LifecycleEffect, MayStop, Unfenced
+from .replica.lease import LeaderLease
 
 A = TypeVar("A")
 
@@ -76,6 +77,7 @@ class ControllerChannel:
         self.cluster_id = cluster_id
         self.broker_epoch = -1
         self.lifecycle = Lifecycle(settings.heartbeat_interval_ms)
+        self.lease = LeaderLease()
         self.metadata_offset: Callable[[], int] = lambda: -1
         self.offline_directory_ids: Callable[[], tuple[bytes, ...]] = tuple
         self.on_refused: Callable[[ApiError], None] = lambda error: None
@@ -300,7 +302,9 @@ class ControllerChannel:
         self._registered.set()
 
     async def _heartbeat(self, connection: ControlConnection) -> None:
-        lifecycle = self.lifecycle
+        lifecycle, sent_ms = self.lifecycle, self._runtime.monotonic_ms()
+        if lifecycle.wants_fence or lifecycle.wants_shutdown:
+            self.lease.give_up(sent_ms)
         request = BrokerHeartbeat(
             broker_id=self._registration.broker_id,
             broker_epoch=self.broker_epoch,
@@ -319,6 +323,7 @@ class ControllerChannel:
         elif answer.error:
             raise ApiError(ErrorCode(answer.error), answer.message)
         else:
+            self.lease.on_heartbeat_answered(sent_ms, answer.lease_ms)
             self._carry_out(lifecycle.on_heartbeat_answered(answer))
 
     def _carry_out(self, effects: tuple[LifecycleEffect, ...]) -> None:

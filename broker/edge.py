@@ -5,7 +5,7 @@ reached, who leads a partition, what does the image say). Opens no socket, decid
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..protocol.control.image import BrokerRegistration, MetadataImage
@@ -20,6 +20,7 @@ from .net.load import Load
 from .partitions import Partitions
 from .producer_ids import ProducerIds
 from .refusals import Refusals
+from .replica.lease import LeaderLease
 from .topic_defaults import TopicDefaults
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Surroundings:
     topic_defaults: TopicDefaults
     file_settings: dict[str, str]
     """What the properties file and the overrides said, for DescribeConfigs."""
+    lease: LeaderLease = field(default_factory=LeaderLease)
 
 
 class Edge:
@@ -56,6 +58,7 @@ class Edge:
         self.controller = parts.controller
         self.file_settings = parts.file_settings
         self.node_id = config.node_id
+        self.lease = parts.lease
         self.sessions = FetchSessions(
             parts.runtime,
             slots=config.max_incremental_fetch_session_cache_slots,
@@ -95,6 +98,10 @@ class Edge:
         """The broker stops."""
         for connection in list(self.connections):
             connection.close()
+
+    def holds_lease(self) -> bool:
+        """May answers go out that rest on our being the leader?"""
+        return self.lease.is_held(self.runtime.monotonic_ms())
 
     # Who is where.
 

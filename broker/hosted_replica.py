@@ -18,6 +18,7 @@ from .deadlines import Deadlines
 from .refusals import Refusals
 from .replica.follower import FollowerReplica
 from .replica.leader import LeaderReplica, ProposeIsr
+from .replica.lease import LeaderLease
 from .replica.state import KnownBrokers, PartitionMetadata
 from .replica.throttle import Throttle, Throttles, names
 from .requests import Appended, DataWaiter
@@ -43,6 +44,7 @@ class Host:
     propose: Callable[["Partition", ProposeIsr], None]
     on_storage_error: Callable[["Partition", StorageError], None]
     flush_soon: Callable[["Partition"], None]
+    lease: LeaderLease = field(default_factory=LeaderLease)
     brokers: KnownBrokers = field(default_factory=KnownBrokers)
     throttles: Throttles = field(default_factory=Throttles)
     refusals: Refusals = field(default_factory=Refusals)
@@ -121,6 +123,12 @@ class HostedReplica:
     def is_leader(self) -> bool:
         """Does this broker lead it?"""
         return self.leader is not None
+
+    @property
+    def has_no_lease(self) -> bool:
+        """Is a lease needed to act as a leader, and not held?"""
+        lease = self._host.lease
+        return lease.is_required and not lease.is_held(self._host.monotonic_ms())
 
     @property
     def last_stable_offset(self) -> int:

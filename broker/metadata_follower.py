@@ -77,18 +77,23 @@ class MetadataFollower:
         answer = await self._channel.call(request, timeout_ms=MAX_WAIT_MS + ANSWER_SLACK_MS)
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
             log.warning("metadata: %s", answer.message)
-            self.image, self._fresh_start = MetadataImage(), True
+            self.image = MetadataImage()
+            self._start_afresh()
             return
         if answer.error:
             raise ApiError(ErrorCode(answer.error), answer.message)
         delta = Delta()
         if answer.snapshot is not None:
             self.image = await self._load_snapshot(answer.snapshot)
-            self._fresh_start = True
+            self._start_afresh()
         else:
             replay(answer.records, self.image, delta)
         if self._is_current(answer):
             await self._act(delta)
+
+    def _start_afresh(self) -> None:
+        """Until there is one delta from nothing to now, we act upon what may be long outdated."""
+        self._fresh_start = self._channel.lease.is_blind = True
 
     def _is_current(self, answer: MetadataFetched) -> bool:
         """Have we replayed enough to act? Later steps always are."""
@@ -102,6 +107,7 @@ class MetadataFollower:
             self._fresh_start, delta.is_snapshot = False, True
         if delta:
             await self._publish(delta, self.image)
+        self._channel.lease.is_blind = False
         if not self.is_caught_up:
             self.is_caught_up = True
             self._caught_up.set()

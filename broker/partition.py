@@ -53,7 +53,7 @@ class Partition(FlushedReplica):
         `records` must stay as it is until then.
         """
         leader = self.leader
-        if leader is None:
+        if leader is None or (acks != ALL and self.has_no_lease):
             return Appended(self._error_without_role())
         if acks == ALL and not leader.has_min_isr:
             return Appended(ErrorCode.NOT_ENOUGH_REPLICAS)

@@ -37,6 +37,8 @@ def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
     error = partition.refuse(spec.current_leader_epoch, leader_only=spec.leader_only)
     if not error and is_follower:
         error = _refuse_follower(partition, spec)
+    elif not error and partition.leader is not None and partition.has_no_lease:
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if error:
         return refused(partition, error)
     log_end = partition.log.log_end_offset
@@ -136,6 +138,8 @@ def list_offset(partition: "Partition", timestamp: int, *, is_replica: bool) -> 
     """Where the log begins, ends, or was at a time; only the leader is asked."""
     leader = partition.leader
     assert leader is not None
+    if not is_replica and partition.has_no_lease:
+        return OffsetAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     log = partition.log
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         return _found(partition, log.log_start_offset, -1)

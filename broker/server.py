@@ -111,6 +111,7 @@ class Broker:
                 image=lambda: self.follower.image,
                 topic_defaults=defaults,
                 file_settings=settings.properties,
+                lease=self.channel.lease,
             )
         )
         self._apis = make_apis()
@@ -200,6 +201,7 @@ class Broker:
         channel.offline_directory_ids = lambda: partitions.offline_directory_ids
         channel.on_refused = self._on_refused
         partitions.propose = self.proposals.propose
+        partitions.host.lease = channel.lease
         partitions.fetchers = self.fetchers
         partitions.group_flush.on_follower_flushed = self.fetchers.on_flushed
         partitions.failing.on_directory_failed = self._on_directory_failed

@@ -134,6 +134,9 @@ class ParkedFetch(Answer):
         if reading.is_cold:
             self._start_cold()
             return None
+        if not self.is_follower and not self.call.edge.holds_lease():
+            # It was read by a leader that may be none any more.
+            reading.read_again(list(range(len(reading.partitions))))
         response = respond(self.call, self._context, reading, self._asker.isolation)
         return self.call.frame(response)
 

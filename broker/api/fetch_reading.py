@@ -113,6 +113,11 @@ class Reading:
                 answer.error = error.code
 
     @property
+    def is_for_follower(self) -> bool:
+        """Is it read to be replicated, not consumed?"""
+        return self._asker.is_follower
+
+    @property
     def is_enough(self) -> bool:
         """May the fetch be answered before its time is up?"""
         return self.is_final or self._bytes >= self._asker.min_bytes

@@ -28,6 +28,8 @@ def respond(
     """Say what was read, as far as the session wants to hear it."""
     if error := context.verify():
         return FetchResponse(error_code=error, responses=[])
+    if not reading.is_for_follower:
+        call.rest_on_lease()
     topics: dict[bytes | str, FetchableTopicResponse] = {}
     leaders: list[int] = []
     for asked, answer in zip(reading.partitions, reading.answers, strict=True):

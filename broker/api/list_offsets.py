@@ -35,6 +35,8 @@ Search = Callable[[], Awaitable[OffsetAnswer]]
 
 def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Answer:
     """Look up every partition asked for, once."""
+    if replica_id_of(call, request.replica_id) < 0:
+        call.rest_on_lease()
     seen: dict[tuple[str, int], int] = {}
     for topic in request.topics:
         for asked in topic.partitions:
@@ -77,7 +79,10 @@ class SearchedOffsets(Answer):
 
     def poll(self) -> list[Buffer] | None:
         """Answer once every search has ended."""
-        return self.call.frame(self._response) if self._task.done() else None
+        if not self._task.done():
+            return None
+        self.call.rest_on_lease()
+        return self.call.frame(self._response)
 
     def cancel(self) -> None:
         """The client is gone."""

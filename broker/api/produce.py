@@ -127,6 +127,8 @@ class ProduceAnswer(Answer):
         if self._acks == 0:
             self._close_on_error()
             return NOTHING
+        if self._acks != ALL:
+            self.call.rest_on_lease()
         return self.call.frame(self._response())
 
     def cancel(self) -> None:

@@ -119,6 +119,8 @@ class RepeatedProduce(Answer):
             usual = ProduceAnswer(self.call, pattern.request)
             usual.results.append((pattern.topic, pattern.data, self._partition, self._appended))
             return usual.poll()
+        if pattern.request.acks != ALL:
+            self.call.rest_on_lease()
         return [pattern.frame(self.call.correlation_id, self._appended)]
 
     def cancel(self) -> None:

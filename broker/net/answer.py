@@ -38,6 +38,11 @@ class Call:
         self.correlation_id = correlation_id
         self.client_id = client_id
 
+    def rest_on_lease(self) -> None:
+        """The answer is true only as long as nobody else may lead: it leaves by then, or never."""
+        if self.edge.lease.is_required:
+            self.connection.rest_on_lease()
+
     def frame(self, message: object) -> list[Buffer]:
         """Encode the response to this request."""
         return frame_response(message, self.version, self.correlation_id)

@@ -72,7 +72,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take up a new client."""
         self._transport = cast("asyncio.Transport", transport)
-        self._outbox = Outbox(self._transport, self._edge.load)
+        self._outbox = Outbox(self._transport, self._edge)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
         if not self._edge.admit(self):
@@ -129,6 +129,10 @@ class Connection(asyncio.BufferedProtocol):
         if not self._is_woken and not self._is_closing:
             self._is_woken = True
             asyncio.get_running_loop().call_soon(self._on_wake)
+
+    def rest_on_lease(self) -> None:
+        """What is written next may be written only while the leader's lease is held."""
+        self._outbox.rests_on_lease = True
 
     def on_relief(self) -> None:
         """The edge holds less again."""

@@ -4,9 +4,15 @@ Owns the transport's writing side. Whether the connection goes on is the connect
 """
 
 import asyncio
+import logging
+from typing import TYPE_CHECKING
 
 from ...protocol.types import Buffer
-from .load import Load
+
+if TYPE_CHECKING:
+    from ..edge import Edge
+
+log = logging.getLogger(__name__)
 
 WRITE_HIGH_WATER = 1 << 20
 """Unsent bytes above which nothing new is started for the client."""
@@ -18,11 +24,21 @@ JOIN_BYTES = 1 << 16
 class Outbox:
     """The parts to be written at the end of the event, and those that the peer does not read."""
 
-    __slots__ = ("_bytes", "_counted", "_load", "_parts", "_transport", "is_paused")
+    __slots__ = (
+        "_bytes",
+        "_counted",
+        "_edge",
+        "_parts",
+        "_transport",
+        "is_paused",
+        "rests_on_lease",
+    )
 
-    def __init__(self, transport: asyncio.Transport, load: Load) -> None:
+    def __init__(self, transport: asyncio.Transport, edge: "Edge") -> None:
         self._transport = transport
-        self._load = load
+        self._edge = edge
+        self.rests_on_lease = False
+        """Is anything added that only a leader with a lease may say?"""
         self._parts: list[Buffer] = []
         self._bytes = 0
         self._counted = 0
@@ -46,6 +62,13 @@ class Outbox:
         size = self._bytes
         self._parts = []
         self._bytes = 0
+        if self.rests_on_lease:
+            self.rests_on_lease = False
+            if not self._edge.holds_lease():
+                # The process may have stood still since it decided: others may lead by now.
+                log.warning("the leader's lease ended before an answer was sent: connection closed")
+                self._transport.abort()
+                return
         if len(parts) == 1:
             self._transport.write(parts[0])
         elif size <= JOIN_BYTES:
@@ -70,5 +93,5 @@ class Outbox:
 
     def _count(self, size: int) -> None:
         """Unsent bytes count while above the high-water mark; below it they are few."""
-        self._load.add(response_bytes=size - self._counted)
+        self._edge.load.add(response_bytes=size - self._counted)
         self._counted = size

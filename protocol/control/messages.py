@@ -148,6 +148,9 @@ class HeartbeatAnswer:
     is_caught_up: bool = False
     is_fenced: bool = True
     should_shut_down: bool = False
+    lease_ms: int = 0
+    """The broker may act as a leader for so long from when it sent the heartbeat; 0: leases are
+    off, -1: none is granted."""
 
 
 @message(7)

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from minikafka.broker.controller_channel import ControllerChannel
 from minikafka.broker.lifecycle import Lifecycle
+from minikafka.broker.replica.lease import LeaderLease
 
 
 class FakeChannel:
@@ -15,6 +16,7 @@ class FakeChannel:
         self.broker_id = 1
         self.broker_epoch = 3
         self.lifecycle = Lifecycle(1_000)
+        self.lease = LeaderLease()
         self.pokes = 0
         self._calls: asyncio.Queue[tuple[Any, asyncio.Future[Any]]] = asyncio.Queue()
 
