@@ -1,25 +1,29 @@
 """The segment log on the simulated disk: random work, crashes anywhere, and what must come back.
 
 After a kill everything that was appended is there, and at most part of what was being appended.
-After a power loss at least everything that was flushed is there. Always a prefix, never an
+After a power loss at least everything that was flushed is there, even where an earlier flush had
+failed and left the page cache calling clean what was never written. Always a prefix, never an
 invention, and producers as the surviving batches make them.
 """
 
 import asyncio
+import errno
 from typing import Any
 
 import pytest
 
 from minikafka.protocol.record_batch import BatchBuilder, BatchHeader, read_header
 from minikafka.runtime.config import from_mapping
+from minikafka.runtime.errors import LogDirectoryFailed
 from minikafka.storage.log import Cold, Log
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.topic_config import TopicConfig
 
+from .disk import Disk
 from .world import SimRuntime, World
 
 DIRECTORY = "/data/t-0"
-SEEDS = range(40)
+SEEDS = range(60)
 
 
 class Model:
@@ -42,6 +46,21 @@ class Model:
 
     def continue_sequences(self) -> None:
         self.sequence = sum(read_header(data).record_count for data in self.batches)
+
+
+class FailOnce:
+    """A disk of which one sync fails, after some that do not."""
+
+    def __init__(self, spared: int, disk: Disk) -> None:
+        self.spared = spared
+        self.disk = disk
+
+    def __call__(self, path: str) -> int | None:
+        self.spared -= 1
+        if self.spared >= 0:
+            return None
+        self.disk.mend()
+        return errno.EIO
 
 
 class Tortured:
@@ -88,10 +107,21 @@ class Tortured:
             self.may_have_lost = self.may_have_lost or end == "power"
 
     async def live(self, runtime: SimRuntime) -> None:
+        self.host.disk.mend()
         runtime.fs.mkdir("/data")  # its owner's business: see LogDirectory
         await runtime.fs.fsync_dir("/")
         log = await Log.open(runtime, DIRECTORY, self.config, clean=False)
+        if not self.alive:
+            return  # It died while opening, and what it seems to have found is nobody's.
         await self.compare(log)
+        try:
+            await self.work(log)
+        except LogDirectoryFailed:
+            log.abandon()  # Nothing is done here until the process starts anew.
+        else:
+            await self.read_through(log)
+
+    async def work(self, log: Log) -> None:
         for _ in range(self.rng.randint(1, 30)):
             action = self.rng.random()
             if action < 0.75:
@@ -105,7 +135,6 @@ class Tortured:
                 log.assign_epoch(self.model.epoch, log.log_end_offset)
             if self.rng.random() < 0.3 or not self.alive:
                 await asyncio.sleep(0.01 * self.rng.random())
-        await self.read_through(log)
 
     def append(self, log: Log) -> None:
         model, rng = self.model, self.rng
@@ -140,6 +169,8 @@ class Tortured:
 
     async def flush(self, log: Log) -> None:
         count = len(self.model.batches)
+        if self.rng.random() < 0.2:
+            self.host.disk.fail_sync = FailOnce(self.rng.randint(0, 4), self.host.disk)
         await log.flush()
         self.model.stable_count = count
 
