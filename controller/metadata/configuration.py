@@ -6,6 +6,7 @@ rest against its own table.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ...protocol.control.image import ConfigResource
 from ...protocol.control.records import (
@@ -170,7 +171,7 @@ def _check_broker_config(name: str, config: Mapping[str, str]) -> None:
 
 def _consequences(cluster: Cluster, changes: Sequence[ConfigRecord]) -> list[MetadataRecord]:
     """What new settings mean for partitions: eligible leaders to forget, elections to begin."""
-    after = Cluster(cluster.image.copy(), cluster.defaults)
+    after = replace(cluster, image=cluster.image.copy())
     for change in changes:
         after.image.apply(change, after.next_offset)
     found: list[MetadataRecord] = []

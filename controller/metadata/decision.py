@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from ...protocol.control.image import BrokerRegistration, MetadataImage
 from ...protocol.control.records import BROKER, ELIGIBLE_LEADERS, TOPIC, MetadataRecord
 from ...protocol.errors import ApiError, ErrorCode
+from .leader_leases import LeaderLeases
 
 A_co = TypeVar("A_co", covariant=True)
 
@@ -76,6 +77,8 @@ class Cluster:
 
     image: MetadataImage
     defaults: Defaults = field(default_factory=Defaults)
+    leases: LeaderLeases | None = None
+    """Who may act as a leader without asking; None: leases are off."""
 
     @property
     def next_offset(self) -> int:

@@ -6,6 +6,7 @@ written in the metadata, and no broker's file counts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from ...protocol.control.image import PartitionState
 from ...protocol.control.records import (
@@ -16,7 +17,7 @@ from ...protocol.control.records import (
 )
 from ...protocol.types import NO_LEADER
 from .decision import MIN_ISR, Cluster
-from .partition_change import PartitionChange, Rules
+from .partition_change import PartitionChange
 from .sweeps import every_partition, records_of
 
 
@@ -39,7 +40,7 @@ def _with_eligible(cluster: Cluster) -> Iterator[PartitionChange]:
     for partition, state, rules in every_partition(cluster):
         isr = tuple(each for each in state.isr if cluster.living.may_stay(each))
         if isr != state.isr:
-            now = Rules(rules.min_isr, True, rules.unclean_allowed)
+            now = replace(rules, has_eligible_leaders=True)
             yield PartitionChange(partition, state, now, cluster.living, isr=isr)
 
 
@@ -47,7 +48,7 @@ def _without_eligible(cluster: Cluster) -> Iterator[PartitionChange]:
     """Where the ISR is empty, one eligible leader is in sync again; the others are forgotten."""
     for partition, state, rules in every_partition(cluster):
         if state.elr or not state.isr:
-            now = Rules(rules.min_isr, False, rules.unclean_allowed)
+            now = replace(rules, has_eligible_leaders=False)
             isr = state.isr or _settled(state)
             yield PartitionChange(partition, state, now, cluster.living, isr=isr)
 

@@ -26,6 +26,7 @@ from ...protocol.control.image import PartitionState
 from ...protocol.control.records import PartitionChangeRecord
 from ...protocol.types import NO_LEADER, TopicIdPartition
 from .decision import Living
+from .leader_leases import LeaderLeases
 
 T = TypeVar("T")
 
@@ -49,6 +50,8 @@ class Rules:
     """As configured."""
     has_eligible_leaders: bool
     unclean_allowed: bool = False
+    leases: LeaderLeases | None = None
+    """Whose lease to act as a leader has to end before another one leads; None: leases are off."""
 
 
 class Placement(NamedTuple):
@@ -118,7 +121,7 @@ class PartitionChange:
         before = Placement(old.replicas, old.adding, old.removing)
         placement, isr = self._complete(self.placement or before, isr)
         elr = self._eligible(placement, isr)
-        elected = self._elect(placement.replicas, isr, elr)
+        elected = self._after_lease(self._elect(placement.replicas, isr, elr))
         quorum = self._quorum(placement, elected, Quorum(isr, elr))
         recovering = old.recovering if self.recovering is None else self.recovering
         is_completed = before.adding + before.removing and not (
@@ -194,6 +197,13 @@ class PartitionChange:
         )
         begins = may_lose and any(self._may_lead(replica) for replica in replicas)
         return Elected(NO_LEADER, electing=old.electing or begins)
+
+    def _after_lease(self, elected: Elected) -> Elected:
+        """Nobody leads while the old leader may still act as one; then there is an election."""
+        leases, old = self.rules.leases, self.state
+        if leases is None or elected.leader in (old.leader, NO_LEADER):
+            return elected
+        return Elected(NO_LEADER) if leases.must_wait(self.partition, old.leader) else elected
 
     def _last_known_is_back(self) -> bool:
         """Nobody with all records is left; the last leader has most of them, if not its disk."""

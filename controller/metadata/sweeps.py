@@ -4,7 +4,7 @@ Each sweep returns records for the partitions it changes, and nothing for the ot
 pass through `PartitionChange`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ...protocol.control.image import PartitionState
@@ -27,7 +27,10 @@ class Found(NamedTuple):
 def rules_of(cluster: Cluster, topic: str) -> Rules:
     """What holds for every partition of the topic."""
     return Rules(
-        cluster.min_isr(topic), cluster.has_eligible_leaders, cluster.unclean_election(topic)
+        cluster.min_isr(topic),
+        cluster.has_eligible_leaders,
+        cluster.unclean_election(topic),
+        cluster.leases,
     )
 
 
@@ -125,6 +128,24 @@ def with_broker(cluster: Cluster, broker_id: int) -> list[PartitionChangeRecord]
         for partition, state, rules in every_partition(cluster)
         if state.leader == NO_LEADER and broker_id in state.replicas
     )
+
+
+def released(cluster: Cluster, partitions: Iterable[TopicIdPartition]) -> Decision[None]:
+    """Their old leaders act as such no more: give them new ones."""
+
+    def changes() -> Iterator[PartitionChange]:
+        for partition in partitions:
+            state = cluster.image.partition(*partition)
+            if state is not None and state.leader == NO_LEADER:
+                yield PartitionChange(
+                    partition,
+                    state,
+                    rules_of(cluster, cluster.image.topics[partition.topic_id].name),
+                    cluster.living,
+                    copy_is_away=copy_is_away(cluster, state),
+                )
+
+    return Decision(None, records_of(changes()))
 
 
 def lost_replicas(cluster: Cluster, request: OfflinePartitions) -> Decision[Noted]:
