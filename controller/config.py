@@ -7,11 +7,14 @@ too, and say nothing to a controller.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..protocol.control.messages import Endpoint
+from ..protocol.control.quorum_messages import VoterKey
 from ..runtime.config import INT32_MAX, MiB, check_keys, config_table, from_mapping, setting
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from .broker_keys import BROKER_KEYS
 from .metadata.decision import MIN_ISR, UNCLEAN_ELECTION, BalanceSettings, Defaults
+from .quorum.voters import QuorumSettings
 
 
 @config_table
@@ -50,6 +53,27 @@ class ControllerConfig:
     )
     controller_quorum_voters: tuple[str, ...] = setting(
         "controller.quorum.voters", (), doc="id@host:port,... of the controllers."
+    )
+    controller_quorum_election_timeout_ms: int = setting(
+        "controller.quorum.election.timeout.ms",
+        300,
+        at_least=10,
+        at_most=INT32_MAX,
+        doc="How long a candidate waits for votes before it tries again, at most twice as long.",
+    )
+    controller_quorum_fetch_timeout_ms: int = setting(
+        "controller.quorum.fetch.timeout.ms",
+        500,
+        at_least=20,
+        at_most=INT32_MAX,
+        doc="A leader silent for this long is replaced; one that is not followed for 1.5 x this"
+        " resigns. A process that ends is noticed at once.",
+    )
+    controller_quorum_readmitted_voters: tuple[str, ...] = setting(
+        "controller.quorum.readmitted.voters",
+        (),
+        doc="Ids of voters whose disk was replaced and which may vote again: set it on the other"
+        " controllers, restart them, and remove it.",
     )
     controller_quorum_bootstrap_servers: tuple[str, ...] = setting(
         "controller.quorum.bootstrap.servers", (), doc="host:port,... of controllers."
@@ -127,11 +151,7 @@ class ControllerConfig:
             raise ConfigError(
                 "controller.quorum.voters", ",".join(self.controller_quorum_voters), why
             )
-        if len(voters) > 1:
-            why = "one controller is supported so far, not a quorum"
-            raise ConfigError(
-                "controller.quorum.voters", ",".join(self.controller_quorum_voters), why
-            )
+        quorum_of(self, bytes(16))
 
     @property
     def directory(self) -> str:
@@ -184,6 +204,30 @@ def listener_of(config: ControllerConfig) -> Listener:
     names = ",".join(config.controller_listener_names)
     why = f"none of controller.listener.names={names} is among them"
     raise ConfigError("listeners", config.listeners, why)
+
+
+def quorum_of(
+    config: ControllerConfig, directory_id: bytes
+) -> tuple[QuorumSettings, dict[int, Endpoint]]:
+    """The quorum's members and where they listen; ConfigError where that cannot be understood."""
+    key, texts = "controller.quorum.voters", config.controller_quorum_voters
+    name = listener_of(config).name
+    endpoints: dict[int, Endpoint] = {}
+    for text in texts:
+        node_id, at, address = text.partition("@")
+        host, colon, port = address.rpartition(":")
+        if not (node_id.isdecimal() and at and host and colon and port.isdecimal()):
+            raise ConfigError(key, text, "must be id@host:port")
+        if int(node_id) in endpoints:
+            raise ConfigError(key, text, f"voter {node_id} is named twice")
+        endpoints[int(node_id)] = Endpoint(name, host.strip("[]"), int(port))
+    settings = QuorumSettings(
+        me=VoterKey(config.node_id, directory_id),
+        voters=tuple(sorted(endpoints)) or (config.node_id,),
+        election_timeout_ms=config.controller_quorum_election_timeout_ms,
+        fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
+    )
+    return settings, endpoints
 
 
 def read_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, list[str]]:

@@ -1,44 +1,51 @@
-"""The active controller: turns decisions into appended, replayed and committed records.
+"""The controller: turns decisions into appended, replayed and committed records while it is active.
 
 One loop, no locks. `decide` runs a decision against the newest image, appends its records and
 replays them at once, so that the next decision sees them; the answer waits for the commit. An
 answer without records waits for the newest pending offset: it may rest on what is not committed.
-Brokers are told only what is committed. A lost append fails every pending answer, and the image
-is loaded again.
+Brokers are told only what is committed.
+
+    standby    replays what is committed, as it is committed
+    elected    appends ControllerElected, and replays on until that is committed
+    active     decides; its image is what was committed then, and every decision since
+    deposed    fails every pending answer, drops that image, and is a standby again
+
+A record that cannot be applied ends the process, standby or not: one with a hole in its image
+must never become active.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from ..protocol.control.batches import apply_batch, decode_batches
 from ..protocol.control.image import MetadataImage
 from ..protocol.control.records import (
-    METADATA_VERSION,
-    SUPPORTED_FEATURES,
     BrokerChangeRecord,
-    ClusterRecord,
     ControllerElected,
-    FeatureRecord,
     MetadataRecord,
     PartitionChangeRecord,
 )
 from ..protocol.errors import ApiError, ErrorCode
-from ..protocol.types import NO_LEADER
+from ..protocol.types import NO_LEADER, uuid_to_text
 from ..runtime.errors import InvariantViolation
 from ..runtime.runtime import Runtime
 from .leases import LeaseExpired, Leases
 from .metadata.brokers import fence_expired
 from .metadata.decision import Cluster, Decision, Defaults
+from .metadata.features import first_records
 from .quorum.interface import Quorum
 
 A = TypeVar("A")
 
 PENDING_ANSWERS_MAX: Final = 10_000
-LOAD_AGAIN_MS: Final = 500
-"""Pause after a lost append: a full disk does not empty at once."""
+LOAD_BYTES: Final = 1 << 20
+STOP_WITHIN_MS: Final = 2_000
+"""How long a stop waits for what is pending: without a majority nothing is ever committed."""
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +55,8 @@ class Settings:
     """What the driver takes from the configuration."""
 
     node_id: int
-    cluster_id: str
+    cluster_id: str | None
+    """None: the cluster's first leader makes one up."""
     session_ms: int
     snapshot_interval_bytes: int
     defaults: Defaults
@@ -80,8 +88,13 @@ class Controller:
         self.settings = settings
         self.leases = Leases(settings.session_ms)
         self.on_failed = on_failed
+        self.cluster_id = settings.cluster_id
         self.on_active: Callable[[], None] = lambda: None
         """Told each time this controller has become active."""
+        self.on_inactive: Callable[[], None] = lambda: None
+        """Told each time it was active and is no more."""
+        self.on_cluster_id: Callable[[str], None] = lambda cluster_id: None
+        """Told once, when the metadata says which cluster this is."""
         self.on_replayed: Callable[[Sequence[MetadataRecord]], None] = lambda records: None
         """Told of records as soon as decisions see them."""
         self.cluster = Cluster(MetadataImage(), settings.defaults)
@@ -91,52 +104,135 @@ class Controller:
         self._replayed: deque[tuple[int, MetadataRecord]] = deque()
         self._pending: deque[_Pending] = deque()
         self._parked: dict[asyncio.Future[None], None] = {}
-        self._is_active = False
+        self._is_active = self._is_stopping = False
+        self._first_of_reign: int | None = None
+        """Once this offset is committed we are active; None while we do not lead."""
+        self._more = asyncio.Event()
+        self._settled = asyncio.Event()
+        """Set while it is known who is active, this one or another."""
+        self._following: asyncio.Task[None] | None = None
         self._snapshotting: asyncio.Task[None] | None = None
-        self._loading: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Load the metadata, begin the new epoch, and be active once that is committed."""
+        """Load the snapshot, take part in the quorum, and replay what is committed."""
+        self.committed = await self.quorum.load()
+        self._learn_cluster()
         self.quorum.start(self)
-        await self._become_active()
+        self._following = self.runtime.spawn(self._follow(), "metadata replay")
 
-    async def _become_active(self) -> None:
-        image = await self.quorum.load()
-        if image.cluster_id not in (None, self.settings.cluster_id):
-            why = f"the metadata log belongs to cluster {image.cluster_id}"
+    async def hand_over(self) -> None:
+        """Answer what can still be committed, and let another controller become active."""
+        self._is_stopping = True
+        pending = [each.future for each in self._pending]
+        if pending:
+            await asyncio.wait(pending, timeout=STOP_WITHIN_MS / 1000)
+        await self.quorum.resign()
+
+    async def stop(self) -> None:
+        """Hand over if that was not done, then close the log."""
+        await self.hand_over()
+        tasks = [each for each in (self._snapshotting, self._following) if each is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.quorum.close()
+
+    # Standby.
+
+    async def _follow(self) -> None:
+        """Replay what is committed, but for what the active controller replays itself."""
+        while True:
+            self._more.clear()
+            if not self._is_active:
+                await self._catch_up()
+                self._maybe_activate()
+                self._maybe_snapshot()
+            if self._is_active or self.committed.offset + 1 >= self.quorum.high_watermark:
+                await self._more.wait()
+
+    async def _catch_up(self) -> None:
+        quorum, image = self.quorum, self.committed
+        if image.offset + 1 < quorum.log_start_offset:
+            if quorum.is_leader:
+                raise InvariantViolation("a leader needs a snapshot to know what is committed")
+            image = self.committed = await quorum.load()
+        while image.offset + 1 < quorum.high_watermark and image is self.committed:
+            data = await quorum.read(image.offset + 1, LOAD_BYTES)
+            if not data:
+                return  # It was cut off by a snapshot meanwhile.
+            for batch in decode_batches(data):
+                # A read begins with the batch that holds the offset: a snapshot may end in it.
+                if batch.next_offset > image.offset + 1:
+                    apply_batch(image, batch)
+            self._learn_cluster()
+            await asyncio.sleep(0)
+
+    def _learn_cluster(self) -> None:
+        known = self.committed.cluster_id
+        if known is None or known == self.cluster_id:
+            return
+        if self.cluster_id is not None:
+            why = f"the metadata log belongs to cluster {known}"
             raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID, why)
-        self.cluster.image = image
-        self.committed = image.copy()
-        self._is_active = True
+        self.cluster_id = known
+        self.on_cluster_id(known)
+
+    # Its reign.
+
+    def on_elected(self, epoch: int) -> None:
+        """Begin the epoch in the log. Nothing is decided before that is committed."""
         first: list[MetadataRecord] = []
-        if image.cluster_id is None:
-            level = SUPPORTED_FEATURES[METADATA_VERSION].highest
-            first.append(ClusterRecord(self.settings.cluster_id))
-            first.append(FeatureRecord(METADATA_VERSION, level))
-        epoch = self.quorum.epoch
+        if self.quorum.log_end_offset == 0:
+            cluster_id = self.cluster_id or uuid_to_text(self.runtime.rng.randbytes(16))
+            first.extend(first_records(self.cluster, cluster_id))
         first.append(ControllerElected(self.settings.node_id, epoch))
-        await self.submit(Decision(None, first))
+        self._first_of_reign = self.quorum.append(first)
+        self._settle()
+
+    def _maybe_activate(self) -> None:
+        first, image = self._first_of_reign, self.committed
+        if first is None or self._is_active or image.offset < first or not self.quorum.is_leader:
+            return
+        self.cluster.image = image.copy()
+        self._is_active = True
         self.leases.restart(list(image.brokers.values()), self.runtime.monotonic_ms())
         self.on_active()
+        self._settle()
         log.info(
             "active in epoch %d: %d brokers, %d topics, metadata up to offset %d",
-            epoch,
+            image.epoch,
             len(image.brokers),
             len(image.topics),
             image.offset,
         )
 
-    async def stop(self) -> None:
-        """Answer what can still be committed, then close the log."""
-        pending = [each.future for each in self._pending]
-        self._is_active = False
-        if pending:
-            await asyncio.wait(pending)
-        tasks = [each for each in (self._snapshotting, self._loading) if each is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self.quorum.close()
+    def on_deposed(self, why: str) -> None:
+        """Nothing that was not committed ever happened, as far as anybody was told."""
+        was_active, self._first_of_reign = self._is_active, None
+        self._fail_pending(why)
+        if was_active:
+            self.leases.restart([], self.runtime.monotonic_ms())
+            self.on_inactive()
+        self._wake_parked()
+        self._more.set()
+
+    def on_leader_changed(self) -> None:
+        """Whoever waits to hear who is active may have its answer."""
+        self._settle()
+
+    def _settle(self) -> None:
+        others = self.quorum.leader_id not in (-1, self.settings.node_id)
+        if self._is_active or others:
+            self._settled.set()
+        else:
+            self._settled.clear()
+
+    async def wait_until_settled(self, max_wait_ms: int) -> None:
+        """Return when it is known who is active, or after the time given."""
+        if not self._settled.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max_wait_ms / 1000):
+                    await self._settled.wait()
 
     # Decisions.
 
@@ -152,11 +248,11 @@ class Controller:
     @property
     def is_active(self) -> bool:
         """May decisions be made here?"""
-        return self._is_active
+        return self._is_active and not self._is_stopping
 
     def check_active(self) -> None:
         """ApiError NOT_CONTROLLER while nothing can be decided here."""
-        if not self._is_active:
+        if not self.is_active:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "this controller is not active: try again")
 
     def submit(self, decision: Decision[A]) -> "asyncio.Future[A]":
@@ -182,7 +278,7 @@ class Controller:
     def on_lease_expired(self, expired: LeaseExpired) -> None:
         """Fence the broker; without a log to write to, its lease will expire again."""
         broker_id, broker_epoch = expired.broker_id, expired.broker_epoch
-        if not self._is_active:
+        if not self.is_active:
             return
         decision = fence_expired(self.cluster, broker_id, broker_epoch)
         if decision.records:
@@ -194,6 +290,9 @@ class Controller:
 
     def on_committed(self, high_watermark: int) -> None:
         """Answer, tell brokers, and now and then keep a snapshot."""
+        if not self._is_active:
+            self._more.set()
+            return
         replayed: list[MetadataRecord] = []
         while self._replayed and self._replayed[0][0] < high_watermark:
             offset, record = self._replayed.popleft()
@@ -203,18 +302,15 @@ class Controller:
             pending = self._pending.popleft()
             if not pending.future.done():
                 pending.future.set_result(pending.answer)
+        self._wake_parked()
+        _log_changes(self.committed, replayed)
+        self._maybe_snapshot()
+
+    def _wake_parked(self) -> None:
         parked, self._parked = self._parked, {}
         for future in parked:
             if not future.done():
                 future.set_result(None)
-        _log_changes(self.committed, replayed)
-        self._maybe_snapshot()
-
-    def on_append_lost(self, why: str) -> None:
-        """Nothing that was not committed ever happened."""
-        log.error("metadata was not written: %s", why)
-        self._fail_pending(why)
-        self._loading = self.runtime.spawn(self._become_active_again(), "load metadata")
 
     def _fail_pending(self, why: str) -> None:
         self._is_active = False
@@ -224,17 +320,10 @@ class Controller:
             if not each.future.done():
                 each.future.set_exception(ApiError(ErrorCode.NOT_CONTROLLER, why))
 
-    async def _become_active_again(self) -> None:
-        await asyncio.sleep(LOAD_AGAIN_MS / 1000)
-        try:
-            await self._become_active()
-        except ApiError as error:
-            # The next append was lost too; that loss has started the next attempt.
-            log.error("%s", error)
-
     def on_quorum_failed(self, why: str) -> None:
         """End: nobody may take an answer from here for good."""
         self._fail_pending(why)
+        self._wake_parked()
         self.on_failed(why)
 
     async def wait_for_metadata(self, offset: int, max_wait_ms: int) -> None:

@@ -33,7 +33,7 @@ class Liveness:
         runtime: Runtime,
         leases: Leases,
         *,
-        cluster_id: str,
+        cluster_id: Callable[[], str | None],
         on_expired: Callable[[LeaseExpired], None],
         endpoint_of: Callable[[int], Endpoint | None],
     ) -> None:
@@ -83,7 +83,7 @@ class Liveness:
                 heartbeat = decode_heartbeat(datagram)
             except RemoteProtocolError:
                 continue
-            if heartbeat.cluster_id == self._cluster_id:
+            if heartbeat.cluster_id == self._cluster_id():
                 self._leases.on_heartbeat(heartbeat, self._runtime.monotonic_ms())
 
     def carry_out(self, effects: Sequence[LeaseEffect]) -> None:

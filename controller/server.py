@@ -1,7 +1,8 @@
 """A running controller: log, decisions, listener, liveness; how they start and stop.
 
-Order of start: lock and identity, log and epoch, metadata, then the doors (TCP, and UDP under the
-same number). Order of stop: doors, connections, what is pending, log, lock.
+Order of start: lock and identity, log, doors (TCP, and UDP under the same number), quorum; an only
+voter is active before anybody is told that it is ready. Order of stop: what is pending, hand over,
+doors, connections, log, lock.
 """
 
 import asyncio
@@ -16,13 +17,14 @@ from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
 from .api.answers import Answers
 from .api.session import Session
-from .config import ControllerConfig, Listener, listener_of
+from .config import ControllerConfig, Listener, listener_of, quorum_of
 from .driver import Controller, Settings
 from .liveness import Liveness
 from .quorum.metadata_log import MetadataLog
-from .quorum.single_voter import SingleVoter
+from .quorum.raft import RaftQuorum
 from .upkeep import Upkeep
 
+START_WITHIN_MS: Final = 60_000
 BIND_ATTEMPTS: Final = 10
 """With port 0, how often to look for a number that is free for TCP and UDP."""
 
@@ -38,13 +40,13 @@ class ControllerServer:
         config: ControllerConfig,
         directory: LogDirectory,
         *,
-        quorum: SingleVoter,
+        quorum: RaftQuorum,
         on_failed: Callable[[str], None],
     ) -> None:
         """Use `start`."""
         self.runtime = runtime
         self.config = config
-        cluster_id = directory.cluster_id or ""
+        cluster_id = directory.cluster_id
         self.settings = Settings(
             node_id=config.node_id,
             cluster_id=cluster_id,
@@ -56,13 +58,16 @@ class ControllerServer:
         self.liveness = Liveness(
             runtime,
             self.controller.leases,
-            cluster_id=cluster_id,
+            cluster_id=lambda: self.controller.cluster_id,
             on_expired=self.controller.on_lease_expired,
             endpoint_of=self._endpoint_of,
         )
         self.upkeep = Upkeep(self.controller, config.balance)
+        self.controller.on_active = self._on_active
         self.answers = Answers()
         self.sessions: dict[Session, None] = {}
+        self.controller.on_inactive = self._on_inactive
+        self.controller.on_cluster_id = self._on_cluster_id
         self._directory = directory
         self._doors: asyncio.Server | None = None
         self.address: tuple[str, int] = ("", 0)
@@ -77,20 +82,26 @@ class ControllerServer:
             runtime, config.directory, node_id=config.node_id, cluster_id=config.cluster_id
         )
         try:
-            # No format step: the first start of the first controller makes the cluster.
-            cluster_id = directory.cluster_id or uuid_to_text(runtime.rng.randbytes(16))
-            await directory.join(cluster_id)
+            settings, endpoints = quorum_of(config, directory.directory_id)
+            cluster_id = directory.cluster_id
+            if cluster_id is None and len(settings.voters) == 1:
+                # No format step: the first start of an only controller makes the cluster, of
+                # several the first leader does, with its first record.
+                cluster_id = uuid_to_text(runtime.rng.randbytes(16))
+                await directory.join(cluster_id)
             metadata_log = await MetadataLog.open(runtime, directory.files)
-            quorum = await SingleVoter.open(
-                runtime, metadata_log, node_id=config.node_id, cluster_id=cluster_id
+            quorum = await RaftQuorum.open(
+                runtime, metadata_log, settings, cluster_id=cluster_id, endpoints=endpoints
             )
         except BaseException:
             directory.abandon()
             raise
         server = cls(runtime, config, directory, quorum=quorum, on_failed=on_failed)
         try:
-            await server.controller.start()
             await server._open_doors(listener_of(config))
+            await server.controller.start()
+            if len(settings.voters) == 1:
+                await server.controller.wait_until_settled(START_WITHIN_MS)
         except BaseException:
             await server.stop()
             raise
@@ -103,7 +114,8 @@ class ControllerServer:
         return {"node_id": self.config.node_id, "listeners": {name: list(self.address)}}
 
     async def stop(self) -> None:
-        """Stop taking requests, finish what is pending, close the log."""
+        """Finish what is pending, hand over, stop taking requests, close the log."""
+        await self.controller.hand_over()
         if self._doors is not None:
             self._doors.close()
         await self.liveness.close()
@@ -112,6 +124,19 @@ class ControllerServer:
             session.close()
         await self.controller.stop()
         self._directory.abandon()
+
+    def _on_active(self) -> None:
+        self.upkeep.on_active()
+        self.liveness.set_timer()
+
+    def _on_inactive(self) -> None:
+        """Who leads now must hear of every broker itself; what we know of them is worth nothing."""
+        for session in self.sessions:
+            session.broker = None
+
+    def _on_cluster_id(self, cluster_id: str) -> None:
+        self.runtime.spawn(self._directory.join(cluster_id), "cluster id")
+        self.controller.quorum.on_cluster_id(cluster_id)
 
     async def _open_doors(self, listener: Listener) -> None:
         """Listen on TCP and, under the same number, on UDP."""

@@ -22,6 +22,7 @@ async def answer(session: "Session", request: FetchMetadata) -> MetadataFetched:
         detail = f"{detail} start again at offset 0"
         return MetadataFetched(ErrorCode.OFFSET_OUT_OF_RANGE, detail, epoch=quorum.epoch)
     await controller.wait_for_metadata(request.offset, min(request.max_wait_ms, WAIT_MAX_MS))
+    controller.check_active()  # Deposed while it waited: another one has what comes next.
     if request.offset < quorum.log_start_offset:
         return MetadataFetched(
             ErrorCode.NONE,

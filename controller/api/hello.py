@@ -1,4 +1,4 @@
-"""Hello: the same cluster, and a version that both speak."""
+"""Hello: the same cluster, and a version that both speak. Tells where the active controller is."""
 
 from typing import TYPE_CHECKING
 
@@ -16,15 +16,23 @@ if TYPE_CHECKING:
 
 def answer(server: "ControllerServer", greeting: Hello) -> HelloAnswer:
     """Welcome the peer, or say why not."""
-    cluster_id, node_id = server.settings.cluster_id, server.settings.node_id
+    controller, node_id = server.controller, server.settings.node_id
+    cluster_id = controller.cluster_id
     version = min(greeting.max_version, PROTOCOL_VERSION_MAX)
     if version < max(greeting.min_version, PROTOCOL_VERSION_MIN):
         spoken = f"{PROTOCOL_VERSION_MIN}-{PROTOCOL_VERSION_MAX}"
         detail = f"versions {greeting.min_version}-{greeting.max_version} of the control protocol"
         detail = f"{detail} are not spoken here ({spoken}): upgrade one of the two"
         return HelloAnswer(ErrorCode.UNSUPPORTED_VERSION, detail, node_id=node_id)
-    if greeting.cluster_id is not None and greeting.cluster_id != cluster_id:
+    if None not in (greeting.cluster_id, cluster_id) and greeting.cluster_id != cluster_id:
         detail = f"this controller belongs to cluster {cluster_id}, node {greeting.node_id} to"
         detail = f"{detail} {greeting.cluster_id}: check controller.quorum.* and the data directory"
         return HelloAnswer(ErrorCode.INCONSISTENT_CLUSTER_ID, detail, node_id=node_id)
-    return HelloAnswer(ErrorCode.NONE, cluster_id=cluster_id, version=version, node_id=node_id)
+    return HelloAnswer(
+        ErrorCode.NONE,
+        cluster_id=cluster_id,
+        version=version,
+        node_id=node_id,
+        active_controller=controller.quorum.leader_endpoint(),
+        active_id=controller.quorum.leader_id,
+    )

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...client.net.control import ControlStream
 from ...protocol.control.frames import Frame
-from ...protocol.control.messages import Hello, Refused
-from ...protocol.errors import ApiError, RemoteProtocolError
+from ...protocol.control.messages import ROLE_BROKER, Hello, Refused
+from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from . import hello
-from .table import APIS
+from .table import APIS, AT_ANY_CONTROLLER
 
 if TYPE_CHECKING:
     from ..server import ControllerServer
 
 REQUESTS_IN_FLIGHT_MAX: Final = 512
+SETTLED_WITHIN_MS: Final = 1_000
+"""How long a request waits for an election that is under way."""
 HELLO_WITHIN_MS: Final = 10_000
 """Whoever connects and says nothing must not hold a descriptor for ever."""
 
@@ -84,6 +86,10 @@ class Session:
         task.add_done_callback(self._tasks.pop)
 
     def _greet(self, correlation_id: int, greeting: Hello) -> None:
+        controller = self.server.controller
+        if controller.cluster_id is None and greeting.role == ROLE_BROKER:
+            # Its registration will name the cluster, which the first leader is about to make.
+            raise RemoteProtocolError("there is no cluster yet: come again")
         answer = hello.answer(self.server, greeting)
         self.stream.send(correlation_id, answer)
         if answer.error:
@@ -94,10 +100,16 @@ class Session:
             self.greeting = greeting
 
     async def _carry_out(self, correlation_id: int, message: Any) -> None:
+        controller = self.server.controller
         try:
+            if type(message) not in AT_ANY_CONTROLLER:
+                # Between two leaders whoever asks is told as soon as there is something to tell.
+                await controller.wait_until_settled(SETTLED_WITHIN_MS)
             answer = await APIS[type(message)](self, message)
         except ApiError as error:
-            answer = Refused(error.code, error.detail)
+            is_elsewhere = error.code is ErrorCode.NOT_CONTROLLER
+            hint = controller.quorum.leader_endpoint() if is_elsewhere else None
+            answer = Refused(error.code, error.detail, hint)
         self.stream.send(correlation_id, answer)
 
     def _on_closed(self, reason: str) -> None:

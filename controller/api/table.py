@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ...protocol.control import messages as m
+from ...protocol.control import quorum_messages as q
 from . import (
     allocate_producer_ids,
     alter_partitions,
@@ -12,6 +13,7 @@ from . import (
     fetch_snapshot,
     forwarded,
     lost_replicas,
+    quorum,
     register_broker,
     report_log_ends,
 )
@@ -26,6 +28,18 @@ APIS: dict[type[Any], Api] = {
     m.AlterPartitions: alter_partitions.answer,
     m.ForwardedRequest: forwarded.answer,
     m.AllocateProducerIds: allocate_producer_ids.answer,
+    q.Vote: quorum.answer,
+    q.BeginQuorumEpoch: quorum.answer,
+    q.EndQuorumEpoch: quorum.answer,
+    q.FetchQuorumLog: quorum.answer,
     m.ReportLogEnds: report_log_ends.answer,
     m.OfflinePartitions: lost_replicas.answer,
 }
+AT_ANY_CONTROLLER = (
+    m.FetchSnapshot,
+    q.Vote,
+    q.BeginQuorumEpoch,
+    q.EndQuorumEpoch,
+    q.FetchQuorumLog,
+)
+"""Requests that are not only the active controller's to answer."""

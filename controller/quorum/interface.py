@@ -1,15 +1,16 @@
 """What the controller needs of its quorum, whatever the number of voters.
 
 The leader places records at the end of the log with `append`; they are provisional until
-`on_committed` says otherwise. Only committed records leave the process. A lost append is not
-repeated: the controller forgets what it built on it and loads again.
+`on_committed` says otherwise. Only committed records leave the process. Every node learns what
+is committed, leader or not. Who is deposed forgets what it built on uncommitted records.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from ...protocol.control.image import MetadataImage
 from ...protocol.control.messages import Endpoint, SnapshotFetched, SnapshotId
+from ...protocol.control.quorum_messages import QuorumRequest
 from ...protocol.control.records import MetadataRecord
 from .description import QuorumDescription
 
@@ -17,11 +18,17 @@ from .description import QuorumDescription
 class QuorumListener(Protocol):
     """The controller, as its quorum sees it. Nothing here may raise."""
 
+    def on_elected(self, epoch: int) -> None:
+        """This node leads: append, and nothing is committed before a record of this epoch is."""
+
+    def on_deposed(self, why: str) -> None:
+        """This node leads no more: what it appended and is not committed may never be."""
+
+    def on_leader_changed(self) -> None:
+        """`leader_id` is another one, or known at last, or unknown."""
+
     def on_committed(self, high_watermark: int) -> None:
         """Everything below is stable for good, and may be told."""
-
-    def on_append_lost(self, why: str) -> None:
-        """What was appended and not committed is gone: fail it, and append again after `load`."""
 
     def on_quorum_failed(self, why: str) -> None:
         """This node can no longer vouch for its log: it must end."""
@@ -32,7 +39,7 @@ class Quorum(Protocol):
 
     @property
     def epoch(self) -> int:
-        """The controller epoch that this node leads in."""
+        """The newest controller epoch that this node knows."""
 
     @property
     def is_leader(self) -> bool:
@@ -47,7 +54,7 @@ class Quorum(Protocol):
 
     @property
     def high_watermark(self) -> int:
-        """Everything below is committed."""
+        """Everything below is committed, as far as this node knows."""
 
     @property
     def log_start_offset(self) -> int:
@@ -64,14 +71,20 @@ class Quorum(Protocol):
         to what the leader sent at this time or later. -1: nothing is known, or it does not lead.
         """
 
+    async def answer(self, request: QuorumRequest) -> Any:
+        """What this node says to another controller's request."""
+
+    def on_cluster_id(self, cluster_id: str) -> None:
+        """The metadata says which cluster this is."""
+
     def start(self, listener: QuorumListener) -> None:
-        """Accept appends, and report on them to `listener`."""
+        """Take part, and report to `listener`."""
 
     def append(self, records: Sequence[MetadataRecord]) -> int:
-        """Place records after the last; give the offset of the last of them."""
+        """Place records after the last; give the offset of the last of them. Leader only."""
 
     async def load(self) -> MetadataImage:
-        """The newest snapshot and everything committed after it."""
+        """The newest snapshot, an empty image if there is none."""
 
     def holds(self, offset: int, epoch: int) -> bool:
         """Is `offset` reached by a log whose last record before it was written in `epoch`?"""
@@ -97,6 +110,9 @@ class Quorum(Protocol):
 
     def describe(self) -> QuorumDescription:
         """The quorum at this moment, as this leader sees it."""
+
+    async def resign(self) -> None:
+        """Lead no more and stand no more; return once another one leads, or after a while."""
 
     async def close(self) -> None:
         """Finish what is under way and release the files."""

@@ -1,57 +1,108 @@
-"""The file `quorum-state`: which controller epoch this node is in, stable before it is used.
+"""The file `quorum-state`: epoch, vote, and the disks of the other voters, stable before used.
 
-{"leaderId":1,"leaderEpoch":7,"votedId":1,"clusterId":"...","data_version":1}
+{"leaderId":1,"leaderEpoch":7,"votedId":1,"clusterId":"...","data_version":1,
+ "directoryIds":{"1":"..."},"crc":"..."}
+
+There are two of it, the second written first: whatever is damaged or cut short in one of them, the
+other is whole and at least as new as anything that was ever said. `crc` is that of the text before
+it; a file of an older release has none. Where neither can be read the vote is forgotten, and a node
+that may have voted must not vote again: see `read_quorum_state`.
 """
 
 import json
+import logging
 from dataclasses import dataclass
 from typing import Final
+from zlib import crc32
 
+from ...protocol.types import uuid_from_text, uuid_to_text
 from ...runtime.errors import CorruptLog
 from ...storage.files import Files
 
 FILE_NAME: Final = "quorum-state"
+COPY_NAME: Final = "quorum-state.copy"
+_CRC: Final = b',"crc":"'
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
     """What a node must not forget over a restart."""
 
-    cluster_id: str
+    cluster_id: str | None
+    """None until the node has learnt it."""
     epoch: int = 0
     leader_id: int = -1
     voted_id: int = -1
+    directory_ids: tuple[tuple[int, bytes], ...] = ()
+    """Voters by id, and the disk each is known by."""
 
 
-def read_quorum_state(files: Files, directory: str, cluster_id: str) -> QuorumState:
-    """The state in the file, or that of a new node; CorruptLog if it cannot be read."""
-    path = f"{directory}/{FILE_NAME}"
-    data = files.read_small(path)
-    if data is None:
-        return QuorumState(cluster_id)
-    try:
-        plain = json.loads(data)
-        state = QuorumState(
-            str(plain["clusterId"]),
-            int(plain["leaderEpoch"]),
-            int(plain["leaderId"]),
-            int(plain["votedId"]),
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptLog(path, 0, f"not a quorum state: {error!r}") from error
-    if state.cluster_id != cluster_id:
-        raise CorruptLog(path, 0, f"belongs to cluster {state.cluster_id}, not {cluster_id}")
-    return state
+def read_quorum_state(files: Files, directory: str, cluster_id: str | None) -> QuorumState | None:
+    """The newest state in the files; that of a new node if there are none.
+
+    None when there are files and none can be read: what was voted is not known any more.
+    CorruptLog when they belong to another cluster.
+    """
+    found: list[QuorumState] = []
+    damaged = 0
+    for name in (FILE_NAME, COPY_NAME):
+        path = f"{directory}/{name}"
+        data = files.read_small(path)
+        if data is None:
+            continue
+        try:
+            state = decode_state(data)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            log.error("%s cannot be read: %r", path, error)
+            damaged += 1
+            continue
+        if None not in (cluster_id, state.cluster_id) and state.cluster_id != cluster_id:
+            why = f"belongs to cluster {state.cluster_id}, not {cluster_id}"
+            raise CorruptLog(path, 0, why)
+        found.append(state)
+    if not found:
+        return None if damaged else QuorumState(cluster_id)
+    return max(found, key=lambda s: (s.epoch, s.voted_id >= 0, len(s.directory_ids)))
 
 
-async def write_quorum_state(files: Files, directory: str, state: QuorumState) -> None:
-    """On stable storage when this returns."""
+def encode_state(state: QuorumState) -> bytes:
+    """The text of the file."""
     plain = {
         "leaderId": state.leader_id,
         "leaderEpoch": state.epoch,
         "votedId": state.voted_id,
-        "clusterId": state.cluster_id,
+        "clusterId": state.cluster_id or "",
         "data_version": 1,
+        "directoryIds": {str(key): uuid_to_text(value) for key, value in state.directory_ids},
     }
-    data = json.dumps(plain, separators=(",", ":")).encode()
+    text = json.dumps(plain, separators=(",", ":")).encode()[:-1]
+    return b'%s%s%08x"}' % (text, _CRC, crc32(text))
+
+
+def decode_state(data: bytes) -> QuorumState:
+    """Read the text; ValueError, KeyError or TypeError when it is not what was written."""
+    plain = json.loads(data)
+    text, mark, _ = data.rpartition(_CRC)
+    if mark and int(plain["crc"], 16) != crc32(text):
+        raise ValueError("its checksum does not match")
+    return QuorumState(
+        str(plain["clusterId"]) or None,
+        int(plain["leaderEpoch"]),
+        int(plain["leaderId"]),
+        int(plain["votedId"]),
+        tuple(
+            sorted(
+                (int(key), uuid_from_text(value))
+                for key, value in plain.get("directoryIds", {}).items()
+            )
+        ),
+    )
+
+
+async def write_quorum_state(files: Files, directory: str, state: QuorumState) -> None:
+    """On stable storage, twice, when this returns."""
+    data = encode_state(state)
+    await files.replace_durably(f"{directory}/{COPY_NAME}", data)
     await files.replace_durably(f"{directory}/{FILE_NAME}", data)

@@ -47,18 +47,27 @@ class Snapshots:
 
     async def write(self, image: MetadataImage, timestamp_ms: int) -> SnapshotId:
         """Keep this image, which must not change any more. On stable storage on return."""
-        if self._files.failure is not None:
-            self._files = Files(self._files.fs, self._files.root)  # the disk may have room again
         parts = []
         for batch in snapshot_batches(image, timestamp_ms):
             parts.append(batch)
             await asyncio.sleep(0)
         snapshot = SnapshotId(image.offset + 1, image.epoch)
-        await self._files.replace_durably(self._path(snapshot), b"".join(parts))
-        self._ids = [*(each for each in self._ids if each != snapshot), snapshot]
+        await self._put(snapshot, b"".join(parts))
+        return snapshot
+
+    async def keep(self, snapshot: SnapshotId, data: bytes) -> None:
+        """Keep a snapshot that another node wrote; RemoteProtocolError if it cannot be loaded."""
+        load_snapshot(data, snapshot)
+        await self._put(snapshot, data)
+
+    async def _put(self, snapshot: SnapshotId, data: bytes) -> None:
+        if self._files.failure is not None:
+            self._files = Files(self._files.fs, self._files.root)  # the disk may have room again
+        await self._files.replace_durably(self._path(snapshot), data)
+        ids = [*(each for each in self._ids if each != snapshot), snapshot]
+        self._ids = sorted(ids, key=lambda each: each.end_offset)
         while len(self._ids) > KEPT:
             self._files.remove(self._path(self._ids.pop(0)))
-        return snapshot
 
     def read_part(self, snapshot: SnapshotId, position: int, max_bytes: int) -> SnapshotFetched:
         """Some bytes of a snapshot's file."""

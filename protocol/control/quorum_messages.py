@@ -8,6 +8,8 @@ same id on another disk has forgotten its votes, and is another voter (KIP-853).
     offset      in a fetch: everything before it is on the asker's stable storage
 """
 
+from typing import TypeAlias
+
 from .messages import Request, SnapshotId, message
 from .packing import packed
 
@@ -145,3 +147,6 @@ class FetchQuorumLog(Request[QuorumLogFetched]):
     """0: wants no records yet, only to be heard of."""
     echoed_ms: int = -1
     """`sent_ms` of the newest answer in this epoch, -1 before the first."""
+
+
+QuorumRequest: TypeAlias = Vote | BeginQuorumEpoch | EndQuorumEpoch | FetchQuorumLog

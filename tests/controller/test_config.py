@@ -4,7 +4,8 @@ import pytest
 
 from minikafka.broker.config import BrokerConfig
 from minikafka.broker.topic_defaults import SYNONYMS
-from minikafka.controller.config import listener_of, read_config
+from minikafka.controller.config import listener_of, quorum_of, read_config
+from minikafka.protocol.control.messages import Endpoint
 from minikafka.runtime.config import settings_of
 from minikafka.runtime.errors import ConfigError
 
@@ -60,12 +61,18 @@ def test_listeners_that_are_none(text: str) -> None:
         read_config({"node.id": "1", "listeners": text})
 
 
-def test_a_quorum_is_not_promised_yet() -> None:
-    voters = {"node.id": "1", "controller.quorum.voters": "1@a:1,2@b:1"}
-    with pytest.raises(ConfigError, match="one controller"):
-        read_config(voters)
-    config, _ = read_config({"node.id": "1", "controller.quorum.voters": "1@a:1"})
-    assert config.node_id == 1
+def test_the_voters_of_a_quorum() -> None:
+    voters = {"node.id": "2", "controller.quorum.voters": "3@[::1]:7,1@a:1,2@b:1"}
+    config, _ = read_config(voters)
+    settings, endpoints = quorum_of(config, bytes(16))
+    assert settings.voters == (1, 2, 3)
+    assert endpoints[3] == Endpoint("CONTROLLER", "::1", 7)
+
+
+@pytest.mark.parametrize("text", ["2", "2@b", "2@:1", "x@b:1", "2@b:1,2@c:1", "2@b:port"])
+def test_voters_that_are_none(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"controller\.quorum\.voters"):
+        read_config({"node.id": "2", "controller.quorum.voters": text})
 
 
 def test_a_key_that_means_nothing_here_is_one_warning() -> None:

@@ -31,7 +31,7 @@ class Post:
         self.liveness = Liveness(
             self.runtime,
             self.leases,
-            cluster_id="cluster",
+            cluster_id=lambda: "cluster",
             on_expired=self.expired.put_nowait,
             endpoint_of=lambda broker_id: self.endpoint,
         )

@@ -12,11 +12,14 @@ from minikafka.controller import driver
 from minikafka.controller.driver import Controller, Settings
 from minikafka.controller.metadata.decision import Cluster, Decision, Defaults
 from minikafka.controller.quorum import metadata_log
+from minikafka.controller.quorum import node as quorum_node
 from minikafka.controller.quorum.metadata_log import MetadataLog
 from minikafka.controller.quorum.quorum_state import read_quorum_state
-from minikafka.controller.quorum.single_voter import SingleVoter
+from minikafka.controller.quorum.raft import RaftQuorum
+from minikafka.controller.quorum.voters import QuorumSettings
 from minikafka.protocol.control.batches import decode_batches, replay
 from minikafka.protocol.control.image import MetadataImage
+from minikafka.protocol.control.quorum_messages import VoterKey
 from minikafka.protocol.control.records import ConfigRecord
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.runtime.config import from_mapping
@@ -31,12 +34,12 @@ CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 def put(key: str, value: str = "x") -> Decision[str]:
     """Any decision that writes a record, answered with its key."""
-    return Decision(key, (ConfigRecord(4, "", key, value),))
+    return Decision(key, (ConfigRecord(4, "9", key, value),))
 
 
 def look(key: str) -> Any:
     """A decision that only reads."""
-    return lambda cluster: Decision(cluster.image.configs.get((4, ""), {}).get(key))
+    return lambda cluster: Decision(cluster.image.configs.get((4, "9"), {}).get(key))
 
 
 class Node:
@@ -49,15 +52,19 @@ class Node:
         self.runtime = runtime_on(self.disk, self.failures)
         self.settings = Settings(9, CLUSTER_ID, 2000, snapshot_interval_bytes, Defaults())
         self.controller: Controller
-        self.quorum: SingleVoter
+        self.quorum: RaftQuorum
 
     async def start(self) -> "Node":
         log = await MetadataLog.open(self.runtime, Files(self.disk, self.directory))
-        self.quorum = await SingleVoter.open(self.runtime, log, node_id=9, cluster_id=CLUSTER_ID)
+        me = VoterKey(9, bytes(15) + b"9")
+        settings = QuorumSettings(me=me, voters=(9,))
+        self.quorum = await RaftQuorum.open(self.runtime, log, settings, cluster_id=CLUSTER_ID)
         self.controller = Controller(
             self.runtime, self.quorum, self.settings, on_failed=self.failures.append
         )
         await self.controller.start()
+        await self.controller.wait_until_settled(30_000)
+        self.controller.check_active()
         return self
 
     async def put(self, key: str, value: str = "x") -> str:
@@ -65,10 +72,14 @@ class Node:
 
     async def kill(self) -> None:
         """kill -9: nothing is finished, nothing is saved."""
-        committing = self.quorum._committing
-        assert committing is not None
-        committing.cancel()
-        await asyncio.gather(committing, return_exceptions=True)
+        tasks = [*self.quorum._tasks]
+        if self.controller._following is not None:
+            tasks.append(self.controller._following)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self.quorum._timer is not None:
+            self.quorum._timer.cancel()
         self.quorum._log._log.abandon()
 
     async def log_image(self) -> MetadataImage:
@@ -93,10 +104,10 @@ def files_of(directory: Path, suffix: str) -> list[Path]:
 
 
 async def active_again(node: Node) -> None:
-    """The controller loads again after a pause; if that is lost too, after another."""
+    """It resigned, and stands again after a pause; if that is lost too, after another."""
     async with asyncio.timeout(30):
-        while (loading := node.controller._loading) is not None and not loading.done():
-            await loading
+        while not node.controller.is_active:
+            await node.controller.wait_until_settled(1000)
 
 
 async def turns(count: int = 20) -> None:
@@ -113,10 +124,10 @@ async def test_nothing_is_answered_or_told_before_it_is_on_disk(node: Node) -> N
     assert not asked.done()
     assert node.quorum.high_watermark == before
     assert await node.quorum.read(before, 1 << 20) == b""
-    assert (4, "") not in node.controller.committed.configs
+    assert (4, "9") not in node.controller.committed.configs
     node.disk.is_running.set()
     assert await asked == "a"
-    assert node.controller.committed.configs[4, ""] == {"a": "x"}
+    assert node.controller.committed.configs[4, "9"] == {"a": "x"}
     (batch,) = decode_batches(await node.quorum.read(before, 1 << 20))
     assert batch.base_offset == before
 
@@ -169,9 +180,9 @@ async def test_the_next_decision_sees_what_is_not_yet_committed(node: Node) -> N
     seen: list[str | None] = []
 
     def count(cluster: Cluster) -> Decision[None]:
-        now = cluster.image.configs.get((4, ""), {}).get("n")
+        now = cluster.image.configs.get((4, "9"), {}).get("n")
         seen.append(now)
-        return Decision(None, (ConfigRecord(4, "", "n", str(int(now or 0) + 1)),))
+        return Decision(None, (ConfigRecord(4, "9", "n", str(int(now or 0) + 1)),))
 
     await asyncio.gather(*(node.controller.decide(count) for _ in range(3)))
     assert seen == [None, "1", "2"]
@@ -182,7 +193,7 @@ async def test_a_full_disk_fails_what_waits_and_undoes_it(
     node: Node, monkeypatch: pytest.MonkeyPatch, writes_first: bool
 ) -> None:
     node.disk.writes_first = writes_first
-    monkeypatch.setattr(driver, "LOAD_AGAIN_MS", 1)
+    monkeypatch.setattr(quorum_node, "WRITE_AGAIN_MS", 1)
     await node.put("kept")
     committed = node.controller.committed.copy()
     node.disk.fill()
@@ -204,7 +215,7 @@ async def test_half_a_group_on_disk_is_undone_with_the_other_half(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The group begins in one segment and fails in the next: what is in the first goes too."""
-    monkeypatch.setattr(driver, "LOAD_AGAIN_MS", 1)
+    monkeypatch.setattr(quorum_node, "WRITE_AGAIN_MS", 1)
     small = from_mapping(TopicConfig, {"segment.bytes": "400"})
     monkeypatch.setattr(metadata_log, "CONFIG", small)
     node = await Node(tmp_path).start()
@@ -223,7 +234,7 @@ async def test_half_a_group_on_disk_is_undone_with_the_other_half(
     node.disk.write_error = 0
     await active_again(node)
     await node.put("after")
-    assert node.controller.committed.configs == {(4, ""): {"first": "x", "after": "x"}}
+    assert node.controller.committed.configs[4, "9"] == {"first": "x", "after": "x"}
     assert node.controller.committed == await node.log_image()
     await node.controller.stop()
     node.runtime.close()
@@ -267,7 +278,7 @@ async def test_what_was_answered_survives_a_torn_tail(tmp_path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:100])
     again = await Node(tmp_path).start()
-    assert again.controller.committed.configs[4, ""] == {"answered": "x"}
+    assert again.controller.committed.configs[4, "9"] == {"answered": "x"}
     await again.put("more")
     assert again.controller.committed == await again.log_image()
     await again.controller.stop()
@@ -286,7 +297,9 @@ async def test_19_snapshot_and_tail_give_the_same_image_as_the_whole_log(tmp_pat
     assert snapshot.end_offset == node.quorum.high_watermark == node.quorum.log_start_offset
     assert await node.quorum.load() == whole
     await node.put("tail")
-    assert await node.quorum.load() == node.controller.committed
+    image = await node.quorum.load()
+    replay(image, await node.quorum.read(image.offset + 1, 1 << 20))
+    assert image == node.controller.committed
     expected = node.controller.committed.configs
     await node.kill()
     again = await Node(tmp_path).start()
@@ -301,6 +314,8 @@ async def test_snapshots_come_by_themselves_and_old_ones_go(tmp_path: Path) -> N
     node = await Node(tmp_path, snapshot_interval_bytes=2000).start()
     for number in range(200):
         await node.put("k", str(number))
+    if node.controller._snapshotting is not None:
+        await node.controller._snapshotting
     await node.controller.stop()
     names = [path.name for path in files_of(tmp_path, ".checkpoint")]
     assert len(names) == 2
@@ -318,7 +333,7 @@ async def test_a_snapshot_without_its_log_is_gone_on_from(tmp_path: Path) -> Non
         for path in files_of(tmp_path, suffix):
             path.unlink()
     again = await Node(tmp_path).start()
-    assert again.controller.committed.configs[4, ""] == {"a": "x"}
+    assert again.controller.committed.configs[4, "9"] == {"a": "x"}
     assert await again.put("b") == "b"
     await again.controller.stop()
     for each in (node, again):
@@ -328,7 +343,7 @@ async def test_a_snapshot_without_its_log_is_gone_on_from(tmp_path: Path) -> Non
 async def test_a_full_disk_is_survived_by_a_controller_with_a_snapshot(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "LOAD_AGAIN_MS", 1)
+    monkeypatch.setattr(quorum_node, "WRITE_AGAIN_MS", 1)
     await node.put("kept")
     await node.quorum.write_snapshot(node.controller.committed.copy())
     node.disk.fill()

@@ -1,0 +1,18 @@
+"""What voters ask of each other: carried to the quorum, which answers when it may."""
+
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.control.messages import ROLE_CONTROLLER
+from ...protocol.control.quorum_messages import QuorumRequest
+from ...protocol.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+async def answer(session: "Session", request: QuorumRequest) -> Any:
+    """Only controllers take part in the quorum."""
+    greeting = session.greeting
+    if greeting is None or greeting.role != ROLE_CONTROLLER:
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "only controllers vote and fetch")
+    return await session.server.controller.quorum.answer(request)

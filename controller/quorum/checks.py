@@ -1,0 +1,65 @@
+"""What is refused before anything else is looked at. Pure: nothing here changes anything.
+
+A refusal names its exact error. The order is: cluster, sender, receiver, epoch; who belongs to
+another cluster learns nothing of this one's epochs.
+"""
+
+from dataclasses import dataclass
+
+from ...protocol.control.quorum_messages import MIGHT_BE_ANY, VoterKey
+from ...protocol.errors import ErrorCode
+from .voters import Voters
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not looked at any further."""
+
+    error: ErrorCode
+    detail: str
+
+
+def wrong_cluster(mine: str | None, theirs: str | None) -> Refusal | None:
+    """Two nodes that know their cluster must know the same."""
+    if mine is None or theirs is None or mine == theirs:
+        return None
+    detail = f"this controller belongs to cluster {mine}, not to {theirs}"
+    return Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, detail)
+
+
+def wrong_sender(voters: Voters, sender: VoterKey) -> Refusal | None:
+    """Only voters vote and lead, and only from the disk that they are known by."""
+    who = sender.voter_id
+    if who not in voters.ids:
+        detail = f"node {who} is not in this controller's controller.quorum.voters"
+        return Refusal(ErrorCode.INCONSISTENT_VOTER_SET, detail)
+    if not voters.is_voter(sender):
+        detail = f"voter {who} comes from another disk than the one it voted on: it is refused"
+        return Refusal(ErrorCode.INVALID_VOTER_KEY, f"{detail} until an operator readmits it")
+    return None
+
+
+def wrong_receiver(me: VoterKey, asked: VoterKey) -> Refusal | None:
+    """Is it really us who is asked, and not the one that had our id on another disk?"""
+    if asked.voter_id != me.voter_id:
+        detail = f"this is node {me.voter_id}, not {asked.voter_id}"
+        return Refusal(ErrorCode.INCONSISTENT_VOTER_SET, detail)
+    if asked.directory_id not in (MIGHT_BE_ANY, me.directory_id):
+        detail = f"voter {me.voter_id} is known by another disk: this one holds none of its votes"
+        return Refusal(ErrorCode.INVALID_VOTER_KEY, detail)
+    return None
+
+
+def forgotten(me: VoterKey, abstains: bool) -> Refusal | None:
+    """A voter that may have voted and does not know how must not vote."""
+    if not abstains:
+        return None
+    detail = f"voter {me.voter_id} has lost its quorum-state and may have voted"
+    return Refusal(ErrorCode.INVALID_VOTER_KEY, f"{detail}: it abstains until it is readmitted")
+
+
+def old_epoch(mine: int, theirs: int) -> Refusal | None:
+    """The sender has not heard of the present epoch."""
+    if theirs >= mine:
+        return None
+    return Refusal(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {theirs} is over, it is {mine}")

@@ -1,0 +1,138 @@
+"""A follower's part: what to fetch next, and what an answer does to the log. Pure.
+
+One fetch is under way at a time. It names the end of what is stable here, so it is sent after the
+flush; while the disk is busy, or a snapshot is on its way, a fetch that wants no records keeps the
+leader from taking us for dead, and us from taking the leader for dead.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ...protocol.control.quorum_messages import FetchQuorumLog, QuorumLogFetched
+from .effects import (
+    Append,
+    Committed,
+    Failed,
+    LoadSnapshot,
+    QuorumEffect,
+    Send,
+    Truncate,
+)
+from .log_facts import LogFacts, truncation_for
+from .voters import QuorumSettings
+
+FETCH_BYTES: Final = 1 << 20
+
+
+@dataclass(slots=True)
+class Following:
+    """The role of a follower of one leader in one epoch."""
+
+    settings: QuorumSettings
+    cluster_id: str | None
+    epoch: int
+    leader_id: int
+    log: LogFacts
+    high_watermark: int
+    heard_ms: int
+    """When the leader was last heard of, or when we began to follow."""
+    patience_ms: int
+    """How long a leader may be silent."""
+    may_count: bool = True
+    """False: our copy must not be taken for an acknowledgement."""
+    is_suspect: bool = False
+    """The connection to the leader is lost."""
+    is_busy: bool = False
+    """Writing, or loading a snapshot."""
+    echo_ms: int = -1
+    _asked: FetchQuorumLog | None = None
+    _ask_at_ms: int | None = None
+
+    def next_deadline_ms(self) -> int:
+        """When to fetch, or to give the leader up."""
+        silent_ms = self.heard_ms + self.patience_ms
+        return silent_ms if self._ask_at_ms is None else min(silent_ms, self._ask_at_ms)
+
+    def is_silent(self, now_ms: int) -> bool:
+        """Has the leader not been heard of for too long?"""
+        return now_ms >= self.heard_ms + self.patience_ms
+
+    def on_deadline(self, now_ms: int) -> list[QuorumEffect]:
+        """Fetch, if it is time to."""
+        if self._ask_at_ms is not None and self._ask_at_ms <= now_ms:
+            return self.fetch()
+        return []
+
+    def fetch(self) -> list[QuorumEffect]:
+        """Ask for what comes after the stable end."""
+        stable = self.log.stable
+        me = self.settings.me
+        self._ask_at_ms = None
+        self._asked = FetchQuorumLog(
+            cluster_id=self.cluster_id,
+            epoch=self.epoch,
+            replica=me if self.may_count else type(me)(me.voter_id),
+            offset=stable.offset,
+            last_epoch=stable.epoch,
+            high_watermark=self.high_watermark,
+            max_wait_ms=self.settings.fetch_timeout_ms // 3,
+            max_bytes=0 if self.is_busy else FETCH_BYTES,
+            echoed_ms=self.echo_ms,
+        )
+        return [Send(self.leader_id, self._asked)]
+
+    def on_fetched(
+        self, request: FetchQuorumLog, answer: QuorumLogFetched, now_ms: int
+    ) -> list[QuorumEffect]:
+        """Do to the log what the leader's answer says, and go on."""
+        if request is not self._asked:
+            return []
+        self._asked = None
+        self.heard_ms, self.is_suspect = now_ms, False
+        self.echo_ms = answer.sent_ms
+        effects: list[QuorumEffect] = []
+        if answer.diverging is None and answer.snapshot is None:
+            # The leader has found everything before this offset to be its own. What we hold after
+            # it may be an older leader's, whatever the leader has committed there.
+            reached = min(answer.high_watermark, request.offset)
+            if reached > self.high_watermark:
+                self.high_watermark = reached
+                effects.append(Committed(reached))
+        if self.is_busy:
+            self._ask_at_ms = now_ms + self.settings.fetch_timeout_ms // 3
+        elif answer.diverging is not None:
+            offset = truncation_for(self.log, answer.diverging)
+            if offset < self.high_watermark:
+                why = f"the leader's log parts from ours at offset {offset}, but everything"
+                why = f"{why} below {self.high_watermark} is committed: one of the two is damaged"
+                return [Failed(why)]
+            effects.append(Truncate(offset))
+            self._ask_at_ms = now_ms
+        elif answer.snapshot is not None:
+            self.is_busy = True
+            effects.append(LoadSnapshot(self.leader_id, answer.snapshot))
+            self._ask_at_ms = now_ms + self.settings.fetch_timeout_ms // 3
+        elif answer.records:
+            self.is_busy = True
+            effects.append(Append(answer.records))
+            self._ask_at_ms = now_ms + self.settings.fetch_timeout_ms // 3
+        else:
+            self._ask_at_ms = now_ms
+        return effects
+
+    def on_unanswered(self, request: FetchQuorumLog, now_ms: int) -> None:
+        """No answer came: ask again soon."""
+        if request is self._asked:
+            self._asked = None
+            self._ask_at_ms = now_ms + self.settings.stagger_ms
+
+    def on_idle(self) -> list[QuorumEffect]:
+        """The disk has done what it was asked for, or the snapshot is there."""
+        was_busy, self.is_busy = self.is_busy, False
+        return self.fetch() if was_busy and self._asked is None else []
+
+    def on_write_failed(self, again_at_ms: int) -> None:
+        """What was received is not there: ask for it again later."""
+        self.is_busy = False
+        if self._asked is None:
+            self._ask_at_ms = again_at_ms

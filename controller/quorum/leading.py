@@ -1,0 +1,247 @@
+"""The leader's part: who has come how far, what is committed, and whether anybody still follows.
+
+    a fetch at offset N      everything before N is stable there; it counts as an acknowledgement
+    high watermark           what a majority holds stable, this node's own disk among them, and
+                             only from the first record of this epoch on: older records are
+                             committed by a newer one, never by counting (Raft, 5.4.2)
+    check quorum             without a fetch from a majority for 1.5 x the fetch timeout it resigns
+
+Pure. A fetch that brings nothing new waits here until something is new or its time is over.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...protocol.control.quorum_messages import (
+    BeginQuorumEpoch,
+    FetchQuorumLog,
+    QuorumLogFetched,
+    VoterKey,
+)
+from ...protocol.errors import ErrorCode
+from .effects import Answer, AnswerWithRecords, Committed, QuorumEffect, Send
+from .log_facts import LogFacts, Match, compare
+from .voters import QuorumSettings, Voters
+
+FETCH_BYTES_MAX: Final = 8 << 20
+OBSERVERS_MAX: Final = 100
+PARKED_MAX: Final = 1000
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the leader knows of another copy of the log."""
+
+    key: VoterKey
+    heard_ms: int
+    """When it last fetched; before its first fetch, when our reign began."""
+    end_offset: int = -1
+    fetched_ms: int = -1
+    caught_up_ms: int = -1
+    end_at_fetch: int = 0
+    """Where our log ended when it fetched last."""
+    contact_ms: int = -1
+    """It has answered something that we sent at this time, in this epoch."""
+    tell_at_ms: int | None = None
+    """When to tell it (again) that we lead; None: it knows, or was asked and has not answered."""
+    told_ms: int = -1
+
+
+@dataclass(slots=True)
+class _Parked:
+    ticket: int
+    request: FetchQuorumLog
+    until_ms: int
+
+
+@dataclass(slots=True)
+class Leading:
+    """The role of a leader, in one epoch."""
+
+    settings: QuorumSettings
+    voters: Voters
+    cluster_id: str | None
+    epoch: int
+    log: LogFacts
+    high_watermark: int
+    now_ms: int
+    """When the reign began."""
+    followers: dict[int, Progress] = field(default_factory=dict)
+    observers: dict[VoterKey, Progress] = field(default_factory=dict)
+    start_offset: int = field(init=False)
+    """Where this epoch begins in the log: nothing is committed before its first record is."""
+    _parked: dict[VoterKey, _Parked] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.start_offset = self.log.end.offset
+        me, now_ms = self.settings.me.voter_id, self.now_ms
+        for each in self.voters.ids:
+            if each != me:
+                key = self.voters.key(each)
+                self.followers[each] = Progress(key, now_ms, tell_at_ms=now_ms)
+
+    # What followers ask.
+
+    def on_fetch(self, ticket: int, request: FetchQuorumLog, now_ms: int) -> list[QuorumEffect]:
+        """Note how far the asker is, and answer it or let it wait. Its epoch is ours."""
+        effects: list[QuorumEffect] = []
+        progress = self._progress(request.replica, now_ms)
+        before_ms, progress.fetched_ms = progress.fetched_ms, now_ms
+        progress.heard_ms, progress.tell_at_ms = now_ms, None
+        if request.echoed_ms <= now_ms:
+            progress.contact_ms = max(progress.contact_ms, request.echoed_ms)
+        match, diverging = compare(self.log, request.offset, request.last_epoch)
+        if match is Match.VALID and request.offset <= self.log.stable.offset:
+            if request.offset >= progress.end_at_fetch:
+                progress.caught_up_ms = max(progress.caught_up_ms, before_ms)
+            if request.offset >= self.log.stable.offset:
+                progress.caught_up_ms = now_ms
+            progress.end_offset = request.offset
+            progress.end_at_fetch = self.log.stable.offset
+            effects += self.maybe_commit(now_ms)
+        effects += self._drop_parked(request.replica, now_ms)
+        if match is not Match.VALID:
+            # Without records: where the logs part is to be settled first.
+            snapshot = self.log.snapshot if match is Match.NEEDS_SNAPSHOT else None
+            answer = self._answer(now_ms, diverging=diverging, snapshot=snapshot)
+            effects.append(Answer(ticket, answer))
+        elif self._has_news(request) or request.max_bytes <= 0 or len(self._parked) >= PARKED_MAX:
+            effects.append(self._answer_now(ticket, request, now_ms))
+        else:
+            wait_ms = max(0, min(request.max_wait_ms, self.settings.fetch_timeout_ms // 2))
+            self._parked[request.replica] = _Parked(ticket, request, now_ms + wait_ms)
+        return effects
+
+    def _progress(self, key: VoterKey, now_ms: int) -> Progress:
+        if self.voters.counts(key) and key.voter_id in self.followers:
+            return self.followers[key.voter_id]
+        progress = self.observers.setdefault(key, Progress(key, now_ms))
+        while len(self.observers) > OBSERVERS_MAX:
+            del self.observers[next(iter(self.observers))]
+        return progress
+
+    def _has_news(self, request: FetchQuorumLog) -> bool:
+        behind = request.offset < self.log.stable.offset
+        return behind or request.high_watermark < min(self.high_watermark, request.offset)
+
+    def _answer_now(self, ticket: int, request: FetchQuorumLog, now_ms: int) -> QuorumEffect:
+        answer, up_to = self._answer(now_ms), self.log.stable.offset
+        if request.max_bytes <= 0 or request.offset >= up_to:
+            return Answer(ticket, answer)
+        max_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
+        return AnswerWithRecords(ticket, answer, request.offset, max_bytes, up_to)
+
+    def _answer(self, now_ms: int, **what: object) -> QuorumLogFetched:
+        return QuorumLogFetched(
+            ErrorCode.NONE,
+            epoch=self.epoch,
+            leader_id=self.settings.me.voter_id,
+            high_watermark=self.high_watermark,
+            sent_ms=now_ms,
+            **what,  # type: ignore[arg-type]
+        )
+
+    def _drop_parked(self, replica: VoterKey, now_ms: int) -> list[QuorumEffect]:
+        """Who asks again has given up waiting for the earlier answer."""
+        parked = self._parked.pop(replica, None)
+        return [] if parked is None else [Answer(parked.ticket, self._answer(now_ms))]
+
+    def _wake(self, now_ms: int) -> list[QuorumEffect]:
+        effects: list[QuorumEffect] = []
+        for replica, parked in list(self._parked.items()):
+            if self._has_news(parked.request) or parked.until_ms <= now_ms:
+                del self._parked[replica]
+                effects.append(self._answer_now(parked.ticket, parked.request, now_ms))
+        return effects
+
+    def dismiss(self) -> list[int]:
+        """We lead no more: the tickets that still waited."""
+        tickets = [parked.ticket for parked in self._parked.values()]
+        self._parked.clear()
+        return tickets
+
+    # What is committed.
+
+    def on_stable(self, now_ms: int) -> list[QuorumEffect]:
+        """More of our own log is stable: it counts, and may be replicated."""
+        effects = self.maybe_commit(now_ms)
+        return effects or self._wake(now_ms)
+
+    def maybe_commit(self, now_ms: int) -> list[QuorumEffect]:
+        """Advance the high watermark if a majority has come further, in our own epoch."""
+        offsets = {each: progress.end_offset for each, progress in self.followers.items()}
+        reached = self.voters.majority_least(self.log.stable.offset, offsets)
+        if reached <= self.high_watermark or reached <= self.start_offset:
+            return []
+        self.high_watermark = reached
+        return [Committed(reached), *self._wake(now_ms)]
+
+    # Time.
+
+    def quorum_heard_ms(self) -> int:
+        """When a majority had last been heard of, this node counted as of now."""
+        return self._majority({each: one.heard_ms for each, one in self.followers.items()})
+
+    def majority_contact_ms(self, now_ms: int) -> int:
+        """No one else led before this time; -1 when nothing is known."""
+        if not self.followers:
+            return now_ms
+        return self._majority({each: one.contact_ms for each, one in self.followers.items()})
+
+    def _majority(self, times: dict[int, int]) -> int:
+        return self.voters.majority_least(max(times.values(), default=0), times)
+
+    def next_deadline_ms(self) -> int | None:
+        """When to call `on_deadline`."""
+        found = [parked.until_ms for parked in self._parked.values()]
+        for progress in self.followers.values():
+            if progress.tell_at_ms is not None:
+                found.append(progress.tell_at_ms)
+        if self.voters.majority > 1:
+            found.append(self.quorum_heard_ms() + self.settings.resign_ms)
+        return min(found, default=None)
+
+    def has_lost_quorum(self, now_ms: int) -> bool:
+        """Has too long passed since a majority was heard of?"""
+        return (
+            self.voters.majority > 1 and now_ms >= self.quorum_heard_ms() + self.settings.resign_ms
+        )
+
+    def forgive(self, now_ms: int) -> None:
+        """This process stood still: what the others sent meanwhile is still unread."""
+        for progress in self.followers.values():
+            progress.heard_ms = now_ms
+
+    def on_deadline(self, now_ms: int) -> list[QuorumEffect]:
+        """Tell those who may not know that we lead; answer those who have waited long enough."""
+        effects: list[QuorumEffect] = []
+        for voter_id, progress in self.followers.items():
+            if progress.tell_at_ms is not None and progress.tell_at_ms <= now_ms:
+                progress.tell_at_ms, progress.told_ms = None, now_ms
+                effects.append(Send(voter_id, self._begin(voter_id)))
+        return effects + self._wake(now_ms)
+
+    def _begin(self, voter_id: int) -> BeginQuorumEpoch:
+        return BeginQuorumEpoch(
+            cluster_id=self.cluster_id,
+            epoch=self.epoch,
+            leader=self.settings.me,
+            voter=self.voters.key(voter_id),
+            voters=self.voters.keys(),
+        )
+
+    def on_begun(self, voter_id: int) -> None:
+        """It follows us since we told it."""
+        progress = self.followers[voter_id]
+        progress.contact_ms = max(progress.contact_ms, progress.told_ms)
+
+    def on_untold(self, voter_id: int, now_ms: int) -> None:
+        """It did not answer: tell it again, unless it has fetched since."""
+        progress = self.followers[voter_id]
+        if progress.fetched_ms < progress.told_ms:
+            progress.tell_at_ms = now_ms + self.settings.stagger_ms
+
+    def successors(self) -> tuple[int, ...]:
+        """The other voters, those with the longest log first."""
+        followers = self.followers
+        return tuple(sorted(followers, key=lambda each: (-followers[each].end_offset, each)))

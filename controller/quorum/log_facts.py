@@ -1,0 +1,82 @@
+"""What the quorum's state machine may know of the log, and how two logs are compared. Pure.
+
+A log is named by its end: offset and epoch of the record before it. Of two ends the one of the
+later epoch is newer, whatever the offsets. Two logs that agree on (offset, epoch) of a record
+agree on everything before it.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol
+
+from ...protocol.control.messages import SnapshotId
+from ...protocol.control.quorum_messages import EpochEnd
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LogEnd:
+    """Where a log ends. Orders as logs do: the greater may lead the lesser."""
+
+    epoch: int
+    offset: int
+
+
+class LogFacts(Protocol):
+    """The log as it is at this moment, in memory."""
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that can be read."""
+
+    @property
+    def end(self) -> LogEnd:
+        """After the last record written."""
+
+    @property
+    def stable(self) -> LogEnd:
+        """After the last record that is on stable storage."""
+
+    @property
+    def snapshot(self) -> SnapshotId | None:
+        """The newest snapshot."""
+
+    def end_of_epoch(self, epoch: int) -> EpochEnd | None:
+        """The newest epoch not above `epoch`, and where it ends; None: older than the log."""
+
+
+class Match(Enum):
+    """How a follower's log relates to the leader's."""
+
+    VALID = auto()
+    """The follower's is a prefix."""
+    DIVERGING = auto()
+    NEEDS_SNAPSHOT = auto()
+    """The leader's log does not reach back so far."""
+
+
+def compare(log: LogFacts, offset: int, last_epoch: int) -> tuple[Match, EpochEnd | None]:
+    """Is a log that ends at `offset` after a record of `last_epoch` a prefix of this one?"""
+    start, snapshot = log.start_offset, log.snapshot
+    if offset < start:
+        return Match.NEEDS_SNAPSHOT, None
+    if offset == 0:
+        return Match.VALID, None
+    if offset == start and snapshot is not None and snapshot.end_offset == start:
+        same = last_epoch == snapshot.epoch
+        return (Match.VALID if same else Match.NEEDS_SNAPSHOT), None
+    end = log.end_of_epoch(last_epoch)
+    if end is None:
+        return (Match.NEEDS_SNAPSHOT, None) if start else (Match.DIVERGING, EpochEnd(-1, 0))
+    if end.epoch == last_epoch and offset <= end.end_offset:
+        return Match.VALID, None
+    return Match.DIVERGING, end
+
+
+def truncation_for(log: LogFacts, diverging: EpochEnd) -> int:
+    """Where to cut a log that parts from the leader's after `diverging`."""
+    own = log.end_of_epoch(diverging.epoch)
+    if own is None:
+        return log.start_offset
+    if own.epoch == diverging.epoch:
+        return min(own.end_offset, diverging.end_offset)
+    return own.end_offset

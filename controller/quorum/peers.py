@@ -1,0 +1,128 @@
+"""Connections to the other voters: one to each, kept up, opened again when it is lost.
+
+Owns connecting and deadlines, and tells of two things that say more than silence does: that a
+connection ended, and that its host refuses a new one, because nothing listens there any more.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from ...client.net.backoff import Backoff
+from ...client.net.control import ControlConnection
+from ...protocol.control.messages import Endpoint, Hello, Request
+from ...protocol.errors import ApiError, ErrorCode
+from ...runtime.runtime import Runtime
+
+A = TypeVar("A")
+
+AGAIN: Final = Backoff(first_ms=15, most_ms=500, steady_count=6)
+AT_ONCE_MS: Final = 2
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PeerEvents:
+    """Whom to tell of what becomes of connections; each is given the voter's id."""
+
+    hello: Callable[[], Hello]
+    """How to introduce ourselves now."""
+    on_lost: Callable[[int], None]
+    on_refused: Callable[[int], None]
+
+
+class Peer:
+    """The way to one other voter."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        voter_id: int,
+        endpoint: Endpoint,
+        events: PeerEvents,
+        connect_timeout_ms: int,
+    ) -> None:
+        self.voter_id = voter_id
+        self._runtime = runtime
+        self._endpoint = endpoint
+        self._events = events
+        self._timeout_ms = connect_timeout_ms
+        self._connection: ControlConnection | None = None
+        self._connected = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Connect, and stay connected."""
+        self._task = self._runtime.spawn(self._run(), f"voter {self.voter_id}")
+
+    async def close(self) -> None:
+        """Connect no more."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        if self._connection is not None:
+            self._connection.close()
+
+    async def call(self, request: Request[A], *, timeout_ms: int) -> A:
+        """Ask, waiting for a connection if need be; ApiError as `ControlConnection.call`."""
+        deadline_ms = self._runtime.monotonic_ms() + timeout_ms
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while (connection := self._connection) is None or not connection.is_open:
+                    self._connected.clear()
+                    await self._connected.wait()
+        except TimeoutError:
+            detail = f"no connection to voter {self.voter_id} in {timeout_ms} ms"
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
+        left_ms = max(1, deadline_ms - self._runtime.monotonic_ms())
+        try:
+            return await connection.call(request, timeout_ms=left_ms)
+        except ApiError as error:
+            if error.code is ErrorCode.REQUEST_TIMED_OUT:
+                # A host that has gone silent, or a way that has: TCP would go on for minutes.
+                connection.abort("no answer")
+            raise
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            try:
+                host, port = self._endpoint.host, self._endpoint.port
+                hello = self._events.hello()
+                connection = await ControlConnection.open(
+                    host, port, hello, timeout_ms=self._timeout_ms
+                )
+            except ApiError as error:
+                failures += 1
+                level = logging.INFO if failures == 1 else logging.DEBUG
+                log.log(level, "voter %d: %s", self.voter_id, error)
+                if _is_refusal(error.__cause__):
+                    self._events.on_refused(self.voter_id)
+            else:
+                failures = 0
+                await self._use(connection)
+            # After a loss at once: a refusal is what tells a dead process from a lost connection.
+            pause_ms = AGAIN.after(failures, self._runtime.rng) if failures else AT_ONCE_MS
+            await asyncio.sleep(pause_ms / 1000)
+
+    async def _use(self, connection: ControlConnection) -> None:
+        self._connection = connection
+        self._connected.set()
+        try:
+            why = await connection.wait_until_closed()
+        finally:
+            connection.abort("given up")
+        log.info("connection to voter %d lost: %s", self.voter_id, why)
+        self._events.on_lost(self.voter_id)
+
+
+def _is_refusal(error: BaseException | None) -> bool:
+    """Did the host refuse? A name with several addresses fails with one error about all."""
+    return isinstance(error, ConnectionRefusedError) or (
+        isinstance(error, OSError) and f"[Errno {errno.ECONNREFUSED}]" in str(error)
+    )

@@ -1,0 +1,76 @@
+"""The roles of a voter that neither leads nor follows, and how ballots are counted. Pure.
+
+                  nobody heard of in time                 majority would
+Unattached ------------------------------> Prospective -------------------> Candidate
+    ^  ^                                    |    ^  majority would not         |  |
+    |  '------------------------------------'    '---- after a pause ----------'  | majority
+    |  newer epoch: from every role                    (split vote)               v
+    |                                                                          Leader
+Resigned <---------- no majority follows, a write failed, the process stops -----'
+
+Follower: from every role, when the leader of this epoch or a newer one is heard of; to
+          Prospective when it falls silent or its process is gone.
+"""
+
+from dataclasses import dataclass, field
+
+from ...protocol.control.quorum_messages import VoterKey
+from .voters import Voters
+
+
+@dataclass(slots=True)
+class Unattached:
+    """Knows no leader. May have voted in this epoch, and then waits for what comes of it."""
+
+    until_ms: int
+
+
+@dataclass(slots=True)
+class Ballot:
+    """The answers so far to one question put to every voter."""
+
+    me: int
+    voters: Voters
+    granted: dict[int, None] = field(default_factory=dict)
+    rejected: dict[int, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.granted[self.me] = None
+
+    def count(self, voter: VoterKey | None, is_granted: bool) -> None:
+        """One answer; that of a voter on an unexpected disk is none."""
+        if voter is not None and self.voters.is_voter(voter):
+            (self.granted if is_granted else self.rejected)[voter.voter_id] = None
+
+    @property
+    def is_won(self) -> bool:
+        """Enough have granted it."""
+        return len(self.granted) >= self.voters.votes_needed
+
+    @property
+    def is_lost(self) -> bool:
+        """Not enough are left that could grant it."""
+        return len(self.voters.ids) - len(self.rejected) < self.voters.votes_needed
+
+
+@dataclass(slots=True)
+class Prospective:
+    """Asks whether the others would vote for it; its epoch is still the old one (KIP-996)."""
+
+    ballot: Ballot
+    until_ms: int
+
+
+@dataclass(slots=True)
+class Candidate:
+    """Has voted for itself in a new epoch and asks the others to."""
+
+    ballot: Ballot
+    until_ms: int
+
+
+@dataclass(slots=True)
+class Resigned:
+    """Led this epoch and does so no more: lets others go first."""
+
+    until_ms: int

@@ -1,0 +1,245 @@
+"""Where one voter of the quorum stands: its epoch, vote and role, and every change of them. Pure.
+
+Roles and their transitions: roles.py; the rules of a reign: leading.py; of a follower:
+following.py. What leads to a change is decided in node.py and requests.py.
+
+An epoch is entered, and a vote given, in this order: no longer lead, save, then everything else.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from ...protocol.control import quorum_messages as m
+from ...protocol.errors import ErrorCode
+from .effects import (
+    Answer,
+    Committed,
+    Deposed,
+    Elected,
+    Failed,
+    LeaderChanged,
+    QuorumEffect,
+    SaveState,
+    Send,
+)
+from .following import Following
+from .leading import Leading
+from .log_facts import LogFacts
+from .quorum_state import QuorumState
+from .roles import Ballot, Candidate, Prospective, Resigned, Unattached
+from .voters import QuorumSettings, Voters
+
+Role: TypeAlias = Unattached | Prospective | Candidate | Following | Leading | Resigned
+
+
+class Standing:
+    """Epoch, vote, role. Methods add to `effects`, which an input's end takes away."""
+
+    def __init__(
+        self,
+        settings: QuorumSettings,
+        state: QuorumState,
+        log: LogFacts,
+        dice: Callable[[int], int],
+        *,
+        abstains: bool = False,
+    ) -> None:
+        """`dice(n)` gives any of 0..n-1. One that `abstains` has forgotten what it voted."""
+        self.settings = settings
+        self.log = log
+        self.me = settings.me.voter_id
+        self.abstains = abstains
+        self.cluster_id = state.cluster_id
+        self.epoch = max(state.epoch, log.end.epoch, 0)
+        """The log's epochs count too: the state may have been lost with its file."""
+        self.voted_id = state.voted_id if self.epoch == state.epoch else m.NO_NODE
+        self.voters = Voters(settings.voters, dict(state.directory_ids))
+        if not abstains:
+            self.voters.learn([settings.me])
+        snapshot = log.snapshot
+        self.high_watermark = snapshot.end_offset if snapshot is not None else 0
+        self.role: Role = Unattached(0)
+        self.is_leaving = False
+        self.effects: list[QuorumEffect] = []
+        self._saved = state
+        self._dice = dice
+
+    @property
+    def leader_id(self) -> int:
+        """Who leads this epoch, as far as we know."""
+        match self.role:
+            case Leading():
+                return self.me
+            case Following(leader_id=leader_id):
+                return leader_id
+        return m.NO_NODE
+
+    @property
+    def may_stand(self) -> bool:
+        """May this node be elected?"""
+        known = not self.abstains and self.voters.counts(self.settings.me)
+        return known and self.me in self.voters.ids and not self.is_leaving
+
+    def has_leader(self, now_ms: int) -> bool:
+        """Is there a leader that has not given us reason to doubt?"""
+        match self.role:
+            case Leading():
+                return True
+            case Following(is_suspect=is_suspect) as role:
+                return not is_suspect and not role.is_silent(now_ms)
+        return False
+
+    def take_effects(self) -> list[QuorumEffect]:
+        """What the input led to, in order."""
+        effects, self.effects = self.effects, []
+        for effect in effects:
+            if isinstance(effect, Committed):
+                self.high_watermark = max(self.high_watermark, effect.high_watermark)
+        return effects
+
+    def random_ms(self) -> int:
+        """One to two election timeouts: two that tried at the same moment part."""
+        timeout_ms = self.settings.election_timeout_ms
+        return timeout_ms + self._dice(timeout_ms)
+
+    def pause_ms(self) -> int:
+        """After an election that nobody won: shorter, for the others are there."""
+        return self.settings.stagger_ms + self._dice(self.settings.election_timeout_ms)
+
+    def turn_ms(self, leader_id: int) -> int:
+        """How long to wait for those who come before us after this leader."""
+        return self.voters.rank_after(leader_id, self.me) * self.settings.stagger_ms
+
+    # Changes.
+
+    def change(self, role: Role) -> None:
+        """Leave the present role for another one, in whatever epoch `self.epoch` says."""
+        leader_id, old = self.leader_id, self.role
+        if isinstance(old, Leading):
+            for ticket in old.dismiss():
+                error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                answer = m.QuorumLogFetched(error, "leads no more", epoch=self.epoch)
+                self.effects.append(Answer(ticket, answer))
+        self.role = role
+        if self.leader_id != leader_id:
+            self.effects.append(LeaderChanged())
+
+    def save(self, leader_id: int = m.NO_NODE) -> None:
+        """What must not be forgotten, if it is news. Who leads is worth no write of its own."""
+        known = tuple(sorted(self.voters.known.items()))
+        state = QuorumState(self.cluster_id, self.epoch, leader_id, self.voted_id, known)
+        if replace(state, leader_id=self._saved.leader_id) != self._saved:
+            self._saved = state
+            self.effects.append(SaveState(state))
+
+    def enter_epoch(self, epoch: int, now_ms: int) -> None:
+        """A newer epoch, which somebody else has begun."""
+        if isinstance(self.role, Leading):
+            self.effects.append(Deposed(f"epoch {epoch} has begun"))
+        self.epoch, self.voted_id = epoch, m.NO_NODE
+        self.save()
+        self.change(Unattached(now_ms + self.random_ms()))
+
+    def vote_for(self, key: m.VoterKey, voters: Sequence[m.VoterKey], now_ms: int) -> None:
+        """Give our vote of this epoch."""
+        self.voters.learn([key, *voters])
+        self.voted_id = key.voter_id
+        self.save()
+        if not isinstance(self.role, Following):
+            self.change(Unattached(now_ms + self.random_ms()))
+
+    def follow(self, leader_id: int, now_ms: int) -> None:
+        """Fetch from the leader of this epoch."""
+        role = Following(
+            self.settings,
+            self.cluster_id,
+            self.epoch,
+            leader_id,
+            self.log,
+            self.high_watermark,
+            heard_ms=now_ms,
+            patience_ms=self.settings.fetch_timeout_ms + self.turn_ms(leader_id),
+            may_count=not self.abstains,
+            is_busy=self.log.stable != self.log.end,
+        )
+        self.change(role)
+        self.effects += role.fetch()
+
+    def attend(self, epoch: int, leader_id: int, now_ms: int) -> None:
+        """Somebody says who leads this epoch, which is ours or newer."""
+        if epoch > self.epoch:
+            self.enter_epoch(epoch, now_ms)
+        if leader_id in (m.NO_NODE, self.me) or leader_id not in self.voters.ids:
+            return
+        known = self.leader_id
+        if known == m.NO_NODE:
+            self.follow(leader_id, now_ms)
+        elif known != leader_id:
+            self.effects.append(Failed(f"epoch {epoch} has two leaders: {known}, {leader_id}"))
+
+    def look_for_votes(self, now_ms: int) -> None:
+        """Nobody leads: ask whether the others would vote for us. Their answers name a leader."""
+        if self.is_leaving:
+            self.change(Unattached(now_ms + self.random_ms()))
+            return
+        ballot = Ballot(self.me, self.voters)
+        self.change(Prospective(ballot, now_ms + self.random_ms()))
+        if self.may_stand and ballot.is_won:
+            self.stand(now_ms)
+        else:
+            self._ask_all(pre_vote=True)
+
+    def stand(self, now_ms: int) -> None:
+        """Begin an epoch with a vote for ourselves, and ask for the others'."""
+        self.epoch, self.voted_id = self.epoch + 1, self.me
+        self.save()
+        ballot = Ballot(self.me, self.voters)
+        self.change(Candidate(ballot, now_ms + self.random_ms()))
+        if ballot.is_won:
+            self.lead(now_ms)
+        else:
+            self._ask_all(pre_vote=False)
+
+    def _ask_all(self, *, pre_vote: bool) -> None:
+        stable = self.log.stable
+        for voter_id in self.voters.ids:
+            if voter_id != self.me:
+                request = m.Vote(
+                    cluster_id=self.cluster_id,
+                    epoch=self.epoch,
+                    candidate=self.settings.me,
+                    voter=self.voters.key(voter_id),
+                    last_epoch=stable.epoch,
+                    end_offset=stable.offset,
+                    pre_vote=pre_vote,
+                    voters=self.voters.keys(),
+                )
+                self.effects.append(Send(voter_id, request))
+
+    def lead(self, now_ms: int) -> None:
+        """A majority has voted for us."""
+        self.save(self.me)
+        role = Leading(
+            self.settings,
+            self.voters,
+            self.cluster_id,
+            self.epoch,
+            self.log,
+            self.high_watermark,
+            now_ms,
+        )
+        self.change(role)
+        self.effects.append(Elected(self.epoch))
+        self.effects += role.on_deadline(now_ms)
+
+    def resign(self, now_ms: int, why: str, pause_ms: int) -> None:
+        """Lead no more, and tell the best of the others to go first."""
+        role = self.role
+        assert isinstance(role, Leading)
+        successors = role.successors()
+        self.effects.append(Deposed(why))
+        self.change(Resigned(now_ms + pause_ms))
+        for voter_id in successors:
+            request = m.EndQuorumEpoch(self.cluster_id, self.epoch, self.settings.me, successors)
+            self.effects.append(Send(voter_id, request))

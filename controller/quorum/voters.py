@@ -1,0 +1,93 @@
+"""Who the voters are, which disk each was last seen on, and how many make a majority. Pure.
+
+The list of voters is in the configuration and does not change. Their directory ids are learnt at
+first contact and remembered for good: the same id on another disk has forgotten what it voted and
+what it acknowledged, and is refused (INVALID_VOTER_KEY). As long as one of them is unknown nobody
+is elected without the vote of every voter: two empty disks are not a majority of anything.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...protocol.control.quorum_messages import MIGHT_BE_ANY, VoterKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumSettings:
+    """What a node knows of its quorum from the start."""
+
+    me: VoterKey
+    voters: tuple[int, ...]
+    election_timeout_ms: int = 300
+    fetch_timeout_ms: int = 500
+
+    @property
+    def stagger_ms(self) -> int:
+        """How long each voter lets the one before it try first."""
+        return max(1, self.election_timeout_ms // 6)
+
+    @property
+    def resign_ms(self) -> int:
+        """A leader that no majority asked for so long leads no more (check quorum)."""
+        return self.fetch_timeout_ms * 3 // 2
+
+
+@dataclass(slots=True)
+class Voters:
+    """The voters and the disks they are known by."""
+
+    ids: tuple[int, ...]
+    known: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def majority(self) -> int:
+        """How many are more than half."""
+        return len(self.ids) // 2 + 1
+
+    @property
+    def are_known(self) -> bool:
+        """Is every voter's disk known?"""
+        return all(voter_id in self.known for voter_id in self.ids)
+
+    @property
+    def votes_needed(self) -> int:
+        """To be elected."""
+        return self.majority if self.are_known else len(self.ids)
+
+    def key(self, voter_id: int) -> VoterKey:
+        """The voter and the disk it is known by, if it is."""
+        return VoterKey(voter_id, self.known.get(voter_id, MIGHT_BE_ANY))
+
+    def keys(self) -> tuple[VoterKey, ...]:
+        """Those whose disk is known."""
+        return tuple(self.key(each) for each in self.ids if each in self.known)
+
+    def is_voter(self, key: VoterKey) -> bool:
+        """Is it a voter, on the disk that it is known by or might be on?"""
+        known = self.known.get(key.voter_id, key.directory_id)
+        return key.voter_id in self.ids and known == key.directory_id
+
+    def counts(self, key: VoterKey) -> bool:
+        """Is it a voter on the very disk that it is known by?"""
+        return self.known.get(key.voter_id) == key.directory_id
+
+    def learn(self, keys: Sequence[VoterKey]) -> bool:
+        """Remember disks of voters that were unknown; was there one?"""
+        before = len(self.known)
+        for key in keys:
+            if key.voter_id in self.ids and key.directory_id != MIGHT_BE_ANY:
+                self.known.setdefault(key.voter_id, key.directory_id)
+        return len(self.known) > before
+
+    def rank_after(self, voter_id: int, other_id: int) -> int:
+        """The place of `other_id` in the round that begins after `voter_id`."""
+        if voter_id not in self.ids:
+            return self.ids.index(other_id) if other_id in self.ids else len(self.ids)
+        start = self.ids.index(voter_id) + 1
+        order = self.ids[start:] + self.ids[:start]
+        return order.index(other_id) if other_id in order else len(order)
+
+    def majority_least(self, own: int, others: Mapping[int, int]) -> int:
+        """The highest value that a majority has reached or passed; `others` lacks only us."""
+        values = sorted((own, *others.values()), reverse=True)
+        return values[self.majority - 1]
