@@ -112,6 +112,7 @@ class DirectoryNode:
     def commit(self, count: int) -> None:
         for changes in self.pending[:count]:
             _apply(self.stable, changes)
+        self.version += 1
         del self.pending[:count]
 
     def lose_power(self, rng: random.Random) -> None:
@@ -323,6 +324,14 @@ class SimFileSystem:
         count = len(node.pending)
         await self._after_sync(path, self.disk.fail_sync(path), lambda: node.commit(count))
 
+    def fsync_dir_wait(self, path: str) -> None:
+        node = self._directory(path)
+        code = self.disk.fail_sync(path)
+        if code is not None:
+            raise _error(code, path)
+        if self.process.alive:
+            node.commit(len(node.pending))
+
     def lock(self, path: str) -> "SimLock":
         self.open(path, create=True)
         key = posixpath.normpath("/" + path)
@@ -474,6 +483,16 @@ class SimFile:
             node.dirty.clear()
             self._disk.has_lied = True
         await self._fs._after_sync(self._path, code, lambda: node.commit(sectors))
+
+    def fdatasync_wait(self) -> None:
+        self._check_open()
+        code = self._disk.fail_sync(self._path)
+        if code is not None:
+            self._node.dirty.clear()
+            self._disk.has_lied = True
+            raise _error(code, self._path)
+        if self._fs.process.alive:
+            self._node.commit(list(self._node.dirty))
 
     def close(self) -> None:
         self._closed = True

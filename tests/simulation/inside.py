@@ -3,14 +3,17 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from minikafka.broker.partition import Partition
 from minikafka.broker.partitions import Partitions
 from minikafka.broker.server import Broker
 from minikafka.controller.driver import Controller
+from minikafka.controller.quorum.node import QuorumNode
+from minikafka.controller.quorum.raft import RaftQuorum
 from minikafka.protocol.control.image import MetadataImage
+from minikafka.protocol.control.quorum_messages import Vote
 from minikafka.protocol.types import TopicIdPartition
 
 from .loop import PROCESS, Process
@@ -37,8 +40,23 @@ def watched() -> Iterator[None]:
         watching(Partitions, "partitions"),
         watching(Broker, "broker"),
         watching(Controller, "controller"),
+        watching(RaftQuorum, "quorum"),
+        _votes_noted(),
     ):
         yield
+
+
+def _votes_noted() -> Any:
+    on_answered = QuorumNode.on_answered
+
+    def noting(self: QuorumNode, to: int, request: Any, answer: Any, now_ms: int) -> Any:
+        process = PROCESS.get()
+        is_vote = isinstance(request, Vote) and not request.pre_vote
+        if process is not None and is_vote and answer.is_granted and not answer.error:
+            process.votes.append(Granted(to, request.candidate.voter_id, request.epoch))
+        return on_answered(self, to, request, answer, now_ms)
+
+    return patch.object(QuorumNode, "on_answered", noting)
 
 
 def partitions_of(process: Process) -> Mapping[TopicIdPartition, Partition]:
@@ -54,15 +72,49 @@ seen: Callable[[Partition], tuple[object, int, int, int]] = attrgetter(
 
 
 def image_of_controller(process: Process) -> MetadataImage | None:
-    """What an active controller has committed: decisions not yet on its disk may be undone."""
+    """What a controller knows to be committed; decisions not yet stable may be undone."""
     controller = process.controller
-    return controller.committed if controller is not None and controller._is_active else None
+    return controller.committed if controller is not None else None
 
 
 def image_of_broker(process: Process) -> MetadataImage | None:
     """The metadata that a broker follows."""
     broker = process.broker
     return broker.follower.image if broker is not None else None
+
+
+class QuorumSeen(NamedTuple):
+    """A controller's part in the quorum, after a step."""
+
+    epoch: int
+    is_leading: bool
+    high_watermark: int
+    log_end: int
+
+
+class Granted(NamedTuple):
+    """A vote that a candidate was told of."""
+
+    voter_id: int
+    candidate_id: int
+    epoch: int
+
+
+def quorum_of(process: Process) -> QuorumSeen | None:
+    """Where the controller stands; None before it knows."""
+    quorum = process.quorum
+    if quorum is None:
+        return None
+    node = quorum.node
+    return QuorumSeen(
+        node.epoch, node.leader_id == node.me, quorum.high_watermark, quorum.log_end_offset
+    )
+
+
+def granted_votes(process: Process) -> list[Granted]:
+    """The votes that this candidate was given since the last question."""
+    given, process.votes = process.votes, []
+    return given
 
 
 def active(cluster: Any) -> Controller | None:

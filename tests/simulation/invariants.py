@@ -8,16 +8,17 @@ step has changed.
 from collections.abc import Callable, Iterator
 
 from minikafka.broker.partition import Partition
-from minikafka.protocol.control.image import MetadataImage
+from minikafka.protocol.control.image import MetadataImage, PartitionState
 from minikafka.protocol.types import TopicIdPartition
 
 from .cluster import Cluster, Daemon
 from .coverage import Coverage
 from .history import Partition as ClientPartition
 from .history import Sent, name
-from .inside import image_of_controller, partitions_of, seen
+from .inside import image_of_broker, image_of_controller, partitions_of, seen
 from .loop import Process
 from .metadata_checks import MetadataChecks
+from .quorum_checks import QuorumChecks
 from .rawlog import LogCursor
 from .truth import Place, Seen, Truth, cursor_of
 from .world import World
@@ -46,6 +47,7 @@ class Invariants:
         self._cursors: dict[Place, LogCursor] = {}
         self._controllers = {each.name: None for each in cluster.controllers.values()}
         self.metadata = MetadataChecks(self)
+        self.quorum = QuorumChecks(self)
         world.loop.after_step = self.after_step
 
     def after_step(self, process: Process) -> None:
@@ -69,13 +71,16 @@ class Invariants:
             del self._seen[place]
             self._cursors.pop(place, None)
         if daemon.name in self._controllers:
-            process.check = self._controller_check(process)
+            self.quorum.forget(daemon)
+            process.check = self._controller_check(daemon, process)
         else:
             process.check = self._broker_check(daemon, process)
 
     def lost_power(self, daemon: Daemon) -> None:
         """Its disk may have less than it acknowledged; what was seen of it counts no more."""
-        if daemon.name not in self._controllers:
+        if daemon.name in self._controllers:
+            self.quorum.forget(daemon)
+        else:
             for key in self.truths:
                 if not self.is_flushed(key):
                     self.distrusted[daemon.name, key] = None
@@ -115,11 +120,12 @@ class Invariants:
 
     # -- controllers ------------------------------------------------------------------------
 
-    def _controller_check(self, process: Process) -> Check:
+    def _controller_check(self, daemon: Daemon, process: Process) -> Check:
         last_offset = -1
 
         def check() -> Iterator[str]:
             nonlocal last_offset
+            yield from self.quorum.check(daemon, process)
             image = image_of_controller(process)
             if image is None or image.offset == last_offset:
                 return
@@ -137,9 +143,15 @@ class Invariants:
         replicas: list[Partition] = []
         remembered: list[tuple[object, int, int, int]] = []
         name = daemon.name
+        metadata_offset = -1
+        states: dict[TopicIdPartition, PartitionState] = {}
 
         def check() -> Iterator[str]:
-            nonlocal remembered, replicas
+            nonlocal remembered, replicas, metadata_offset
+            image = image_of_broker(process)
+            if image is not None and image.offset != metadata_offset:
+                metadata_offset = image.offset
+                yield from self.metadata.check_follower(name, image, states)
             there = list(partitions_of(process).values())
             now = list(map(seen, there))
             if now == remembered and there == replicas:

@@ -48,6 +48,8 @@ class Process:
         self.partitions: Any = None
         self.broker: Any = None
         self.controller: Any = None
+        self.quorum: Any = None
+        self.votes: list[Any] = []
         """What of the product runs in it: see inside.py."""
         self.check: Callable[[], Iterator[str]] | None = None
         """Invariants that concern this process, checked after each of its steps."""

@@ -32,6 +32,24 @@ class MetadataChecks:
         self.reused_names: dict[str, None] = {}
         """Names that meant one topic and then another."""
 
+    def check_follower(
+        self, where: str, image: MetadataImage, seen: dict[TopicIdPartition, PartitionState]
+    ) -> Iterator[str]:
+        """A broker's metadata are a prefix of what is committed; `seen`: what it showed before."""
+        if image.offset >= self._all.quorum.committed_end:
+            yield (
+                f"invariant 18: {where} has metadata up to {image.offset}, committed are"
+                f" {self._all.quorum.committed_end}"
+            )
+        for topic in image.topics.values():
+            for index, state in topic.partitions.items():
+                key = TopicIdPartition(topic.topic_id, index)
+                if seen.get(key) is not state:
+                    seen[key] = state
+                    known = self._by_epoch.get((key, state.partition_epoch), state)
+                    if known != state:
+                        yield f"invariant 18: {where} {topic.name}-{index}: {state}, not {known}"
+
     def check(self, image: MetadataImage) -> Iterator[str]:
         """The image has moved on."""
         self._follow_brokers(image)

@@ -22,8 +22,10 @@ class RawBatch(NamedTuple):
 class LogCursor:
     """Walks forward through the batches of one partition directory of one disk."""
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Disk, path: str, *, stable: bool = False) -> None:
+        """`stable`: what a power loss leaves for sure, instead of what programs see."""
         self._disk = disk
+        self._stable = stable
         self._path = [part for part in path.split("/") if part]
         self.offset = -1
         """Where the next batch is expected; -1 before the first."""
@@ -46,13 +48,13 @@ class LogCursor:
         for part in self._path:
             if not isinstance(node, DirectoryNode):
                 return {}
-            node = node.entries.get(part)
+            node = (node.stable if self._stable else node.entries).get(part)
         if not isinstance(node, DirectoryNode):
             return {}
         self._directory = node
         found = {
             int(name[:-4]): child
-            for name, child in node.entries.items()
+            for name, child in (node.stable if self._stable else node.entries).items()
             if name.endswith(".log") and isinstance(child, FileNode)
         }
         return dict(sorted(found.items()))
@@ -65,7 +67,8 @@ class LogCursor:
                 return
             self._segment, self._position = min(segments), 0
         while max(self.offset, 0) < end:
-            cache = segments[self._segment].cache
+            segment = segments[self._segment]
+            cache = segment.stable if self._stable else segment.cache
             if self._position + 61 > len(cache):
                 later = [base for base in segments if base > self._segment]
                 if not later:

@@ -28,7 +28,7 @@ from .world import Violation, World
 
 FAULT_SECONDS = 60.0
 CONVERGE_SECONDS = 60.0
-CONTROLLERS = 1
+CONTROLLERS = 3
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from .coverage import FAULTS, OPERATIONS
 
 FAULTS_AT_LEAST = 5
-GROUP_FLUSH = False
+GROUP_FLUSH = True
 """Does the product keep flush.policy=group?"""
 
 

@@ -6,12 +6,15 @@ from functools import partial
 from typing import Any
 
 from minikafka.aio import Admin, Consumer, Delivery, NewTopic, Producer, TopicPartition
+from minikafka.client.replication_types import FeatureUpdate
+from minikafka.protocol.messages.update_features import UpgradeType
 from minikafka.runtime.errors import MinikafkaError
 
 from .cluster import Cluster
 from .coverage import Coverage
 from .history import History, Partition, Sent
 from .loop import Process
+from .metadata_checks import ELR_FEATURE
 from .shape import ProducerShape, Shape, TopicShape
 from .world import SimRuntime, World
 
@@ -50,6 +53,9 @@ class Workload:
     async def create_topics(self) -> None:
         async def create(runtime: SimRuntime) -> None:
             async with Admin(bootstrap_servers=self.cluster.bootstrap, runtime=runtime) as admin:
+                if not self.shape.elr:
+                    off = FeatureUpdate(0, UpgradeType.SAFE_DOWNGRADE)
+                    await admin.update_features({ELR_FEATURE: off})
                 await admin.create_topics([new_topic(topic) for topic in self.shape.topics])
 
         await self.in_process("creator", create)
@@ -74,7 +80,7 @@ class Workload:
             bootstrap_servers=self.cluster.bootstrap,
             runtime=runtime,
             request_timeout_ms=2000,
-            delivery_timeout_ms=180_000,
+            delivery_timeout_ms=20_000 if shape.topics[0].mortal else 180_000,
             metadata_max_age_ms=5000,
             **settings,
         ) as producer:
