@@ -14,6 +14,10 @@ from .topic_defaults import BROKER_KEYS, TopicDefaults
 
 CONTROLLER_KEYS = frozenset(
     {
+        "auto.leader.rebalance.enable",
+        "leader.imbalance.check.interval.seconds",
+        "leader.imbalance.per.broker.percentage",
+        "leader.lease.enable",
         "metadata.log.dir",
         "metadata.log.max.record.bytes.between.snapshots",
         "metadata.log.max.snapshot.interval.ms",

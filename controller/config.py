@@ -85,6 +85,11 @@ class ControllerConfig:
         at_most=INT32_MAX,
         doc="A broker silent for this long is fenced. Shorter: faster failover, false alarms.",
     )
+    leader_lease_enable: bool = setting(
+        "leader.lease.enable",
+        False,
+        doc="Leaders without word from a controller for a session stop acks 0 and 1, and reads.",
+    )
     unclean_leader_election_enable: bool = setting(
         "unclean.leader.election.enable",
         False,
@@ -157,6 +162,11 @@ class ControllerConfig:
     def directory(self) -> str:
         """Where everything is kept."""
         return (self.metadata_log_dir or self.log_dirs[0]).rstrip("/") or "/"
+
+    @property
+    def leader_lease_ms(self) -> int:
+        """How long a broker may act as a leader without word from a controller; 0: for ever."""
+        return self.broker_session_timeout_ms if self.leader_lease_enable else 0
 
     @property
     def balance(self) -> BalanceSettings:

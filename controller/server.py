@@ -7,10 +7,11 @@ doors, connections, log, lock.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from ..protocol.control.messages import Endpoint
+from ..protocol.control.records import MetadataRecord
 from ..protocol.types import uuid_to_text
 from ..runtime.errors import ConfigError
 from ..runtime.runtime import Runtime
@@ -19,6 +20,7 @@ from .api.answers import Answers
 from .api.session import Session
 from .config import ControllerConfig, Listener, listener_of, quorum_of
 from .driver import Controller, Settings
+from .handovers import Handovers
 from .liveness import Liveness
 from .quorum.metadata_log import MetadataLog
 from .quorum.raft import RaftQuorum
@@ -63,6 +65,8 @@ class ControllerServer:
             endpoint_of=self._endpoint_of,
         )
         self.upkeep = Upkeep(self.controller, config.balance)
+        self.handovers = Handovers(self.controller, config.leader_lease_ms)
+        self.controller.on_replayed = self._on_replayed
         self.controller.on_active = self._on_active
         self.answers = Answers()
         self.sessions: dict[Session, None] = {}
@@ -120,14 +124,20 @@ class ControllerServer:
             self._doors.close()
         await self.liveness.close()
         self.upkeep.close()
+        self.handovers.close()
         for session in list(self.sessions):
             session.close()
         await self.controller.stop()
         self._directory.abandon()
 
     def _on_active(self) -> None:
+        self.handovers.on_active()
         self.upkeep.on_active()
         self.liveness.set_timer()
+
+    def _on_replayed(self, records: Sequence[MetadataRecord]) -> None:
+        self.handovers.on_replayed(records)
+        self.upkeep.on_replayed(records)
 
     def _on_inactive(self) -> None:
         """Who leads now must hear of every broker itself; what we know of them is worth nothing."""

@@ -32,8 +32,6 @@ class Upkeep:
         self._deadline: asyncio.TimerHandle | None = None
         self._due_ms: int | None = None
         self._balance: asyncio.TimerHandle | None = None
-        controller.on_active = self.on_active
-        controller.on_replayed = self.on_replayed
 
     def close(self) -> None:
         """No timer goes off any more."""

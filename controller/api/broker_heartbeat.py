@@ -17,7 +17,7 @@ CATCH_UP_WITHIN_MS: Final = 5_000
 
 async def answer(session: "Session", request: BrokerHeartbeat) -> HeartbeatAnswer:
     """Note how far the broker has come, then decide."""
-    controller = session.server.controller
+    controller, handovers = session.server.controller, session.server.handovers
     controller.check_active()
     broker_id = request.broker_id
     broker = controller.cluster.image.brokers.get(broker_id)
@@ -30,6 +30,10 @@ async def answer(session: "Session", request: BrokerHeartbeat) -> HeartbeatAnswe
         lease.metadata_offset = request.metadata_offset
         if request.want_shutdown:
             note_wish_to_leave(controller, lease)
+        if request.want_shutdown or request.want_fence:
+            handovers.on_given_up(broker_id)
+        else:
+            handovers.on_applied(broker_id, request.metadata_offset)
 
     def decide(cluster: Cluster) -> Decision[HeartbeatAnswer]:
         now_ms = controller.runtime.monotonic_ms()
@@ -47,7 +51,10 @@ async def answer(session: "Session", request: BrokerHeartbeat) -> HeartbeatAnswe
             controller.leases[broker_id].shutdown_offset = last
         return decision
 
-    return await controller.decide(decide)
+    decided = await controller.decide(decide)
+    if request.want_shutdown or request.want_fence:
+        return handovers.refused(decided)
+    return handovers.granted(broker_id, decided)
 
 
 def note_wish_to_leave(controller: "Controller", lease: "Lease") -> None:

@@ -21,6 +21,8 @@ async def answer(session: "Session", request: FetchMetadata) -> MetadataFetched:
         detail = f"no record of epoch {request.epoch} before offset {request.offset} in this log:"
         detail = f"{detail} start again at offset 0"
         return MetadataFetched(ErrorCode.OFFSET_OUT_OF_RANGE, detail, epoch=quorum.epoch)
+    if session.broker is not None:
+        session.server.handovers.on_applied(session.broker[0], request.offset - 1)
     await controller.wait_for_metadata(request.offset, min(request.max_wait_ms, WAIT_MAX_MS))
     controller.check_active()  # Deposed while it waited: another one has what comes next.
     if request.offset < quorum.log_start_offset:

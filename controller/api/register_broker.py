@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 async def answer(session: "Session", request: RegisterBroker) -> BrokerRegistered:
     """Write the registration; from then on this connection is the broker's."""
     controller = session.server.controller
+    session.server.handovers.on_registering(request)
     is_live = controller.leases.is_live(request.broker_id)
     registered = await controller.decide(
         lambda cluster: register(cluster, request, has_live_lease=is_live)

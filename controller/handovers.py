@@ -1,0 +1,113 @@
+"""Leader leases of the active controller: grants with heartbeats, elections once leases are over.
+
+Decides nothing: `LeaderLeases` says who has to wait, `sweeps.released` who leads then. Where
+leases are off nothing here does anything.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..protocol.control.messages import HeartbeatAnswer, RegisterBroker
+from ..protocol.control.records import MetadataRecord
+from ..protocol.errors import ApiError
+from .driver import Controller
+from .metadata.leader_leases import NONE_GRANTED, LeaderLeases, Released
+from .metadata.sweeps import released as elect_released
+
+
+class Handovers:
+    """From one leader to the next, never with two at the same time."""
+
+    def __init__(self, controller: Controller, lease_ms: int) -> None:
+        """`lease_ms`: how long a broker may act as a leader without word from us; 0: for ever."""
+        self._controller = controller
+        self._leases = LeaderLeases(lease_ms) if lease_ms else None
+        self._timer: asyncio.TimerHandle | None = None
+        controller.cluster.leases = self._leases
+
+    def close(self) -> None:
+        """No timer goes off any more."""
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def on_active(self) -> None:
+        """This controller has just become active."""
+        if self._leases is not None:
+            self._leases.restart(self._controller.cluster.image, self._now_ms())
+            self._set_timer()
+
+    def on_replayed(self, records: Sequence[MetadataRecord]) -> None:
+        """These records are in the image that decisions are made from."""
+        if self._leases is not None:
+            self._leases.on_replayed(records, self._controller.cluster.image.offset)
+
+    # What brokers say.
+
+    def on_registering(self, request: RegisterBroker) -> None:
+        """A start of a broker is about to register: has it the disk of the one before?"""
+        old = self._controller.cluster.image.brokers.get(request.broker_id)
+        if (
+            self._leases is not None
+            and old is not None
+            and old.incarnation_id != request.incarnation_id
+            and any(directory in old.directory_ids for directory in request.directory_ids)
+        ):
+            # It holds a lock that the old start would still hold if it lived.
+            self._elect(self._leases.on_given_up(request.broker_id))
+
+    def on_given_up(self, broker_id: int) -> None:
+        """The broker acts as a leader no more, until a later heartbeat: it asked to be replaced."""
+        if self._leases is not None:
+            self._elect(self._leases.on_given_up(broker_id))
+
+    def on_applied(self, broker_id: int, offset: int) -> None:
+        """The broker has acted upon the metadata up to this offset."""
+        if self._leases is not None:
+            self._elect(self._leases.on_applied(broker_id, offset))
+
+    def granted(self, broker_id: int, answer: HeartbeatAnswer) -> HeartbeatAnswer:
+        """The answer to a heartbeat, with as much of a lease as can be granted."""
+        if self._leases is None:
+            return answer
+        lease_ms = NONE_GRANTED
+        if not (answer.error or answer.is_fenced or answer.should_shut_down):
+            contact_ms = self._controller.quorum.majority_contact_ms()
+            lease_ms = self._leases.grant(broker_id, self._now_ms(), contact_ms)
+            self._set_timer()
+        return replace(answer, lease_ms=lease_ms)
+
+    def refused(self, answer: HeartbeatAnswer) -> HeartbeatAnswer:
+        """The answer to the heartbeat of a broker that wants no lease."""
+        return answer if self._leases is None else replace(answer, lease_ms=NONE_GRANTED)
+
+    # What time brings.
+
+    def _set_timer(self) -> None:
+        """Look again when the next lease is over. One that was renewed costs no new timer."""
+        assert self._leases is not None
+        due_ms = self._leases.next_deadline_ms()
+        if self._timer is None and due_ms is not None:
+            delay_ms = max(0, due_ms - self._now_ms())
+            self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._leases is not None and self._controller.is_active:
+            self._elect(self._leases.on_deadline(self._now_ms()))
+            self._set_timer()
+
+    def _elect(self, partitions: Released) -> None:
+        if not partitions:
+            return
+        decision = elect_released(self._controller.cluster, partitions)
+        if decision.records:
+            # Another controller waits for all leases anew.
+            with contextlib.suppress(ApiError):
+                future = self._controller.submit(decision)
+                future.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def _now_ms(self) -> int:
+        return self._controller.runtime.monotonic_ms()
