@@ -61,6 +61,9 @@ class File(Protocol):
     async def fdatasync(self) -> None:
         """Data and size on stable storage when this returns; an error means they may be lost."""
 
+    def fdatasync_wait(self) -> None:
+        """The same, waiting for the disk: for the rare thing that nothing may overtake."""
+
     def close(self) -> None:
         """Release the descriptor; a second call does nothing."""
 
@@ -91,6 +94,9 @@ class FileSystem(Protocol):
 
     async def fsync_dir(self, path: str) -> None:
         """Names made, renamed and removed in this directory are stable when this returns."""
+
+    def fsync_dir_wait(self, path: str) -> None:
+        """The same, waiting for the disk."""
 
     def lock(self, path: str) -> Lock:
         """Take an exclusive lock on a file, made if absent; LockHeld if it is taken."""
@@ -171,6 +177,9 @@ class OsFile:
     async def fdatasync(self) -> None:
         await self._on_a_copy(os.fdatasync)
 
+    def fdatasync_wait(self) -> None:
+        os.fdatasync(self._descriptor)
+
     async def _on_a_copy(self, call: Callable[[int], T]) -> T:
         # A descriptor closed while a thread still uses it may already be another file: the
         # thread gets its own.
@@ -233,14 +242,14 @@ class OsFileSystem:
         shutil.rmtree(path)
 
     async def fsync_dir(self, path: str) -> None:
-        def fsync() -> None:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        await self._threads.run(self.fsync_dir_wait, path)
 
-        await self._threads.run(fsync)
+    def fsync_dir_wait(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def lock(self, path: str) -> OsLock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

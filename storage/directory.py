@@ -5,18 +5,20 @@
     failed       any I/O error, once              nothing; every use raises LogDirectoryFailed
     closed       after `close`                    nothing
 
-The mark of a clean stop is written last and removed before anything else is written. A directory
-of a partition that nobody knows is renamed to `...-stray`, never deleted.
+The mark of a clean stop is written last, and only if every log was opened; it is removed before
+anything else is written. A directory of a partition that nobody knows is renamed to `...-stray`,
+never deleted. One whose identity cannot be read gets a new one, and nothing in it is believed that
+the logs do not say themselves.
+
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..protocol.types import TopicPartition, uuid_to_text
-from ..runtime.errors import ConfigError, LogDirectoryFailed
+from ..runtime.errors import ConfigError, CorruptLog, LogDirectoryFailed
 from ..runtime.fs import Lock, LockHeld
 from ..runtime.runtime import Runtime
 from .checkpoints import (
@@ -34,13 +36,15 @@ from .files import (
     HIGH_WATERMARKS,
     LOCK,
     LOG_STARTS,
-    META_PROPERTIES,
     PARTITION_METADATA,
     RECOVERY_POINTS,
     STRAY,
     Files,
 )
+from .identity import belong, identify
 from .log import Log
+from .log_view import LogView
+from .recovery_points import RecoveryPoints
 from .topic_config import TopicConfig
 
 log = logging.getLogger(__name__)
@@ -73,7 +77,13 @@ class LogDirectory:
         """The checkpoints as read at start; 0 where they say nothing."""
         self._to_flush: dict[Log, None] = {}
         # Bound once: each of a thousand idle logs would hold two of its own.
-        self._on_rolled, self._on_truncated = self._flush_soon, self._checkpoint_soon
+        self._on_rolled, self._on_truncating = self._flush_soon, self._take_back
+        self._points = RecoveryPoints(files, f"{path}/{RECOVERY_POINTS}", {})
+        self._unopened: dict[TopicPartition, None] = {}
+        """Found at start, and neither opened nor put away since."""
+        self._on_damaged = self._tell_damage
+        self.on_damaged: Callable[[TopicPartition, CorruptLog], None] | None = None
+        """Told of batches that are not what was written, at each read that meets one."""
         self._is_flushing = False
         self._is_checkpointing = False
         self._writing = asyncio.Lock()
@@ -135,46 +145,15 @@ class LogDirectory:
         return self.files.failure
 
     async def _identify(self, node_id: int, cluster_id: str | None, key: str) -> None:
-        path = f"{self.path}/{META_PROPERTIES}"
-        data = self.files.read_small(path)
-        if data is None:
-            directory_id = self._runtime.rng.randbytes(16)
-            self.meta = MetaProperties(directory_id, node_id, cluster_id)
-            await self.files.replace_durably(path, self.meta.encode())
-            await self._stabilise_path()
-            return
-        try:
-            self.meta = MetaProperties.decode(data)
-        except ValueError as error:
-            raise ConfigError(key, self.path, f"{META_PROPERTIES}: {error}") from None
-        if self.meta.node_id != node_id:
-            raise ConfigError(key, self.path, f"belongs to node.id={self.meta.node_id}")
+        self.meta = meta = await identify(self._runtime, self.files, self.path, node_id)
+        if meta.node_id != node_id:
+            raise ConfigError(key, self.path, f"belongs to node.id={meta.node_id}")
         if cluster_id is not None:
-            if self.meta.cluster_id not in (None, cluster_id):
-                why = f"belongs to cluster.id={self.meta.cluster_id}, not {cluster_id}"
-                raise ConfigError(key, self.path, why)
-            await self.join(cluster_id)
+            await self.join(cluster_id, key)
 
-    async def _stabilise_path(self) -> None:
-        """A new directory, and every one made on the way to it, is found again after power loss."""
-        parent = self.path
-        while parent := parent.rpartition("/")[0]:
-            # One that we may not read was not made by us.
-            with suppress(PermissionError):
-                await self._runtime.fs.fsync_dir(parent)
-        if self.path.startswith("/"):
-            with suppress(PermissionError):
-                await self._runtime.fs.fsync_dir("/")
-
-    async def join(self, cluster_id: str) -> None:
-        """Note for good which cluster this directory belongs to."""
-        if self.meta.cluster_id is None:
-            self.meta = MetaProperties(self.meta.directory_id, self.meta.node_id, cluster_id)
-            path = f"{self.path}/{META_PROPERTIES}"
-            await self.files.replace_durably(path, self.meta.encode())
-        elif self.meta.cluster_id != cluster_id:
-            why = f"belongs to cluster.id={self.meta.cluster_id}, not {cluster_id}"
-            raise ConfigError("log.dirs", self.path, why)
+    async def join(self, cluster_id: str, key: str = "log.dirs") -> None:
+        """Note for good which cluster this directory belongs to; ConfigError if to another."""
+        self.meta = await belong(self.files, self.path, self.meta, cluster_id, key)
 
     async def _read_checkpoints(self) -> None:
         def offsets(name: str) -> dict[TopicPartition, int]:
@@ -185,6 +164,8 @@ class LogDirectory:
             return known or {}
 
         self.recovery_points = offsets(RECOVERY_POINTS)
+        path = f"{self.path}/{RECOVERY_POINTS}"
+        self._points = RecoveryPoints(self.files, path, self.recovery_points)
         self.log_starts = offsets(LOG_STARTS)
         self.high_watermarks = offsets(HIGH_WATERMARKS)
         mark = f"{self.path}/{CLEAN_SHUTDOWN}"
@@ -196,19 +177,13 @@ class LogDirectory:
         for name in self.files.names(self.path):
             if name.endswith(DELETE):
                 self.files.remove_tree(f"{self.path}/{name}")
+        self._unopened = dict.fromkeys(found.partition for found in self.stored())
 
     # Logs.
 
     def stored(self) -> list[StoredLog]:
         """The partitions that have files here."""
-        found: list[StoredLog] = []
-        for name in self.files.names(self.path):
-            topic, dash, digits = name.rpartition("-")
-            if topic and dash and digits.isdecimal():
-                data = self.files.read_small(f"{self.path}/{name}/{PARTITION_METADATA}")
-                topic_id = decode_partition_metadata(data)
-                found.append(StoredLog(TopicPartition(topic, int(digits)), topic_id))
-        return found
+        return _find_stored(self.files, self.path)
 
     async def open_log(
         self, partition: TopicPartition, topic_id: bytes | None, config: TopicConfig
@@ -228,12 +203,17 @@ class LogDirectory:
 
     def new_log(self, partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
         """The log of a partition that has no files here; nothing is written before an append."""
+        if self._points.vouches_above(partition, 0):
+            # For one of this name that is gone, not for this one.
+            self._points.take_back(self._stable_points())
         new = Log(self._runtime, self.files, self.path_of(partition), config, topic_id)
         return self._add(partition, new)
 
     def _add(self, partition: TopicPartition, added: Log) -> Log:
         self.logs[partition] = added
-        added.on_rolled, added.on_truncated = self._on_rolled, self._on_truncated
+        self._unopened.pop(partition, None)
+        added.on_rolled, added.on_truncating = self._on_rolled, self._on_truncating
+        added.on_damaged = self._on_damaged
         return added
 
     def high_watermark_of(self, partition: TopicPartition) -> int:
@@ -255,7 +235,12 @@ class LogDirectory:
         """Put a partition that nobody knows aside, and say where; None if it has no files."""
         return self._move_away(partition, STRAY)
 
+    def _tell_damage(self, owner: LogView, error: CorruptLog) -> None:
+        if self.on_damaged is not None:
+            self.on_damaged(_partition_in(owner.directory), error)
+
     def _move_away(self, partition: TopicPartition, suffix: str) -> str | None:
+        self._unopened.pop(partition, None)
         open_log = self.logs.pop(partition, None)
         if open_log is not None:
             self._to_flush.pop(open_log, None)
@@ -282,8 +267,23 @@ class LogDirectory:
         await self.checkpoint_recovery_points()
 
     async def checkpoint_recovery_points(self) -> None:
-        """Write up to where each log is durable."""
-        await self._write(RECOVERY_POINTS, self._offsets("recovery_point", self.recovery_points))
+        """Write up to where each log is durable and committed."""
+        await self._points.write(self._stable_points)
+
+    def _stable_points(self) -> dict[TopicPartition, int]:
+        points = self._offsets("recovery_point", self.recovery_points)
+        known = self.high_watermarks
+        least = {name: min(point, known.get(name, 0)) for name, point in points.items()}
+        return {name: point for name, point in least.items() if point}
+
+    def _take_back(self, owner: Log, offset: int) -> None:
+        """A log is about to be cut: the checkpoint must not vouch for what goes.
+
+        Until the next one, within seconds, nothing is vouched for at all, so that however many
+        logs are cut wait for the disk once.
+        """
+        if self._points.vouches_above(_partition_in(owner.directory), offset):
+            self._points.take_back({})
 
     def _offsets(
         self, attribute: str, at_start: Mapping[TopicPartition, int]
@@ -313,13 +313,13 @@ class LogDirectory:
         finally:
             self._is_flushing = False
 
-    def _checkpoint_soon(self, _: Log | None = None) -> None:
+    def _checkpoint_soon(self) -> None:
         if not self._is_checkpointing:
             self._is_checkpointing = True
-            self._runtime.spawn(self._checkpoint_truncation(), f"checkpoint of {self.path}")
+            self._runtime.spawn(self._checkpoint_now(), f"checkpoint of {self.path}")
 
-    async def _checkpoint_truncation(self) -> None:
-        # From here on a truncation asks for another one: it may miss what is written now.
+    async def _checkpoint_now(self) -> None:
+        # From here on whoever asks gets another one: it may miss what is written now.
         self._is_checkpointing = False
         try:
             await self.checkpoint_recovery_points()
@@ -339,6 +339,9 @@ class LogDirectory:
                     await one.close()
                 watermarks = self.high_watermarks if high_watermarks is None else high_watermarks
                 await self.checkpoint(watermarks)
+                if self._unopened:
+                    log.warning("%s: not all logs were opened: the stop is unclean", self.path)
+                    return
                 mark = f"{self.path}/{CLEAN_SHUTDOWN}"
                 await self.files.replace_durably(mark, encode_clean_shutdown(broker_epoch))
         finally:
@@ -354,3 +357,19 @@ class LogDirectory:
         """Bytes that can still be written."""
         with self.files.guard:
             return self.files.fs.free_space(self.path)
+
+
+def _find_stored(files: Files, path: str) -> list[StoredLog]:
+    found: list[StoredLog] = []
+    for name in files.names(path):
+        topic, _, digits = name.rpartition("-")
+        if topic and digits.isdecimal() and digits.isascii():
+            data = files.read_small(f"{path}/{name}/{PARTITION_METADATA}")
+            found.append(StoredLog(_partition_in(name), decode_partition_metadata(data)))
+    return found
+
+
+def _partition_in(path: str) -> TopicPartition:
+    """The partition whose directory this is."""
+    topic, _, digits = path.rpartition("/")[2].rpartition("-")
+    return TopicPartition(topic, int(digits))

@@ -242,14 +242,34 @@ class Files:
 
     async def replace_durably(self, path: str, data: bytes) -> None:
         """Put a file in place of another in one step, on stable storage on return."""
+        await self.prepare(path, data)
+        await self.put_in_place(path)
+
+    async def prepare(self, path: str, data: bytes) -> None:
+        """The first half of `replace_durably`: the new file is stable, beside the old one."""
         with self.guard:
             file = self._write_new(path + TEMPORARY, data)
             try:
                 await file.fdatasync()
             finally:
                 file.close()
+
+    async def put_in_place(self, path: str) -> None:
+        """The second half. The new file is seen at once, and stable on return."""
+        with self.guard:
             self.fs.rename(path + TEMPORARY, path)
             await self.fs.fsync_dir(path.rpartition("/")[0])
+
+    def replace_now(self, path: str, data: bytes) -> None:
+        """`replace_durably` at once: waits for the disk on the loop, for what cannot wait."""
+        with self.guard:
+            file = self._write_new(f"{path}.now{TEMPORARY}", data)
+            try:
+                file.fdatasync_wait()
+            finally:
+                file.close()
+            self.fs.rename(f"{path}.now{TEMPORARY}", path)
+            self.fs.fsync_dir_wait(path.rpartition("/")[0])
 
     def _write_new(self, path: str, data: bytes) -> File:
         file = self.fs.open(path, create=True, write=True)

@@ -13,12 +13,10 @@ from functools import lru_cache
 
 from ..protocol.record_batch import BatchHeader
 from ..protocol.types import Buffer
-from ..runtime.errors import CorruptLog, InvariantViolation
+from ..runtime.errors import InvariantViolation
 from ..runtime.runtime import Runtime
-from .damage import Damage
-from .files import LOG, Files
+from .files import Files
 from .flushing import SharedFlush
-from .integrity import judge
 from .log_view import LogView, OffsetOutOfRange
 from .lookup import TimestampOffset
 from .producer_snapshots import ProducerReplay, ProducerSnapshots
@@ -42,7 +40,7 @@ class Log(LogView):
         "_limits",
         "_rolls_next",
         "on_rolled",
-        "on_truncated",
+        "on_truncating",
         "producers",
         "recovery_point",
     )
@@ -71,8 +69,8 @@ class Log(LogView):
         """
         self.on_rolled: Callable[[Log], None] | None = None
         """Told that a segment is complete and should be flushed."""
-        self.on_truncated: Callable[[Log], None] | None = None
-        """Told that the recovery point went back and its checkpoint must follow soon."""
+        self.on_truncating: Callable[[Log, int], None] | None = None
+        """Told that all from an offset on is about to be cut, before anything is."""
 
     @classmethod
     async def open(
@@ -216,6 +214,8 @@ class Log(LogView):
             if not self.segments or offset < self.segments[0].base_offset:
                 self.truncate_fully_and_start_at(offset)
                 return
+            if self.on_truncating is not None:
+                self.on_truncating(self, offset)
             end = self.segments.cut_to(offset)
             self._rolls_next = True
             # The cut itself is not on stable storage yet: the next flush takes its segment along.
@@ -229,6 +229,8 @@ class Log(LogView):
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything; the log begins and ends at `offset`."""
+        if self.on_truncating is not None:
+            self.on_truncating(self, offset)
         self.segments.remove_all()
         self.producers = ProducerState()
         self._epoch_file.changed(self.leader_epochs.clear())
@@ -242,10 +244,7 @@ class Log(LogView):
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self._snapshots().remove_above(offset)
-        if self.recovery_point > stable_below:
-            self.recovery_point = stable_below
-            if self.on_truncated is not None:
-                self.on_truncated(self)
+        self.recovery_point = min(self.recovery_point, stable_below)
 
     # Durability.
 
@@ -276,30 +275,6 @@ class Log(LogView):
         if truncations == self._truncations:
             self._rolls_next = False
             self.recovery_point = max(self.recovery_point, end)
-
-    # Damage.
-
-    async def mend(self, damage: Damage, data: Buffer) -> None:
-        """Put a peer's batches in the place of damaged ones; stable on return.
-
-        CorruptLog where they do not fit there exactly, or where the place is no more.
-        """
-        segment = self.segments.beginning_at(damage.segment_base)
-        if segment is None or damage.end > segment.size:
-            raise CorruptLog(self.directory, damage.position, "cut off since")
-        verdict = judge(data, damage.first_offset, self._rules, is_exact=True)
-        if (
-            verdict.problem
-            or verdict.next_offset != damage.next_offset
-            or (verdict.size != damage.size)
-        ):
-            why = verdict.problem or f"{verdict.size} bytes up to offset {verdict.next_offset}"
-            raise CorruptLog(segment.path + LOG, damage.position, f"cannot be mended with {why}")
-        self._files.write(segment.file(), [data], damage.position, damage.size)
-        segment.hints.clear()
-        if segment is not self.segments[-1]:
-            segment.drop_indexes()  # Perhaps made from what was damaged.
-        await self._files.fdatasync(segment.file())
 
     async def close(self) -> None:
         """Save what makes the next start short, flush, and close the files."""

@@ -2,12 +2,14 @@
 
 Bytes that may have come back from the disk are judged before they are handed out; damage is told
 to `on_damaged`, whoever met it. Holds the log's bounds and segments for its writer, `Log`, and
-changes none of them but for indexes that turn out to be wrong, which are made anew.
+changes none of them but what turns out to be wrong: indexes, made anew, and damaged batches, in
+the place of which `mend` puts a peer's.
 """
 
 from collections.abc import Awaitable, Callable
 
 from ..protocol.record_batch import HEADER_SIZE
+from ..protocol.types import Buffer
 from ..runtime.errors import CorruptLog, StorageError
 from ..runtime.runtime import Runtime
 from .damage import Damage, Inspection
@@ -191,6 +193,28 @@ class LogView:
         if segment.indexes is None:
             return None
         return await Inspection(segment, self._rules, segment.read_cold).find(error.position)
+
+    async def mend(self, damage: Damage, data: Buffer) -> None:
+        """Put a peer's batches in the place of damaged ones; stable on return.
+
+        CorruptLog where they do not fit there exactly, or where the place is no more.
+        """
+        segment = self.segments.beginning_at(damage.segment_base)
+        if segment is None or damage.end > segment.size:
+            raise CorruptLog(self.directory, damage.position, "cut off since")
+        verdict = judge(data, damage.first_offset, self._rules, is_exact=True)
+        if (
+            verdict.problem
+            or verdict.next_offset != damage.next_offset
+            or (verdict.size != damage.size)
+        ):
+            why = verdict.problem or f"{verdict.size} bytes up to offset {verdict.next_offset}"
+            raise CorruptLog(segment.path + LOG, damage.position, f"cannot be mended with {why}")
+        self._files.write(segment.file(), [data], damage.position, damage.size)
+        segment.hints.clear()
+        if segment is not self.segments[-1]:
+            segment.drop_indexes()  # Perhaps made from what was damaged.
+        await self._files.fdatasync(segment.file())
 
     async def inspect(
         self, segment: Segment, pay: Callable[[int], Awaitable[None]]

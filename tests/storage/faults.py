@@ -61,6 +61,9 @@ class FaultyFile(OsFile):
         super().truncate(size)
 
     async def fdatasync(self) -> None:
+        self.fdatasync_wait()
+
+    def fdatasync_wait(self) -> None:
         self._fs.change("fdatasync", self._path)
         self._fs.synced[self._path] = self.size()
 
@@ -132,6 +135,9 @@ class FaultyFs(OsFileSystem):
         super().remove_tree(path)
 
     async def fsync_dir(self, path: str) -> None:
+        self.fsync_dir_wait(path)
+
+    def fsync_dir_wait(self, path: str) -> None:
         self.change("fsync_dir", path)
 
     def lock(self, path: str) -> Lock:  # type: ignore[override]

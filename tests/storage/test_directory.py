@@ -53,9 +53,6 @@ async def test_a_directory_of_others_is_refused(runtime: TestRuntime, tmp_path: 
     with pytest.raises(ConfigError, match="belongs to cluster"):
         await directory.join("other")
     directory.abandon()
-    (tmp_path / "meta.properties").write_text("nonsense")
-    with pytest.raises(ConfigError, match=r"meta\.properties"):
-        await opened(runtime, tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"cannot be used: (Not a directory|File exists)"):
         await opened(runtime, tmp_path / "file")
@@ -129,20 +126,134 @@ async def test_a_rolled_segment_is_flushed_soon(tmp_path: Path) -> None:
     directory.abandon()
 
 
-async def test_a_truncation_is_checkpointed_soon(runtime: TestRuntime, tmp_path: Path) -> None:
+async def test_the_checkpoint_vouches_only_for_what_is_committed(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    """What is committed is never cut off, so an ordinary truncation finds nothing to take back."""
     directory = await opened(runtime, tmp_path)
     log = directory.new_log(FLIGHTS, ID, topic(segment_bytes=900))
     fill(log, 25)
-    await settled()  # rolled segments are flushed in the background
     await log.flush()
-    await directory.checkpoint({FLIGHTS: 10})
+    assert log.recovery_point == 25
+    await directory.checkpoint({FLIGHTS: 12})
     checkpoint = tmp_path / "recovery-point-offset-checkpoint"
-    assert checkpoint.read_text() == "0\n1\nflights-2013 3 25\n"
-    log.truncate_to(17)
-    await settled()
-    # The cut is not on the disk yet: its whole segment is in doubt.
-    assert checkpoint.read_text() == "0\n1\nflights-2013 3 10\n"
+    assert checkpoint.read_text() == "0\n1\nflights-2013 3 12\n"
+    log.truncate_to(12)
+    assert checkpoint.read_text() == "0\n1\nflights-2013 3 12\n"
     directory.abandon()
+
+
+@pytest.mark.parametrize("start_at", [False, True])
+async def test_before_more_is_cut_the_checkpoint_is_taken_back(
+    tmp_path: Path, start_at: bool
+) -> None:
+    fs = FaultyFs()
+    directory = await opened(TestRuntime(fs), tmp_path)
+    log = directory.new_log(FLIGHTS, ID, topic(segment_bytes=900))
+    fill(log, 25)
+    await directory.checkpoint({FLIGHTS: 12})
+    await log.flush()
+    await directory.checkpoint({FLIGHTS: 12})
+    checkpoint = tmp_path / "recovery-point-offset-checkpoint"
+    fs.calls.clear()
+    if start_at:
+        log.truncate_fully_and_start_at(11)
+    else:
+        log.truncate_to(11)
+    assert checkpoint.read_text() == "0\n0\n"
+    kinds = [kind for kind, _ in fs.calls]
+    assert kinds[:5] == ["create", "truncate", "write", "fdatasync", "rename"]
+    assert kinds[5] == "fsync_dir", "stable before anything is cut"
+    fs.calls.clear()
+    log.truncate_to(5)
+    assert "fsync_dir" not in [kind for kind, _ in fs.calls], "once for however many"
+    fill(log, 9)
+    await log.flush()
+    await directory.checkpoint({FLIGHTS: 9})
+    assert checkpoint.read_text() != "0\n0\n"
+    directory.abandon()
+
+
+async def test_a_checkpoint_being_written_does_not_bring_back_what_was_taken(
+    tmp_path: Path,
+) -> None:
+    fs = FaultyFs()
+    directory = await opened(TestRuntime(fs), tmp_path)
+    log = directory.new_log(FLIGHTS, ID, topic(segment_bytes=900))
+    fill(log, 25)
+    await log.flush()
+    await directory.checkpoint({FLIGHTS: 20})
+    prepare = directory.files.prepare
+
+    async def prepare_slowly(path: str, data: bytes) -> None:
+        await prepare(path, data)
+        if log.log_end_offset == 25:
+            log.truncate_to(3)
+
+    directory.files.prepare = prepare_slowly  # type: ignore[method-assign]
+    await directory.checkpoint_recovery_points()
+    assert directory.recovery_points == {}
+    directory.abandon()
+    directory = await opened(TestRuntime(fs), tmp_path)
+    assert directory.recovery_points == {} or directory.recovery_points[FLIGHTS] <= 3
+    directory.abandon()
+
+
+async def test_the_checkpoint_does_not_vouch_for_the_next_of_a_name(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    directory = await opened(runtime, tmp_path)
+    fill(directory.new_log(FLIGHTS, ID, topic()), 9)
+    await directory.logs[FLIGHTS].flush()
+    await directory.checkpoint({FLIGHTS: 9})
+    directory.delete(FLIGHTS)
+    # The checkpoint without it is on its way; this does not wait for that.
+    directory.new_log(FLIGHTS, bytes(16), topic())
+    checkpoint = tmp_path / "recovery-point-offset-checkpoint"
+    assert checkpoint.read_text() == "0\n0\n"
+    await settled()
+    directory.abandon()
+
+
+async def test_a_stop_before_every_log_is_opened_is_not_clean(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    directory = await opened(runtime, tmp_path)
+    fill(directory.new_log(FLIGHTS, ID, topic()), 9)
+    await directory.close({FLIGHTS: 9}, broker_epoch=5)
+    directory = await opened(runtime, tmp_path)
+    assert directory.clean_broker_epoch == 5
+    await directory.close(broker_epoch=6)
+    directory = await opened(runtime, tmp_path)
+    assert directory.clean_broker_epoch is None
+    await directory.open_log(FLIGHTS, ID, topic())
+    await directory.close(broker_epoch=7)
+    directory = await opened(runtime, tmp_path)
+    assert directory.clean_broker_epoch == 7
+    directory.abandon()
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "version=1\nnode.id=x\n", "\x00" * 90, "\xff"])
+async def test_an_identity_that_cannot_be_read_is_made_anew_and_nothing_else_believed(
+    runtime: TestRuntime, tmp_path: Path, text: str
+) -> None:
+    directory = await opened(runtime, tmp_path, cluster=CLUSTER)
+    made = fill(directory.new_log(FLIGHTS, ID, topic()), 9)
+    await directory.close({FLIGHTS: 9}, broker_epoch=5)
+    before = directory.directory_id
+    (tmp_path / "meta.properties").write_bytes(text.encode("latin-1"))
+    for _ in range(2):
+        directory = await opened(runtime, tmp_path)
+        assert directory.directory_id != before
+        assert directory.cluster_id is None
+        assert directory.clean_broker_epoch is None
+        assert directory.recovery_points == directory.high_watermarks == {}
+        log = await directory.open_log(FLIGHTS, ID, topic())
+        assert contents(log) == joined(made), "recovered from its own bytes"
+        directory.abandon()
+    names = runtime.fs.listdir(str(tmp_path))
+    kept = [tmp_path / name for name in names if name.startswith("meta.properties.")]
+    assert [file.read_bytes() for file in kept] == [text.encode("latin-1")]
 
 
 async def test_checkpoints_at_the_same_time_do_not_meet(

@@ -1,0 +1,70 @@
+"""Whose data directory is it? meta.properties read, checked, and made where there is none.
+
+A directory without a readable identity gets a new one: to the cluster it is an emptied disk. Its
+checkpoints and the mark of a clean stop are removed, so that nothing is believed but what the logs
+themselves say; topic ids tell whether they belong here at all.
+"""
+
+import logging
+from contextlib import suppress
+
+from ..protocol.types import uuid_to_text
+from ..runtime.errors import ConfigError
+from ..runtime.runtime import Runtime
+from .checkpoints import MetaProperties
+from .files import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    META_PROPERTIES,
+    RECOVERY_POINTS,
+    Files,
+)
+
+log = logging.getLogger(__name__)
+
+
+async def identify(runtime: Runtime, files: Files, path: str, node_id: int) -> MetaProperties:
+    """The identity of a locked directory; a new one if it has none that can be read."""
+    file = f"{path}/{META_PROPERTIES}"
+    data = files.read_small(file)
+    if data is not None:
+        try:
+            return MetaProperties.decode(data)
+        except ValueError as error:
+            mark = uuid_to_text(runtime.rng.randbytes(16)).replace("-", "_")
+            log.error("%s: %s: kept as .%s, the directory gets a new identity", file, error, mark)
+            files.rename(file, f"{file}.{mark}")
+    for name in (CLEAN_SHUTDOWN, RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
+        files.remove(f"{path}/{name}")
+    await files.fsync_directory(path)
+    meta = MetaProperties(runtime.rng.randbytes(16), node_id, None)
+    await files.replace_durably(file, meta.encode())
+    await _stabilise(runtime, path)
+    return meta
+
+
+async def belong(
+    files: Files, path: str, meta: MetaProperties, cluster_id: str, key: str
+) -> MetaProperties:
+    """Note for good which cluster the directory is of; ConfigError if it is another's."""
+    if meta.cluster_id is not None:
+        if meta.cluster_id != cluster_id:
+            why = f"belongs to cluster.id={meta.cluster_id}, not {cluster_id}"
+            raise ConfigError(key, path, why)
+        return meta
+    joined = MetaProperties(meta.directory_id, meta.node_id, cluster_id)
+    await files.replace_durably(f"{path}/{META_PROPERTIES}", joined.encode())
+    return joined
+
+
+async def _stabilise(runtime: Runtime, path: str) -> None:
+    """A new directory, and every one made on the way to it, is found again after power loss."""
+    parent = path
+    while parent := parent.rpartition("/")[0]:
+        # One that we may not read was not made by us.
+        with suppress(PermissionError):
+            await runtime.fs.fsync_dir(parent)
+    if path.startswith("/"):
+        with suppress(PermissionError):
+            await runtime.fs.fsync_dir("/")
