@@ -128,6 +128,63 @@ def wait_for_isr(admin: Admin, wanted: Callable[[tuple[int, ...]], bool]) -> boo
     return False
 
 
+def test_three_controllers_go_on_without_the_active_one(tmp_path: Path) -> None:
+    with up(tmp_path, "--port", "0", "--controllers", "3", "--restart") as (_, servers):
+        acknowledged = write(servers, 100)
+        with Admin(servers) as admin:
+            before = admin.describe_metadata_quorum()
+            old = daemons(tmp_path)[f"controller-{before.leader_id}"]
+            os.kill(old, signal.SIGKILL)
+            # Takes a majority and a new active controller: the dead one is a second away.
+            admin.create_topics([NewTopic("u", 3, 3)])
+            after = admin.describe_metadata_quorum()
+            assert after.leader_id != before.leader_id
+            assert after.leader_epoch > before.leader_epoch
+            assert [voter.node_id for voter in after.voters] == [3001, 3002, 3003]
+            assert wait_for_quorum(admin, before.leader_id)
+        assert daemons(tmp_path)[f"controller-{before.leader_id}"] != old
+        assert len(read(servers, 100)) == len(acknowledged)
+
+
+def wait_for_quorum(admin: Admin, voter_id: int) -> bool:
+    """Until this voter has everything that is committed."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        quorum = admin.describe_metadata_quorum()
+        ends = {voter.node_id: voter.log_end_offset for voter in quorum.voters}
+        if ends[voter_id] >= quorum.high_watermark:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_quorum_is_stopped_and_reopened(tmp_path: Path) -> None:
+    with up(tmp_path, "--port", "0", "--controllers", "3") as (process, servers):
+        acknowledged = write(servers, 100)
+        pids = daemons(tmp_path)
+        assert sorted(pids)[3:] == ["controller-3001", "controller-3002", "controller-3003"]
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert not any(alive(pid) for pid in pids.values())
+    with up(tmp_path) as (_, again):
+        assert len(read(again, 100)) == len(acknowledged)
+        with Admin(again) as admin:
+            assert len(admin.describe_metadata_quorum().voters) == 3
+
+
+def test_kill_9_of_everything_with_a_quorum_loses_nothing(tmp_path: Path) -> None:
+    with up(tmp_path, "--port", "0", "--controllers", "3") as (process, servers):
+        acknowledged = write(servers)
+        pids = daemons(tmp_path)
+        for pid in (process.pid, *pids.values()):
+            os.kill(pid, signal.SIGKILL)
+    assert wait_until_gone(list(pids.values())) == []
+    with up(tmp_path) as (_, again):
+        found = read(again)
+    assert found == {where: b"%d" % number for number, where in enumerate(acknowledged)}
+
+
 def test_one_broker_is_a_cluster_too(tmp_path: Path) -> None:
     with up(tmp_path, "--port", "0", "--brokers", "1") as (_, servers):
         with Admin(servers) as admin:

@@ -203,3 +203,90 @@ def test_metadata_log_can_be_dumped(cluster: LocalCluster) -> None:
     done = subprocess.run([*command, str(segments[0])], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert '"type": "ClusterRecord"' in done.stdout
+
+
+def test_metadata_quorum(minikafka: Minikafka, cluster: LocalCluster) -> None:
+    status, _ = minikafka("metadata-quorum", "describe", "--status")
+    assert re.fullmatch(
+        r"ClusterId:              [\w-]{22}\n"
+        r"LeaderId:               3001\n"
+        r"LeaderEpoch:            \d+\n"
+        r"HighWatermark:          \d+\n"
+        r"MaxFollowerLag:         0\n"
+        r"MaxFollowerLagTimeMs:   0\n"
+        r'CurrentVoters:          \[{"id": 3001, "directoryId": "[\w-]{22}", "endpoints": .*}\]\n'
+        r'CurrentObservers:       \[{"id": 1, .*}, {"id": 2, .*}, {"id": 3, .*}\]\n',
+        status,
+    )
+    (controller,) = cluster.layout.controllers
+    told = ["metadata-quorum", "--bootstrap-controller", controller.address, "describe"]
+    for flag in ("--status", "--replication"):
+        command = [sys.executable, "-c", CODE, *told, flag]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "3001" in done.stdout
+        if flag == "--status":
+            assert done.stdout.splitlines()[:2] == status.splitlines()[:2]
+
+
+def test_features(minikafka: Minikafka) -> None:
+    out, _ = minikafka("features", "describe")
+    elr, metadata = out.splitlines()
+    assert elr.startswith("Feature: eligible.leader.replicas.version\tSupportedMinVersion: 0\t")
+    assert "\tFinalizedVersionLevel: 1\t" in elr
+    assert metadata.startswith("Feature: metadata.version\t")
+    flags = ("--feature", "eligible.leader.replicas.version=7")
+    _, err = minikafka("features", "upgrade", *flags, code=1)
+    assert "Could not upgrade eligible.leader.replicas.version to 7. " in err
+    assert "the controller supports levels 0-1, not 7" in err
+
+
+def test_configs(minikafka: Minikafka) -> None:
+    minikafka("topics", "--create", "--topic", "configured")
+    topic = ("--topic", "configured")
+    done = minikafka("configs", "--alter", *topic, "--add-config", "retention.ms=5")
+    assert done == ("Completed updating config for topic configured.\n", "")
+    out, _ = minikafka("configs", "--describe", *topic)
+    assert out.splitlines() == [
+        "Dynamic configs for topic configured are:",
+        "  retention.ms=5 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=5, "
+        "DEFAULT_CONFIG:log.retention.ms=604800000}",
+    ]
+    minikafka("configs", "--alter", *topic, "--delete-config", "retention.ms")
+    _, err = minikafka("configs", "--alter", "--broker", 2, "--add-config", "node.id=7", code=1)
+    assert "node.id" in err
+
+
+def test_a_reassignment_from_the_plan_to_the_end(minikafka: Minikafka, tmp_path: Path) -> None:
+    minikafka("topics", "--create", "--topic", "moved", "--replica-assignment", "1,2")
+    (tmp_path / "topics.json").write_text('{"topics": [{"topic": "moved"}], "version": 1}')
+    flags = ("--topics-to-move-json-file", tmp_path / "topics.json", "--broker-list", "3")
+    out, _ = minikafka("reassign-partitions", "--generate", *flags)
+    plan = ("--reassignment-json-file", tmp_path / "plan.json")
+    plan[1].write_text(out.splitlines()[-1])
+    out, err = minikafka("reassign-partitions", "--execute", *plan, "--throttle", 10**9)
+    assert err == ""
+    assert out.endswith("Successfully started partition reassignments for moved-0,moved-1\n")
+    while "in progress" in (out := minikafka("reassign-partitions", "--verify", *plan)[0]):
+        pass
+    assert out == (
+        "Status of partition reassignment:\n"
+        "Reassignment of partition moved-0 is completed.\n"
+        "Reassignment of partition moved-1 is completed.\n\n"
+        "Clearing broker-level throttles on brokers 1,2,3\n"
+        "Clearing topic-level throttles on topic moved\n"
+    )
+    out, _ = minikafka("configs", "--describe", "--broker", 3)
+    assert out == "Dynamic configs for broker 3 are:\n"
+    out, _ = minikafka("topics", "--describe", "--topic", "moved")
+    assert out.count("Replicas: 3\tIsr: 3\t") == 2
+
+
+def test_leader_election(minikafka: Minikafka) -> None:
+    minikafka("topics", "--create", "--topic", "elected", "--replica-assignment", "1:2")
+    elect = ("leader-election", "--election-type", "preferred", "--topic", "elected")
+    out, err = minikafka(*elect, "--partition", 0)
+    assert (out, err) == ("Valid replica already elected for partitions elected-0\n", "")
+    out, err = minikafka(*elect, "--partition", 5, code=1)
+    assert out == ""
+    assert "Error completing leader election (PREFERRED) for partition: elected-5: UNKNOWN" in err
