@@ -1,8 +1,10 @@
 """The broker's way to the active controller: one connection, registration, heartbeats, calls.
 
 Owns the connection and finds it again: any configured controller will do to begin with, and names
-the active one. Registers once per start of the process; a lost connection is opened anew and goes
-on under the same broker epoch. What the heartbeats say is `Lifecycle`'s to decide.
+the active one, or keeps us waiting until there is one. A connection counts from its first answered
+heartbeat on: only the active controller answers those. Registers once per start of the process; a
+lost connection is opened anew and goes on under the same broker epoch. What the heartbeats say is
+`Lifecycle`'s to decide.
 """
 
 import asyncio
@@ -35,7 +37,7 @@ from .replica.lease import LeaderLease
 A = TypeVar("A")
 
 RECONNECT: Final = Backoff(first_ms=20, most_ms=1000, steady_count=10)
-CONNECT_TIMEOUT_MS: Final = 3_000
+CONNECT_TIMEOUT_MS: Final = 1_500
 FATAL: Final = (
     ErrorCode.INCONSISTENT_CLUSTER_ID,
     ErrorCode.INVALID_REGISTRATION,
@@ -84,6 +86,7 @@ class ControllerChannel:
         """Told when the controller will never have us as we are."""
         self._connection: ControlConnection | None = None
         self._hint: tuple[str, int] | None = None
+        self._place = 0
         self._connected = asyncio.Event()
         self._registered = asyncio.Event()
         self._unfenced = asyncio.Event()
@@ -155,7 +158,12 @@ class ControllerChannel:
         deadline_ms = self._runtime.monotonic_ms() + timeout_ms
         connection = await self._connection_until(deadline_ms)
         left_ms = max(1, deadline_ms - self._runtime.monotonic_ms())
-        return await connection.call(request, timeout_ms=left_ms)
+        try:
+            return await connection.call(request, timeout_ms=left_ms)
+        except ApiError as error:
+            if error.code is ErrorCode.NOT_CONTROLLER:
+                self.poke()  # The next heartbeat will say where the active one is.
+            raise
 
     async def forward(self, api_key: int, api_version: int, body: bytes) -> bytes:
         """Have an admin request carried out, again on another connection if this one is lost.
@@ -194,7 +202,12 @@ class ControllerChannel:
             if isinstance(request, ForwardedRequest):
                 request = cast(Request[A], replace(request, deadline_ms=left_ms))
             try:
-                return await self.call(request, timeout_ms=left_ms)
+                answer = await self.call(request, timeout_ms=left_ms)
+                error_code: int = getattr(answer, "error", 0)
+                if error_code != ErrorCode.NOT_CONTROLLER:
+                    return answer
+                # It was the active one when we asked. What came of it the next one knows.
+                raise ApiError(ErrorCode.NOT_CONTROLLER, getattr(answer, "message", ""))
             except ApiError as error:
                 now_ms = self._runtime.monotonic_ms()
                 if error.code not in CONNECTION_GONE or now_ms >= deadline_ms:
@@ -219,23 +232,31 @@ class ControllerChannel:
     # The task.
 
     async def _run(self) -> None:
-        failures, addresses = 0, self._settings.addresses
-        started_ms = self._runtime.monotonic_ms()
+        failures, started_ms = 0, self._runtime.monotonic_ms()
         while True:
-            address = self._hint or addresses[failures % len(addresses)]
-            self._hint = None
+            address = self._next_address()
             try:
                 await self._connect_and_use(address)
             except ApiError as error:
-                had_worked = self._connection is not None
-                self._connection = None
+                had_worked, self._connection = self._connection is not None, None
                 level = logging.WARNING if had_worked or failures == 0 else logging.DEBUG
                 log.log(level, "controller %s:%d: %s", *address, error)
                 if self._is_final(error, started_ms):
                     self.on_refused(error)
                     return
-                failures = 1 if had_worked else failures + 1
-            await asyncio.sleep(RECONNECT.after(failures, self._runtime.rng) / 1000)
+                failures = 0 if had_worked else failures + 1
+            # The others, and whom they name, are asked without delay; all of them again after one.
+            if failures >= len(self._settings.addresses) or (failures and self._hint is None):
+                await asyncio.sleep(RECONNECT.after(failures, self._runtime.rng) / 1000)
+
+    def _next_address(self) -> tuple[str, int]:
+        """Where a controller sent us, else the next of those configured."""
+        hint, self._hint = self._hint, None
+        if hint is not None:
+            return hint
+        addresses, place = self._settings.addresses, self._place
+        self._place = (place + 1) % len(addresses)
+        return addresses[place]
 
     def _is_final(self, error: ApiError, started_ms: int) -> bool:
         """Is there no sense in asking again? Once registered we serve on, whatever it says."""
@@ -249,12 +270,18 @@ class ControllerChannel:
     async def _connect_and_use(self, address: tuple[str, int]) -> None:
         """Never returns: the ApiError says why the connection is of no use any more."""
         connection = await self._connect(address)
+        connection.on_closed = self.poke
+        peer = connection.peer
         try:
-            active = connection.peer.active_controller
-            if active is not None and (active.host, active.port) != address:
-                self._hint = (active.host, active.port)
+            if peer.active_controller is not None and peer.active_id != peer.node_id:
+                connection.redirect = peer.active_controller
+                detail = f"node {peer.active_id} is the active controller"
+                raise ApiError(ErrorCode.NOT_CONTROLLER, detail)
             await self._use(connection, address)
         finally:
+            redirect = connection.redirect
+            if redirect is not None and (redirect.host, redirect.port) != address:
+                self._hint = (redirect.host, redirect.port)
             connection.abort("given up")
 
     async def _connect(self, address: tuple[str, int]) -> ControlConnection:
@@ -275,13 +302,14 @@ class ControllerChannel:
             self.cluster_id = connection.peer.cluster_id
         if self.broker_epoch < 0:
             await self._register(connection)
-        self._connection = connection
-        self._connected.set()
-        log.info("controller is at %s:%d", *address)
-        self._heartbeats.aim(address)
         while connection.is_open:
             self._poked.clear()
             await self._heartbeat(connection)
+            if self._connection is None:
+                self._connection = connection
+                self._connected.set()
+                log.info("controller is at %s:%d", *address)
+                self._heartbeats.aim(address)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.lifecycle.pause_ms() / 1000):
                     await self._poked.wait()

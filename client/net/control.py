@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
 from ...protocol.control.frames import FRAME_BYTES_MAX, Frame, decode_frame, encode_frame
-from ...protocol.control.messages import ANSWERS, Hello, HelloAnswer, Refused, Request
+from ...protocol.control.messages import ANSWERS, Endpoint, Hello, HelloAnswer, Refused, Request
 from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from ...protocol.framing import FrameReader
 
@@ -109,6 +109,10 @@ class ControlConnection:
         self._closed_because: str | None = None
         self._closed = asyncio.Event()
         self.address = ""
+        self.redirect: Endpoint | None = None
+        """Where the controller sent us when it refused something with NOT_CONTROLLER."""
+        self.on_closed: Callable[[], None] = lambda: None
+        """Told when the connection is lost."""
         self.peer = HelloAnswer(error=ErrorCode.NONE)
         """What the controller said of itself in the handshake."""
 
@@ -192,6 +196,7 @@ class ControlConnection:
             return
         message = frame.message
         if isinstance(message, Refused):
+            self.redirect = message.active_controller or self.redirect
             future.set_exception(ApiError(ErrorCode(message.error), message.message))
         elif isinstance(message, ANSWERS[cls]):
             future.set_result(message)
@@ -205,3 +210,4 @@ class ControlConnection:
         for _, future in self._calls.values():
             if not future.done():
                 future.set_exception(self._lost())
+        self.on_closed()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..server import ControllerServer
 
 REQUESTS_IN_FLIGHT_MAX: Final = 512
-SETTLED_WITHIN_MS: Final = 1_000
+SETTLED_WITHIN_MS: Final = 800
 """How long a request waits for an election that is under way."""
 HELLO_WITHIN_MS: Final = 10_000
 """Whoever connects and says nothing must not hold a descriptor for ever."""

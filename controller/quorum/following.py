@@ -34,14 +34,16 @@ class Following:
     leader_id: int
     log: LogFacts
     high_watermark: int
-    heard_ms: int
-    """When the leader was last heard of, or when we began to follow."""
+    since_ms: int
+    """When we began to follow, or last heard of the leader: it has our patience from here on."""
     patience_ms: int
     """How long a leader may be silent."""
     may_count: bool = True
     """False: our copy must not be taken for an acknowledgement."""
     is_suspect: bool = False
     """The connection to the leader is lost."""
+    heard_ms: int | None = None
+    """When the leader itself was last heard of; what others say of it is no sign of its life."""
     is_busy: bool = False
     """Writing, or loading a snapshot."""
     echo_ms: int = -1
@@ -50,12 +52,23 @@ class Following:
 
     def next_deadline_ms(self) -> int:
         """When to fetch, or to give the leader up."""
-        silent_ms = self.heard_ms + self.patience_ms
+        silent_ms = self.since_ms + self.patience_ms
         return silent_ms if self._ask_at_ms is None else min(silent_ms, self._ask_at_ms)
 
     def is_silent(self, now_ms: int) -> bool:
         """Has the leader not been heard of for too long?"""
-        return now_ms >= self.heard_ms + self.patience_ms
+        return now_ms >= self.since_ms + self.patience_ms
+
+    def is_alive(self, now_ms: int) -> bool:
+        """Have we heard of the leader lately, and has nothing made us doubt since?"""
+        if self.heard_ms is None or self.is_suspect:
+            return False
+        return now_ms < self.heard_ms + self.patience_ms
+
+    def on_heard(self, now_ms: int) -> None:
+        """The leader has sent something."""
+        self.since_ms = self.heard_ms = now_ms
+        self.is_suspect = False
 
     def on_deadline(self, now_ms: int) -> list[QuorumEffect]:
         """Fetch, if it is time to."""
@@ -88,7 +101,7 @@ class Following:
         if request is not self._asked:
             return []
         self._asked = None
-        self.heard_ms, self.is_suspect = now_ms, False
+        self.on_heard(now_ms)
         self.echo_ms = answer.sent_ms
         effects: list[QuorumEffect] = []
         if answer.diverging is None and answer.snapshot is None:

@@ -60,7 +60,7 @@ class QuorumNode(Standing):
                     self.effects += role.on_deadline(now_ms)
             case Following() as role:
                 if slept:
-                    role.heard_ms = now_ms
+                    role.since_ms = now_ms
                 if role.is_silent(now_ms):
                     self.look_for_votes(now_ms)
                 else:
@@ -117,7 +117,7 @@ class QuorumNode(Standing):
         role = self.role
         if not isinstance(role, Prospective if request.pre_vote else Candidate):
             return
-        if answer.epoch == self.epoch and answer.leader_id != m.NO_NODE:
+        if answer.epoch == self.epoch and answer.leader_id != m.NO_NODE and not answer.is_granted:
             self.attend(answer.epoch, answer.leader_id, now_ms)
             return
         voter = answer.voter or self.voters.key(to)

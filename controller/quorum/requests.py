@@ -109,6 +109,8 @@ def on_begin(at: Standing, ticket: int, request: m.BeginQuorumEpoch, now_ms: int
         _refuse(at, ticket, request, refusal, leader.voter_id)
         return
     at.attend(request.epoch, leader.voter_id, now_ms)
+    if isinstance(at.role, Following):
+        at.role.on_heard(now_ms)
     if at.voters.learn([leader, *request.voters]):
         at.save(leader.voter_id)
     answer = m.QuorumEpochBegun(ErrorCode.NONE, epoch=at.epoch, leader_id=at.leader_id)

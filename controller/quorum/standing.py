@@ -86,8 +86,8 @@ class Standing:
         match self.role:
             case Leading():
                 return True
-            case Following(is_suspect=is_suspect) as role:
-                return not is_suspect and not role.is_silent(now_ms)
+            case Following() as role:
+                return role.is_alive(now_ms)
         return False
 
     def take_effects(self) -> list[QuorumEffect]:
@@ -158,7 +158,7 @@ class Standing:
             leader_id,
             self.log,
             self.high_watermark,
-            heard_ms=now_ms,
+            since_ms=now_ms,
             patience_ms=self.settings.fetch_timeout_ms + self.turn_ms(leader_id),
             may_count=not self.abstains,
             is_busy=self.log.stable != self.log.end,
