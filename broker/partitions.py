@@ -25,6 +25,7 @@ from .hosted_replica import Host
 from .log_store import LogStore
 from .partition import Partition
 from .replica.leader import ProposeIsr
+from .replica.silence import FollowersHeard
 from .replica.state import PartitionMetadata
 
 log = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ class Partitions:
         self.on_electing: Callable[[list[Partition]], None] = lambda partitions: None
         """Told of replicas whose log ends the controller wants to know."""
         self.group_flush = GroupFlush(runtime)
+        self.heard = FollowersHeard()
         self.host = Host(
             broker_id=settings.broker_id,
             wheel=wheel,

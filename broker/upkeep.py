@@ -16,6 +16,7 @@ from ..storage.directory import LogDirectory
 from ..storage.log import Log
 from .partition import Partition
 from .partitions import Partitions
+from .replica.silence import LOOK_MS
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class Upkeep:
             ("checkpoints", settings.checkpoint_interval_ms, self.checkpoint),
             ("retention", settings.retention_interval_ms, self.retire),
             ("lag check", max(1, settings.lag_max_ms // 4), self.check_lag),
+            ("silence check", LOOK_MS, self.check_silence),
             ("flush", settings.flush_interval_ms, self.flush),
         ]
         self._tasks: list[asyncio.Task[None]] = []
@@ -114,6 +116,22 @@ class Upkeep:
                 await asyncio.sleep(0)
             if partition.leader is not None:
                 partition.carry_out(partition.leader.on_lag_check(now_ms))
+
+    async def check_silence(self) -> None:
+        """Propose to go on without followers that have stopped fetching at all."""
+        heard = self._partitions.heard
+        now_ms = self._runtime.monotonic_ms()
+        for follower in heard.silent(now_ms):
+            is_member = False
+            for turn, partition in enumerate(list(self._partitions), start=1):
+                if turn % TURN_PARTITIONS == 0:
+                    await asyncio.sleep(0)
+                leader = partition.leader
+                if leader is not None and follower in leader.metadata.isr:
+                    is_member = True
+                    partition.carry_out(leader.on_lag_check(now_ms, silent=follower))
+            if not is_member:
+                heard.forget(follower)
 
     async def flush(self) -> None:
         """Flush what flush.ms wants flushed."""

@@ -39,6 +39,8 @@ def handle(call: Call, request: FetchRequest) -> FetchResponse | Answer:
     if context.error:
         return refused(context.error)
     watch: FollowerWatch | None = None
+    if asker.is_follower:
+        edge.partitions.heard.on_fetched(asker.replica_id, edge.runtime.monotonic_ms())
     if asker.is_follower and context.session is not None:
         watch = watch_of(call.connection, context.session, asker.replica_id)
         asked = watch.begin(session, edge.runtime.monotonic_ms())

@@ -23,6 +23,7 @@ from ...runtime.errors import InvariantViolation
 from .progress import FollowerProgress, carried_over
 from .state import KnownBrokers, PartitionMetadata
 
+NO_FOLLOWER = -1
 REFUSED_PAUSE_MS = 500
 """A member that the controller called ineligible is proposed again after this: our view of who is
 alive trails the controller's by about as much."""
@@ -251,8 +252,8 @@ class LeaderReplica:
         if progress is not None:
             progress.on_idle_fetches(last_ms)
 
-    def on_lag_check(self, now_ms: int) -> Effects:
-        """Propose to go on without the members that have been behind for too long."""
+    def on_lag_check(self, now_ms: int, silent: int = NO_FOLLOWER) -> Effects:
+        """Propose to go on without members that are behind for too long, or have gone `silent`."""
         if self.proposal is not None:
             return NOTHING
         if self.metadata.recovering:
@@ -261,7 +262,8 @@ class LeaderReplica:
         staying = tuple(
             member
             for member in self.metadata.isr
-            if member == self.broker_id or self.followers[member].is_caught_up(end, since_ms)
+            if member == self.broker_id
+            or self.followers[member].is_kept(end, since_ms, is_silent=member == silent)
         )
         if len(staying) == len(self.metadata.isr):
             return NOTHING
@@ -293,20 +295,8 @@ class LeaderReplica:
 
     def check_invariants(self) -> None:
         """What holds between any two events."""
-        isr, replicas = self.metadata.isr, self.metadata.replicas
-        if self.broker_id not in isr:
-            raise InvariantViolation(f"leader {self.broker_id} is outside its ISR {isr}")
-        if not set(isr) <= set(replicas):
-            raise InvariantViolation(f"ISR {isr} is not within the replicas {replicas}")
-        if self.high_watermark > self.log_end_offset:
-            raise InvariantViolation(
-                f"high watermark {self.high_watermark} above log end {self.log_end_offset}"
-            )
-        if self.proposal is not None and (
-            self.proposal.leader_epoch != self.metadata.leader_epoch
-            or self.proposal.partition_epoch != self.metadata.partition_epoch
-        ):
-            raise InvariantViolation("a proposal outlived the record it was made for")
+        if broken := _broken_invariant(self):
+            raise InvariantViolation(broken)
 
     def _advance_high_watermark(self, now_ms: int) -> Effects:
         metadata = self.metadata
@@ -384,3 +374,19 @@ class LeaderReplica:
         self._quorum = tuple(
             self.followers[member] for member in self.maximal_isr if member != self.broker_id
         )
+
+
+def _broken_invariant(leader: LeaderReplica) -> str:
+    isr, replicas, proposal = leader.metadata.isr, leader.metadata.replicas, leader.proposal
+    if leader.broker_id not in isr:
+        return f"leader {leader.broker_id} is outside its ISR {isr}"
+    if not set(isr) <= set(replicas):
+        return f"ISR {isr} is not within the replicas {replicas}"
+    if leader.high_watermark > leader.log_end_offset:
+        return f"high watermark {leader.high_watermark} above log end {leader.log_end_offset}"
+    if proposal is not None and (
+        proposal.leader_epoch != leader.metadata.leader_epoch
+        or proposal.partition_epoch != leader.metadata.partition_epoch
+    ):
+        return "a proposal outlived the record it was made for"
+    return ""

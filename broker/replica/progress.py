@@ -49,6 +49,15 @@ class FollowerProgress:
         """Does it hold everything, or did it hold all that there was at `since_ms` or later?"""
         return self.held_offset >= leader_end or self.caught_up_at_ms >= since_ms
 
+    def is_kept(self, leader_end: int, since_ms: int, *, is_silent: bool) -> bool:
+        """May it stay in the ISR? One that has stopped fetching may while nobody waits for it.
+
+        One that has not fetched in this epoch yet may be on its way: the lag time is for that.
+        """
+        if is_silent and self.log_end_offset != NO_OFFSET:
+            return self.held_offset >= leader_end
+        return self.is_caught_up(leader_end, since_ms)
+
     def held_if_caught_up(self, held: int, leader_end: int, since_ms: int) -> int:
         """The lesser of `held` and what this one holds, if it keeps up."""
         if 0 <= self.held_offset < held and self.is_caught_up(leader_end, since_ms):

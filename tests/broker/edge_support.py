@@ -13,6 +13,7 @@ from minikafka.broker.edge import Edge, Surroundings
 from minikafka.broker.net.connection import Connection
 from minikafka.broker.partition import Partition
 from minikafka.broker.partitions import Partitions
+from minikafka.broker.replica.silence import FollowersHeard
 from minikafka.broker.replica.state import PartitionMetadata
 from minikafka.broker.requests import (
     EARLIEST_TIMESTAMP,
@@ -176,6 +177,7 @@ class FakePartitions(Partitions):
 
     def __init__(self, *partitions: FakePartition) -> None:
         self.all = {partition.index: partition for partition in partitions}
+        self.heard = FollowersHeard()
         self.writes = 0
 
     def get(self, topic_id: bytes, index: int) -> Partition | ErrorCode:
