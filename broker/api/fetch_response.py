@@ -28,7 +28,7 @@ def respond(
     """Say what was read, as far as the session wants to hear it."""
     if error := context.verify():
         return FetchResponse(error_code=error, responses=[])
-    if not reading.is_for_follower:
+    if not (reading.is_for_follower or all(answer.error for answer in reading.answers)):
         call.rest_on_lease()
     topics: dict[bytes | str, FetchableTopicResponse] = {}
     leaders: list[int] = []

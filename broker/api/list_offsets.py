@@ -35,8 +35,6 @@ Search = Callable[[], Awaitable[OffsetAnswer]]
 
 def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Answer:
     """Look up every partition asked for, once."""
-    if replica_id_of(call, request.replica_id) < 0:
-        call.rest_on_lease()
     seen: dict[tuple[str, int], int] = {}
     for topic in request.topics:
         for asked in topic.partitions:
@@ -57,7 +55,11 @@ def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Ans
                 searches.append((data, found.later))
             else:
                 _fill(data, found)
-    return SearchedOffsets(call, response, searches) if searches else response
+    if searches:
+        return SearchedOffsets(call, response, searches)
+    if replica_id_of(call, request.replica_id) < 0:
+        _rest_on_lease(call, response)
+    return response
 
 
 class SearchedOffsets(Answer):
@@ -81,7 +83,7 @@ class SearchedOffsets(Answer):
         """Answer once every search has ended."""
         if not self._task.done():
             return None
-        self.call.rest_on_lease()
+        _rest_on_lease(self.call, self._response)
         return self.call.frame(self._response)
 
     def cancel(self) -> None:
@@ -93,6 +95,12 @@ class SearchedOffsets(Answer):
             _fill(data, await search())
         # The task is done when this turn ends; the connection polls in the next.
         self.call.connection.wake()
+
+
+def _rest_on_lease(call: Call, response: ListOffsetsResponse) -> None:
+    """Whatever is no error is the leader's word."""
+    if any(not data.error_code for topic in response.topics for data in topic.partitions):
+        call.rest_on_lease()
 
 
 def _look_up(

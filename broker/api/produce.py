@@ -127,7 +127,7 @@ class ProduceAnswer(Answer):
         if self._acks == 0:
             self._close_on_error()
             return NOTHING
-        if self._acks != ALL:
+        if self._acks != ALL and not all(appended.error for _, _, _, appended in self.results):
             self.call.rest_on_lease()
         return self.call.frame(self._response())
 

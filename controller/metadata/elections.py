@@ -149,7 +149,9 @@ def _elect(
             detail = f"{name}-{index}: {state.leader} leads already"
             raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, detail)
         record = _change(cluster, partition, Election.PREFERRED).build()
-        if record is None or record.leader != state.replicas[0]:
+        # With leases nobody leads until the old leader has heard of it; then the first one does.
+        waits = record is not None and record.leader == NO_LEADER and _is_ready(cluster, state)
+        if record is None or (record.leader != state.replicas[0] and not waits):
             detail = f"{name}-{index}: broker {state.replicas[0]} is not alive and in sync"
             raise ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, detail)
         return record
