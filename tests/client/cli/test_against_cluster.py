@@ -195,6 +195,26 @@ def test_a_killed_broker_leaves_the_isr(cluster: LocalCluster, minikafka: Minika
     cluster.restart(3)
 
 
+def test_who_left_the_isr_safely_is_shown_as_eligible(
+    cluster: LocalCluster, minikafka: Minikafka
+) -> None:
+    minikafka("topics", "--create", "--topic", "safe", "--replica-assignment", "1:2:3")
+    describe = ("topics", "--describe", "--topic", "safe")
+    head = "\tTopic: safe\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\t"
+
+    def shown_within(text: str) -> bool:
+        return any(minikafka(*describe)[0].splitlines()[1] == head + text for _ in range(50))
+
+    assert shown_within("Isr: 1,2,3\tElr: \tLastKnownElr: ")
+    cluster.kill(3)
+    assert shown_within("Isr: 1,2\tElr: \tLastKnownElr: ")
+    cluster.kill(2)
+    assert shown_within("Isr: 1\tElr: 2\tLastKnownElr: ")
+    cluster.restart(2)
+    cluster.restart(3)
+    assert shown_within("Isr: 1,2,3\tElr: \tLastKnownElr: ")
+
+
 def test_metadata_log_can_be_dumped(cluster: LocalCluster) -> None:
     (controller,) = cluster.layout.controllers
     segments = sorted(Path(controller.data_path).glob("**/*.log"))
