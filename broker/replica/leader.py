@@ -267,6 +267,8 @@ class LeaderReplica:
         )
         if len(staying) == len(self.metadata.isr):
             return NOTHING
+        if silent != NO_FOLLOWER and len(staying) < self.min_isr:
+            return NOTHING  # Nothing would go on for it; and if nobody is heard, who is deaf?
         return self._propose(staying)
 
     def on_proposal_accepted(
