@@ -23,6 +23,8 @@ OnCrash = Callable[[str, BaseException], None]
 
 log = logging.getLogger(__name__)
 
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class Runtime(Protocol):
     """The seam between product code and the world."""
@@ -37,7 +39,11 @@ class Runtime(Protocol):
         """Files and directories."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds on a clock that never jumps; only differences mean anything."""
+        """Milliseconds on a clock that never jumps back; only differences mean anything.
+
+        It goes on while the machine is suspended, where the system has such a clock: a lease must
+        not last longer because its holder slept.
+        """
 
     def wall_ms(self) -> int:
         """Milliseconds since the epoch: for record timestamps and retention, never deadlines."""
@@ -61,8 +67,8 @@ class SystemRuntime:
         self._workers: ProcessPoolExecutor | None = None
 
     def monotonic_ms(self) -> int:
-        """Milliseconds on a clock that never jumps."""
-        return time.monotonic_ns() // 1_000_000
+        """Milliseconds on a clock that goes on while the machine is suspended."""
+        return time.clock_gettime_ns(_CLOCK) // 1_000_000
 
     def wall_ms(self) -> int:
         """Milliseconds since the epoch."""
