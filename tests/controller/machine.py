@@ -94,8 +94,13 @@ class Machine:
             self.report(*sorted(self.image.brokers))
         return decision.answer
 
-    def report(self, *broker_ids: int, high_watermark: int = -1) -> None:
+    def report(self, *broker_ids: int) -> None:
         """Brokers that are alive tell how far their logs reach; leaders are elected from it."""
+        self.report_to(*broker_ids)
+        self.elect_longest()
+
+    def report_to(self, *broker_ids: int, high_watermark: int = -1) -> None:
+        """They tell, and nothing follows from it yet."""
         electing = [(key, state) for key, state in self.image.partitions() if state.electing]
         for broker_id in broker_ids if electing else ():
             broker = self.broker(broker_id)
@@ -109,7 +114,6 @@ class Machine:
             if broker.is_active and ends:
                 request = m.ReportLogEnds(broker_id, broker.broker_epoch, ends)
                 self.logs.on_reported(self.image, request)
-        self.elect_longest()
 
     def elect_longest(self) -> None:
         winners = self.logs.decided(self.image, self.now_ms)
@@ -154,15 +158,15 @@ class Machine:
         clean: bool = False,
         **other: Any,
     ) -> m.BrokerRegistered:
+        old = self.image.brokers.get(broker_id)
         fields = {
             "endpoints": (m.Endpoint("PLAINTEXT", f"host{broker_id}", 9092),),
             "features": SUPPORTED_FEATURES,
+            "previous_broker_epoch": old.broker_epoch if clean and old is not None else -1,
             **other,
         }
-        old = self.image.brokers.get(broker_id)
         request = m.RegisterBroker(
             broker_id=broker_id,
-            previous_broker_epoch=old.broker_epoch if clean and old is not None else -1,
             incarnation_id=uuid(broker_id, incarnation),
             directory_ids=tuple(uuid(broker_id, 100 + each) for each in directories),
             rack=rack,
