@@ -22,7 +22,7 @@ from .network import Network
 from .shim import Shim, build
 
 BROKERS = (1, 2, 3)
-CONTROLLERS = (100,)
+CONTROLLERS = (101, 102, 103)
 CLIENTS = "clients"
 BROKER_PORT, CONTROLLER_PORT = 9092, 9093
 
