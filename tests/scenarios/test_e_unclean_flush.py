@@ -1,4 +1,4 @@
-"""E-13 under traffic: the power of every machine fails at once, with and without flush.policy=group.
+"""E-13 under traffic: the power of all machines fails at once, with and without group flush.
 
 The random scenario of the simulator does the same under every other fault; here the moment of the
 failure is drawn, and what it costs is counted.
