@@ -91,7 +91,7 @@ class BrokerConfig:
     )
     broker_session_timeout_ms: int = setting(
         "broker.session.timeout.ms",
-        2000,
+        1800,
         at_least=100,
         at_most=INT32_MAX,
         doc="The controller's patience; a controller silent for as long is given up.",

@@ -80,7 +80,7 @@ class ControllerConfig:
     )
     broker_session_timeout_ms: int = setting(
         "broker.session.timeout.ms",
-        2000,
+        1800,
         at_least=100,
         at_most=INT32_MAX,
         doc="A broker silent for this long is fenced. Shorter: faster failover, false alarms.",

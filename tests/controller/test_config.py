@@ -35,7 +35,7 @@ def test_defaults_protect_data() -> None:
     assert config.default_replication_factor == 3
     assert config.min_insync_replicas == 2
     assert config.defaults.topic_settings["unclean.leader.election.enable"] == "false"
-    assert config.broker_session_timeout_ms == 2000
+    assert config.broker_session_timeout_ms == 1800
 
 
 @pytest.mark.parametrize(
