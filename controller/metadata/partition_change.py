@@ -203,7 +203,9 @@ class PartitionChange:
         leases, old = self.rules.leases, self.state
         if leases is None or elected.leader in (old.leader, NO_LEADER):
             return elected
-        return Elected(NO_LEADER) if leases.must_wait(self.partition, old.leader) else elected
+        if not leases.must_wait(self.partition, old.leader):
+            return elected
+        return Elected(NO_LEADER, electing=old.electing or elected.is_unclean)
 
     def _last_known_is_back(self) -> bool:
         """Nobody with all records is left; the last leader has most of them, if not its disk."""

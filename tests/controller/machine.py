@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from minikafka.controller.metadata import brokers, elections, partitions, sweeps, topics
+from minikafka.controller.metadata import (
+    brokers,
+    elections,
+    partitions,
+    reassignments,
+    sweeps,
+    topics,
+)
 from minikafka.controller.metadata.configuration import incremental_alter
 from minikafka.controller.metadata.decision import UNCLEAN_ELECTION, Cluster, Decision, Defaults
 from minikafka.controller.metadata.eligible_leaders import default_min_isr
@@ -21,6 +28,11 @@ from minikafka.protocol.control.records import (
     MetadataRecord,
 )
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from minikafka.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -135,6 +147,18 @@ class Machine:
             for topic in answer.replica_election_results
             for each in topic.partition_result
         }
+
+    def reassign(
+        self, named: tuple[str, int], replicas: list[int] | None, *, keeps_count: bool = False
+    ) -> ErrorCode:
+        """AlterPartitionReassignments of one partition: its error."""
+        partition = ReassignablePartition(partition_index=named[1], replicas=replicas)
+        request = AlterPartitionReassignmentsRequest(
+            allow_replication_factor_change=not keeps_count,
+            topics=[ReassignableTopic(name=named[0], partitions=[partition])],
+        )
+        answer = self.carry_out(reassignments.alter_reassignments(self.cluster, request))
+        return ErrorCode(answer.responses[0].partitions[0].error_code)
 
     def lose_directory(self, broker_id: int, *named: tuple[str, int]) -> m.Noted:
         """A directory of the broker failed: these replicas are gone until it restarts."""

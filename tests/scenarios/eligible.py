@@ -16,6 +16,7 @@ from minikafka.protocol.messages.update_features import (
     UpgradeType,
 )
 
+from ..simulation.disk import DirectoryNode
 from ..simulation.stage import Stage
 
 T = TypeVar("T")
@@ -62,6 +63,15 @@ async def only_the_leader_in_sync(stage: Stage) -> None:
     await cut_off(stage, 3, b"held by 1 and 2")
     await cut_off(stage, 2, b"held by 1", acks="1")
     assert stage.state("t").isr == (1,)
+
+
+def holds(stage: Stage, broker: int, replica: str = "t-0") -> bool:
+    """Is there a directory of this replica on the broker's disk?"""
+    data = stage.disk(broker).root.entries["data"]
+    assert isinstance(data, DirectoryNode)
+    files = data.entries[f"broker-{broker}"]
+    assert isinstance(files, DirectoryNode)
+    return replica in files.entries
 
 
 def lose_power(stage: Stage, *brokers: int) -> None:
