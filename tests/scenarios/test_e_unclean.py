@@ -1,7 +1,16 @@
 """B-E of the replication report: unclean stops, eligible leaders, the last replica standing."""
 
+import random
+
+import pytest
+
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.elect_leaders import ElectionType
+from minikafka.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from minikafka.protocol.types import NO_LEADER
 
 from ..controller.machine import Machine, error
@@ -368,3 +377,58 @@ async def test_e_13_with_flushes_before_acknowledgements_nothing_is_lost(stage: 
     stage.power_on(1, 2, 3)
     await stage.until(lambda: len(stage.state("t").isr) == 3, "everybody is in sync", 20)
     assert await stage.read("t") == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_e_09_one_lossy_crash_at_a_time_never_loses_what_was_acknowledged(seed: int) -> None:
+    """Given min ISR 2; when one broker at a time loses power with all it had not synced, while
+    others are cut off, killed and healed at random; then every acknowledged record is read."""
+
+    async def story(stage: Stage) -> None:
+        dice = random.Random(seed)
+        await stage.create_topic("t", [[1, 2, 3]], configs={MIN_ISR: "2"})
+        producer = await stage.producer(delivery_timeout_ms=120_000)
+        sent = []
+        for number in range(8):
+            sent.append(producer.send("t", b"%d" % number))
+            victim, other = dice.sample((1, 2, 3), 2)
+            stage.cut(victim, other)
+            await stage.sleep(dice.choice((0.1, 1.0, 2.0, 4.0)))
+            sent.append(producer.send("t", b"%d again" % number))
+            lose_power(stage, victim)
+            await stage.sleep(dice.choice((0.1, 1.0, 2.5)))
+            if dice.random() < 0.5:
+                stage.restart(other)
+            stage.heal()
+            stage.power_on(victim)
+            await stage.until(lambda: len(stage.state("t").isr) == 3, "everybody is in sync", 30)
+        acknowledged = [(await each).offset for each in sent]
+        assert len(await stage.read("t")) == len(acknowledged) == len(dict.fromkeys(acknowledged))
+
+    Stage(seed=seed).play(story)
+
+
+@staged()
+async def test_e_14_what_an_unclean_leader_does_not_have_it_does_not_remember(stage: Stage) -> None:
+    """Given a producer whose second batch only 1 and 2 have; when 3 is elected uncleanly; then 3
+    knows the producer by its first batch, as its log does, and tells a consumer that has read
+    further where the histories part."""
+    stage.mute(1, 2, 5, 6, 8)
+    await stage.create_topic("t", [[1, 2, 3]], configs={MIN_ISR: "2"})
+    await stage.send("t", b"0")
+    stage.cut(3, 2)
+    await cut_off(stage, 3, b"1")
+    ((_, known),) = stage.partition(1, "t").log.producers
+    assert known.batches[-1].last_sequence == 1
+    stage.kill(1, 2)
+    await stage.until(lambda: stage.state("t").leader == NO_LEADER, "nobody leads")
+    await elect(stage, "t", ElectionType.UNCLEAN, broker=3)
+    await stage.until(lambda: stage.partition(3, "t").is_leader, "3 leads")
+    ((_, known),) = stage.partition(3, "t").log.producers
+    assert known.batches[-1].last_sequence == 0
+    asked = OffsetForLeaderPartition(partition=0, leader_epoch=0)
+    request = OffsetForLeaderEpochRequest(
+        topics=[OffsetForLeaderTopic(topic="t", partitions=[asked])]
+    )
+    answer = (await stage.ask(3, request)).topics[0].partitions[0]
+    assert (answer.error_code, answer.end_offset) == (ErrorCode.NONE, 1)
