@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..protocol.control.messages import Endpoint
 from ..protocol.control.quorum_messages import VoterKey
+from ..protocol.types import uuid_from_text
 from ..runtime.config import INT32_MAX, MiB, check_keys, config_table, from_mapping, setting
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
@@ -72,8 +73,8 @@ class ControllerConfig:
     controller_quorum_readmitted_voters: tuple[str, ...] = setting(
         "controller.quorum.readmitted.voters",
         (),
-        doc="Ids of voters whose disk was replaced and which may vote again: set it on the other"
-        " controllers, restart them, and remove it.",
+        doc="id:directory-id,... of voters whose disk was replaced and which may vote again from"
+        " that one: set it on every other controller and restart them one by one.",
     )
     controller_quorum_bootstrap_servers: tuple[str, ...] = setting(
         "controller.quorum.bootstrap.servers", (), doc="host:port,... of controllers."
@@ -234,10 +235,24 @@ def quorum_of(
     settings = QuorumSettings(
         me=VoterKey(config.node_id, directory_id),
         voters=tuple(sorted(endpoints)) or (config.node_id,),
+        readmitted=_readmitted(config, endpoints),
         election_timeout_ms=config.controller_quorum_election_timeout_ms,
         fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
     )
     return settings, endpoints
+
+
+def _readmitted(config: ControllerConfig, voters: Mapping[int, Endpoint]) -> tuple[VoterKey, ...]:
+    key, keys = "controller.quorum.readmitted.voters", list[VoterKey]()
+    for text in config.controller_quorum_readmitted_voters:
+        node_id, colon, directory = text.partition(":")
+        if not (colon and node_id.isdecimal() and int(node_id) in voters):
+            raise ConfigError(key, text, "must be id:directory-id of a voter")
+        try:
+            keys.append(VoterKey(int(node_id), uuid_from_text(directory)))
+        except ValueError as error:
+            raise ConfigError(key, text, str(error)) from error
+    return tuple(keys)
 
 
 def read_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, list[str]]:

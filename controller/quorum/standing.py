@@ -49,13 +49,14 @@ class Standing:
         self.settings = settings
         self.log = log
         self.me = settings.me.voter_id
-        self.abstains = abstains
+        self.abstains = abstains and settings.me not in settings.readmitted
         self.cluster_id = state.cluster_id
         self.epoch = max(state.epoch, log.end.epoch, 0)
         """The log's epochs count too: the state may have been lost with its file."""
         self.voted_id = state.voted_id if self.epoch == state.epoch else m.NO_NODE
-        self.voters = Voters(settings.voters, dict(state.directory_ids))
-        if not abstains:
+        named = {key.voter_id: key.directory_id for key in settings.readmitted}
+        self.voters = Voters(settings.voters, {**dict(state.directory_ids), **named})
+        if not self.abstains:
             self.voters.learn([settings.me])
         snapshot = log.snapshot
         self.high_watermark = snapshot.end_offset if snapshot is not None else 0

@@ -2,8 +2,9 @@
 
 The list of voters is in the configuration and does not change. Their directory ids are learnt at
 first contact and remembered for good: the same id on another disk has forgotten what it voted and
-what it acknowledged, and is refused (INVALID_VOTER_KEY). As long as one of them is unknown nobody
-is elected without the vote of every voter: two empty disks are not a majority of anything.
+what it acknowledged, and is refused (INVALID_VOTER_KEY) until an operator names that disk. As long
+as one of them is unknown nobody is elected without the vote of every voter: two empty disks are not
+a majority of anything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,8 @@ class QuorumSettings:
     voters: tuple[int, ...]
     election_timeout_ms: int = 300
     fetch_timeout_ms: int = 500
+    readmitted: tuple[VoterKey, ...] = ()
+    """Voters and the disks that an operator says they are on from now on."""
 
     @property
     def stagger_ms(self) -> int:

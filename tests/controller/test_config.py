@@ -5,7 +5,9 @@ import pytest
 from minikafka.broker.config import BrokerConfig
 from minikafka.broker.topic_defaults import SYNONYMS
 from minikafka.controller.config import listener_of, quorum_of, read_config
+from minikafka.controller.quorum.voters import QuorumSettings
 from minikafka.protocol.control.messages import Endpoint
+from minikafka.protocol.control.quorum_messages import VoterKey
 from minikafka.runtime.config import settings_of
 from minikafka.runtime.errors import ConfigError
 
@@ -73,6 +75,31 @@ def test_the_voters_of_a_quorum() -> None:
 def test_voters_that_are_none(text: str) -> None:
     with pytest.raises(ConfigError, match=r"controller\.quorum\.voters"):
         read_config({"node.id": "2", "controller.quorum.voters": text})
+
+
+DISK = "AAAAAAAAAAAAAAAAAAAABw"
+
+
+def readmitting(text: str) -> QuorumSettings:
+    keys = {
+        "node.id": "2",
+        "controller.quorum.voters": "1@a:1,2@b:1,3@c:1",
+        "controller.quorum.readmitted.voters": text,
+    }
+    return quorum_of(read_config(keys)[0], bytes(16))[0]
+
+
+def test_voters_that_are_readmitted_on_another_disk() -> None:
+    disk = bytes(15) + b"\7"
+    assert readmitting("").readmitted == ()
+    assert readmitting(f"3:{DISK}").readmitted == (VoterKey(3, disk),)
+    assert len(readmitting(f"3:{DISK},1:{DISK}").readmitted) == 2
+
+
+@pytest.mark.parametrize("text", ["3", f"9:{DISK}", f":{DISK}", "3:", "3:disk", f"x:{DISK}"])
+def test_readmissions_that_are_none(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"controller\.quorum\.readmitted\.voters"):
+        readmitting(text)
 
 
 def test_a_key_that_means_nothing_here_is_one_warning() -> None:
