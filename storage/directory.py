@@ -12,7 +12,6 @@ the logs do not say themselves.
 
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ from .checkpoints import (
     decode_offsets,
     decode_partition_metadata,
     encode_clean_shutdown,
-    encode_offsets,
 )
 from .files import (
     CLEAN_SHUTDOWN,
@@ -79,6 +77,8 @@ class LogDirectory:
         # Bound once: each of a thousand idle logs would hold two of its own.
         self._on_rolled, self._on_truncating = self._flush_soon, self._take_back
         self._points = RecoveryPoints(files, f"{path}/{RECOVERY_POINTS}", {})
+        self._watermarks = RecoveryPoints(files, f"{path}/{HIGH_WATERMARKS}", {})
+        self._starts = RecoveryPoints(files, f"{path}/{LOG_STARTS}", {})
         self._unopened: dict[TopicPartition, None] = {}
         """Found at start, and neither opened nor put away since."""
         self._on_damaged = self._tell_damage
@@ -86,7 +86,6 @@ class LogDirectory:
         """Told of batches that are not what was written, at each read that meets one."""
         self._is_flushing = False
         self._is_checkpointing = False
-        self._writing = asyncio.Lock()
 
     @classmethod
     async def open(
@@ -163,11 +162,15 @@ class LogDirectory:
                 log.warning("%s/%s cannot be read: taken as empty", self.path, name)
             return known or {}
 
+        def file(name: str, known: dict[TopicPartition, int]) -> RecoveryPoints:
+            return RecoveryPoints(self.files, f"{self.path}/{name}", known)
+
         self.recovery_points = offsets(RECOVERY_POINTS)
-        path = f"{self.path}/{RECOVERY_POINTS}"
-        self._points = RecoveryPoints(self.files, path, self.recovery_points)
+        self._points = file(RECOVERY_POINTS, self.recovery_points)
         self.log_starts = offsets(LOG_STARTS)
+        self._starts = file(LOG_STARTS, self.log_starts)
         self.high_watermarks = offsets(HIGH_WATERMARKS)
+        self._watermarks = file(HIGH_WATERMARKS, self.high_watermarks)
         mark = f"{self.path}/{CLEAN_SHUTDOWN}"
         data = self.files.read_small(mark)
         if data is not None:
@@ -203,9 +206,13 @@ class LogDirectory:
 
     def new_log(self, partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
         """The log of a partition that has no files here; nothing is written before an append."""
+        # What the checkpoints say is of one of this name that is gone.
         if self._points.vouches_above(partition, 0):
-            # For one of this name that is gone, not for this one.
             self._points.take_back(self._stable_points())
+        if self._watermarks.vouches_above(partition, 0):
+            self._watermarks.take_back(self._committed())
+        if self._starts.vouches_above(partition, 0):
+            self._starts.take_back(self._log_starts())
         new = Log(self._runtime, self.files, self.path_of(partition), config, topic_id)
         return self._add(partition, new)
 
@@ -262,13 +269,19 @@ class LogDirectory:
     async def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write where each log begins, is durable, and is committed."""
         self.high_watermarks = dict(high_watermarks)
-        await self._write(HIGH_WATERMARKS, self.high_watermarks)
-        await self._write(LOG_STARTS, self._offsets("log_start_offset", self.log_starts))
+        await self._watermarks.write(self._committed)
+        await self._starts.write(self._log_starts)
         await self.checkpoint_recovery_points()
 
     async def checkpoint_recovery_points(self) -> None:
         """Write up to where each log is durable and committed."""
         await self._points.write(self._stable_points)
+
+    def _committed(self) -> dict[TopicPartition, int]:
+        return dict(self.high_watermarks)
+
+    def _log_starts(self) -> dict[TopicPartition, int]:
+        return self._offsets("log_start_offset", self.log_starts)
 
     def _stable_points(self) -> dict[TopicPartition, int]:
         points = self._offsets("recovery_point", self.recovery_points)
@@ -291,10 +304,6 @@ class LogDirectory:
         """What logs say now; for those not opened yet, what the checkpoint said."""
         now = {partition: getattr(one, attribute) for partition, one in self.logs.items()}
         return {k: v for k, v in {**at_start, **now}.items() if v}
-
-    async def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        async with self._writing:
-            await self.files.replace_durably(f"{self.path}/{name}", encode_offsets(offsets))
 
     def _flush_soon(self, rolled: Log) -> None:
         self._to_flush[rolled] = None

@@ -209,8 +209,8 @@ async def test_the_checkpoint_does_not_vouch_for_the_next_of_a_name(
     directory.delete(FLIGHTS)
     # The checkpoint without it is on its way; this does not wait for that.
     directory.new_log(FLIGHTS, bytes(16), topic())
-    checkpoint = tmp_path / "recovery-point-offset-checkpoint"
-    assert checkpoint.read_text() == "0\n0\n"
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        assert (tmp_path / name).read_text() == "0\n0\n"
     await settled()
     directory.abandon()
 
