@@ -71,12 +71,20 @@ TRANSITIONS = (
     "led-again",
     "truncated",
     "high-watermark-frozen",
+    "isr-change-refused",
+    "torn-log-cut",
+    "log-directory-failed",
+    "log-put-aside",
+    "lost-range-reported",
+    "lease-won",
+    "lease-ended",
     # quorum
     "controller-elected",
     "controller-resigned",
     "controller-snapshot-written",
     "controller-snapshot-loaded",
     "metadata-truncated",
+    "broker-loaded-snapshot",
     # clients
     "acknowledged-by-all",
     "acknowledged-by-one",
@@ -90,16 +98,39 @@ CELLS: dict[str, tuple[str, ...]] = {
 }
 
 
+LOGGED = {
+    "%r: isr %s: %s": "isr-change-refused",
+    "cut off here": "torn-log-cut",
+    "log directory %s failed": "log-directory-failed",
+    "put aside as": "log-put-aside",
+    "unclean leader election lost offsets": "lost-range-reported",
+    "metadata: loaded the snapshot": "broker-loaded-snapshot",
+}
+"""Transitions known by what a daemon says, by a part of its message."""
+
+
 class Coverage:
     """How often each cell was reached."""
 
     def __init__(self) -> None:
+        self._logged: dict[str, str | None] = {}
         self.counts = {f"{kind} {name}": 0 for kind, names in CELLS.items() for name in names}
 
     def note(self, kind: str, name: str, times: int = 1) -> None:
         """Count; KeyError for a cell that is not named above."""
         key = f"{kind} {name}"
         self.counts[key] += times  # A misspelt name is a KeyError, not a new cell.
+
+    def on_log(self, message: object) -> None:
+        """A daemon has logged a message of this form."""
+        if not isinstance(message, str):
+            return
+        if message not in self._logged:
+            found = [cell for part, cell in LOGGED.items() if part in message]
+            self._logged[message] = found[0] if found else None
+        cell = self._logged[message]
+        if cell is not None:
+            self.note("transition", cell)
 
     def add(self, counts: Mapping[str, int]) -> None:
         """Take in what another run counted."""

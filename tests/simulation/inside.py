@@ -90,6 +90,7 @@ class QuorumSeen(NamedTuple):
     is_leading: bool
     high_watermark: int
     log_end: int
+    snapshot_end: int
 
 
 class Granted(NamedTuple):
@@ -106,9 +107,23 @@ def quorum_of(process: Process) -> QuorumSeen | None:
     if quorum is None:
         return None
     node = quorum.node
+    snapshot = node.log.snapshot
     return QuorumSeen(
-        node.epoch, node.leader_id == node.me, quorum.high_watermark, quorum.log_end_offset
+        node.epoch,
+        node.leader_id == node.me,
+        quorum.high_watermark,
+        quorum.log_end_offset,
+        snapshot.end_offset if snapshot is not None else 0,
     )
+
+
+def holds_lease(process: Process) -> bool | None:
+    """May a broker act as a leader by itself at this moment? None: it needs no lease for it."""
+    if process.partitions is None:
+        return None
+    host = process.partitions.host
+    lease = host.lease
+    return lease.is_held(host.monotonic_ms()) if lease.is_required else None
 
 
 def granted_votes(process: Process) -> list[Granted]:

@@ -15,7 +15,7 @@ from .cluster import Cluster, Daemon
 from .coverage import Coverage
 from .history import Partition as ClientPartition
 from .history import Sent, name
-from .inside import image_of_broker, image_of_controller, partitions_of, seen
+from .inside import holds_lease, image_of_broker, image_of_controller, partitions_of, seen
 from .loop import Process
 from .metadata_checks import MetadataChecks
 from .quorum_checks import QuorumChecks
@@ -43,8 +43,11 @@ class Invariants:
         """Replicas whose unsynced data a power loss took; trusted again once back in the ISR."""
         self.is_flushed: Callable[[TopicIdPartition], bool] = lambda key: False
         """Is what is acknowledged of a partition on stable storage?"""
+        self.may_be_unclean: Callable[[str], bool] = lambda topic: True
+        """May an election on record excuse that committed records of a topic are gone?"""
         self._seen: dict[Place, Seen] = {}
         self._cursors: dict[Place, LogCursor] = {}
+        self._leases: dict[str, bool] = {}
         self._controllers = {each.name: None for each in cluster.controllers.values()}
         self.metadata = MetadataChecks(self)
         self.quorum = QuorumChecks(self)
@@ -67,6 +70,7 @@ class Invariants:
         """The daemon's process has just been started."""
         process = daemon.process
         assert process is not None
+        self._leases.pop(daemon.name, None)
         for place in [place for place in self._seen if place[0] == daemon.name]:
             del self._seen[place]
             self._cursors.pop(place, None)
@@ -148,6 +152,7 @@ class Invariants:
 
         def check() -> Iterator[str]:
             nonlocal remembered, replicas, metadata_offset
+            self._follow_lease(daemon, process)
             image = image_of_broker(process)
             if image is not None and image.offset != metadata_offset:
                 metadata_offset = image.offset
@@ -167,6 +172,28 @@ class Invariants:
                     yield from self._check_replica(daemon, before, each)
 
         return check
+
+    def _follow_lease(self, daemon: Daemon, process: Process) -> None:
+        held = holds_lease(process)
+        if held is None or held == self._leases.get(daemon.name):
+            return
+        self._leases[daemon.name] = held
+        self.coverage.note("transition", "lease-won" if held else "lease-ended")
+
+    def _check_leases(self, daemon: Daemon, now: Seen) -> Iterator[str]:
+        """Somebody begins to lead: nobody else may act as a leader by its lease any more."""
+        key = now.replica.key
+        for other in self.cluster.brokers.values():
+            process = other.process
+            if other is daemon or process is None or not process.alive:
+                continue
+            replica = partitions_of(process).get(key)
+            if replica is not None and replica.leader is not None and holds_lease(process):
+                yield (
+                    f"invariant 30: {daemon.name} begins to lead {replica} in epoch"
+                    f" {now.leader_epoch}, {other.name} leads epoch {replica.leader_epoch}"
+                    " and holds a lease"
+                )
 
     def _check_replica(self, daemon: Daemon, before: Seen | None, now: Seen) -> Iterator[str]:
         key = now.replica.key
@@ -227,6 +254,7 @@ class Invariants:
             )
         if now.leader_epoch > truth.newest_leader_epoch:
             truth.newest_leader_epoch = now.leader_epoch
+            yield from self._check_leases(daemon, now)
             if now.leader_epoch >= truth.unclean_epoch and not truth.is_cut:
                 truth.is_cut = True
                 truth.ledger.cut(cursor_of(daemon, replica.key, truth.name))

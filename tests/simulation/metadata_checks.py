@@ -127,7 +127,7 @@ class MetadataChecks:
                 f"invariant 14: {name}: leader {old.leader} epoch {old.leader_epoch} became"
                 f" leader {state.leader} epoch {state.leader_epoch}"
             )
-        if state.unclean_epoch > truth.unclean_epoch:
+        if state.unclean_epoch > truth.unclean_epoch and self._all.may_be_unclean(truth.topic):
             truth.unclean_epoch = state.unclean_epoch
             truth.is_cut = False
             truth.excused = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .cluster import Daemon
 from .disk import DirectoryNode, FileNode
-from .inside import Granted, granted_votes, quorum_of
+from .inside import Granted, QuorumSeen, granted_votes, quorum_of
 from .loop import Process
 from .rawlog import LogCursor, RawBatch
 
@@ -34,6 +34,7 @@ class QuorumChecks:
         self._high_watermarks: dict[str, int] = {}
         self._cursors: dict[tuple[str, bool], LogCursor] = {}
         self._log_ends: dict[str, int] = {}
+        self._snapshot_ends: dict[str, int] = {}
         self.committed_end = 0
 
     def forget(self, daemon: Daemon) -> None:
@@ -42,6 +43,7 @@ class QuorumChecks:
         self._epochs.pop(daemon.name, None)
         self._high_watermarks.pop(daemon.name, None)
         self._log_ends.pop(daemon.name, None)
+        self._snapshot_ends.pop(daemon.name, None)
         self._forget_cursors(daemon)
 
     def _forget_cursors(self, daemon: Daemon) -> None:
@@ -61,6 +63,7 @@ class QuorumChecks:
         if quorum.log_end < self._log_ends.get(name, 0):
             self._forget_cursors(daemon)
             self._all.coverage.note("transition", "metadata-truncated")
+        self._follow_snapshots(name, quorum)
         self._log_ends[name] = quorum.log_end
         was_leading = self._leaders.get(self._epochs.get(name, -1)) == name
         self._epochs[name] = quorum.epoch
@@ -79,6 +82,14 @@ class QuorumChecks:
             yield from self._check_committed(daemon, quorum.high_watermark)
             if quorum.is_leading:
                 yield from self._check_majority(quorum.high_watermark)
+
+    def _follow_snapshots(self, name: str, quorum: QuorumSeen) -> None:
+        before = self._snapshot_ends.setdefault(name, quorum.snapshot_end)
+        if quorum.snapshot_end > before:
+            self._snapshot_ends[name] = quorum.snapshot_end
+            loaded = quorum.snapshot_end > self._log_ends.get(name, 0)
+            cell = "controller-snapshot-loaded" if loaded else "controller-snapshot-written"
+            self._all.coverage.note("transition", cell)
 
     def _check_leader(self, daemon: Daemon, epoch: int) -> Iterator[str]:
         other = self._leaders.get(epoch)

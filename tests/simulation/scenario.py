@@ -64,9 +64,12 @@ class Scenario:
             known(ControllerConfig, shape.controller),
         )
         self.coverage = Coverage()
+        self.world.on_log = self.coverage.on_log
         self.invariants = Invariants(self.world, self.cluster, self.coverage)
         self.promises = Promises(self.cluster, self.invariants, shape)
         self.invariants.is_flushed = self.promises.is_flushed
+        unclean = {topic.name: None for topic in shape.topics if topic.unclean}
+        self.invariants.may_be_unclean = lambda topic: topic in unclean
         for daemon in self.cluster.daemons.values():
             daemon.on_started = self.invariants.watch
             daemon.on_power_lost = self.invariants.lost_power

@@ -100,6 +100,8 @@ def draw(rng: random.Random, controllers: int) -> Shape:
     leases = rng.random() < 0.3
     elr = rng.random() < 0.75
     faults = sorted(rng.sample(FAULTS, rng.randint(FAULTS_AT_LEAST, 12)))
+    if all(topic.group for topic in topics) and "power-all" not in faults:
+        faults.append("power-all")
     operations = sorted(rng.sample(OPERATIONS, rng.randint(0, len(OPERATIONS))))
     return Shape(
         brokers=brokers,

@@ -73,6 +73,8 @@ class World:
         self.violations: list[str] = []
         self.logs: list[tuple[float, str, logging.LogRecord]] = []
         self.starts = 0
+        self.on_log: Callable[[object], None] = lambda message: None
+        """Told the form of each message that is logged."""
         self.on_exit: Callable[[Process], None] = lambda process: None
         self.may_crash: Callable[[Process, BaseException], bool] = lambda process, error: False
         self.loop.set_exception_handler(self._on_loop_exception)
@@ -234,6 +236,7 @@ class LogWatch(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         process = self._world.loop.running
+        self._world.on_log(record.msg)
         logs = self._world.logs
         logs.append((self._world.now(), process.name if process else "-", record))
         if len(logs) > 2 * LOGS_KEPT:
