@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from ...protocol.errors import ErrorCode
 from ...protocol.types import NO_EPOCH, NO_OFFSET
 from ...runtime.errors import InvariantViolation
-from .progress import FollowerProgress, carried_over
+from .progress import NEVER, FollowerProgress, carried_over
 from .state import KnownBrokers, PartitionMetadata
 
 NO_FOLLOWER = -1
@@ -322,7 +322,8 @@ class LeaderReplica:
         """An eligible outsider that keeps up is waited for, or it could never overtake us."""
         counted, end, since_ms = self.maximal_isr, self.log_end_offset, now_ms - self._lag_max_ms
         for follower, progress in self.followers.items():
-            if follower not in counted and follower in self._brokers.eligible:
+            is_joiner = follower not in counted and follower in self._brokers.eligible
+            if is_joiner and not progress.is_slow(self._lag_max_ms // 2):
                 held = progress.held_if_caught_up(held, end, since_ms)
         return held
 
@@ -336,11 +337,11 @@ class LeaderReplica:
         joiners = tuple(
             follower
             for follower in self.followers
-            if follower not in isr and self._may_join(follower, now_ms)
+            if follower not in isr and self._may_join(follower)
         )
         return self._propose((*isr, *joiners)) if joiners else NOTHING
 
-    def _may_join(self, follower: int, now_ms: int) -> bool:
+    def _may_join(self, follower: int) -> bool:
         progress = self.followers[follower]
         # Just elected, our high watermark may be below the true one; our epoch's first offset is
         # not.
@@ -349,9 +350,11 @@ class LeaderReplica:
         epoch = self._brokers.eligible.get(follower)
         if epoch is None or progress.broker_epoch not in (NO_EPOCH, epoch):
             return False
-        # Members may be behind for twice as long as whoever joins: a follower with slow fetches
-        # either stays out or stays in, and never makes acks=all wait for it again and again.
-        return now_ms - progress.caught_up_at_ms <= self._lag_max_ms // 2
+        # Between appends a member is behind for up to two of its fetches. One whose fetches take
+        # longer than half of what it may lag would be in and out, and acks=all waits each time.
+        if progress.fetch_gap_ms == NEVER:
+            return progress.held_offset >= self.log_end_offset
+        return not progress.is_slow(self._lag_max_ms // 2)
 
     def _propose(self, isr: tuple[int, ...]) -> Effects:
         self.proposal = ProposeIsr(

@@ -6,8 +6,11 @@ by what counts: a follower whose disk hangs is no better than one that is away.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from ...protocol.types import NO_EPOCH, NO_OFFSET
+
+NEVER: Final = -1
 
 
 @dataclass(slots=True)
@@ -19,7 +22,9 @@ class FollowerProgress:
     held_offset: int = NO_OFFSET
     """Everything below counts as held: fetched, and under group flush on stable storage too."""
     caught_up_at_ms: int = 0
-    fetched_at_ms: int = 0
+    fetched_at_ms: int = NEVER
+    fetch_gap_ms: int = NEVER
+    """Between its last two fetches, once there are two."""
     mark_offset: int = NO_OFFSET
     """The leader's log end offset at `marked_at_ms`: holding it now means having been caught up
     then."""
@@ -39,6 +44,8 @@ class FollowerProgress:
             # or a follower under load would never reach one.
             self.mark_offset, self.marked_at_ms = leader_end, now_ms
         self.log_end_offset, self.held_offset = fetch_offset, held_offset
+        if self.fetched_at_ms != NEVER:
+            self.fetch_gap_ms = now_ms - self.fetched_at_ms
         self.fetched_at_ms = now_ms
 
     def forget_unflushed(self) -> None:
@@ -64,6 +71,10 @@ class FollowerProgress:
             return self.held_offset
         return held
 
+    def is_slow(self, within_ms: int) -> bool:
+        """Is it known to take longer from one fetch to the next?"""
+        return self.fetch_gap_ms > within_ms
+
     def on_idle_fetches(self, last_ms: int) -> None:
         """Up to `last_ms` it went on fetching at the leader's end, and nobody looked."""
         if self.held_offset >= self.mark_offset >= 0:
@@ -75,11 +86,17 @@ def carried_over(
 ) -> FollowerProgress:
     """What a follower has proved, as far as a new record of the ISR lets it stand."""
     if is_member:
-        # A member gets the full lag time to prove itself.
-        return known or FollowerProgress(caught_up_at_ms=now_ms)
+        # A new member gets the full lag time to prove itself.
+        progress = known or FollowerProgress()
+        if known is None or not was_member:
+            progress.caught_up_at_ms = now_ms
+        return progress
     if known is not None and not was_member:
         return known
     # It left the ISR, perhaps because it is silent: nothing but a new fetch brings it back.
     # Its start stays known, so that an earlier one cannot pass for it.
-    epoch = NO_EPOCH if known is None else known.broker_epoch
-    return FollowerProgress(caught_up_at_ms=now_ms - lag_max_ms - 1, broker_epoch=epoch)
+    outsider = FollowerProgress(caught_up_at_ms=now_ms - lag_max_ms - 1)
+    if known is not None:
+        outsider.broker_epoch = known.broker_epoch
+        outsider.fetched_at_ms, outsider.fetch_gap_ms = known.fetched_at_ms, known.fetch_gap_ms
+    return outsider

@@ -24,7 +24,7 @@ from minikafka.runtime.config import from_mapping
 
 from .channel_support import until
 from .edge_support import FakeController
-from .node_support import ME, B, Node, state, values_in
+from .node_support import ME, B, C, Node, state, values_in
 
 TWO = {"replicas": (ME, B), "isr": (ME, B)}
 SETTINGS = {"node.id": "1", "controller.quorum.bootstrap.servers": "localhost:1"}
@@ -302,9 +302,13 @@ async def test_only_what_changed_is_read_again(brisk: Pair, reads: Reads) -> Non
 async def test_a_new_high_watermark_is_told_of_a_partition_with_nothing_to_read(
     brisk: Pair,
 ) -> None:
-    _, followed = await brisk.give(state(ME, **TWO), state(ME, **TWO))
-    await quiet(brisk)
+    three = {"replicas": (ME, B, C), "isr": (ME, B, C)}
+    _, followed = await brisk.give(state(ME, **three))
     brisk.leader.produce(b"a")
+    await until(lambda: followed.log_end_offset == 1)
+    await quiet(brisk)
+    assert followed.high_watermark == 0
+    brisk.leader.fetched_by(C, offset=1)
     await until(lambda: followed.high_watermark == 1)
 
 

@@ -134,14 +134,19 @@ def test_a_silent_follower_that_was_dropped_is_not_taken_back_before_it_fetches_
 
 def test_a_follower_joins_only_if_it_could_stay() -> None:
     """Its fetches take so long that as a member it would be dropped again (N-04)."""
-    leader = leading(record((ME, B)))
+    leader = leading()
     slow_ms = LAG_MAX_MS // 2 + 1
-    for turn in range(1, 9):
+    for turn in range(1, 12):
         now_ms = turn * slow_ms
         leader.on_appended(turn * 2, now_ms)
+        fetch(leader, C, turn * 2 - 2, now_ms)
         fetch(leader, B, turn * 2, now_ms)
-        assert fetch(leader, C, turn * 2 - 2, now_ms) == ()
-        assert leader.high_watermark == turn * 2, "nobody waits for it"
+        if turn == 4:
+            assert leader.isr == (ME, B, C)
+            shrunk(leader, now_ms + slow_ms - 1)
+        if turn > 4:
+            assert (leader.isr, leader.proposal) == ((ME, B), None)
+            assert leader.high_watermark == turn * 2, "nobody waits for it"
 
 
 def test_a_follower_that_joins_with_steady_fetches_stays() -> None:
@@ -150,8 +155,8 @@ def test_a_follower_that_joins_with_steady_fetches_stays() -> None:
     for turn in range(1, 9):
         now_ms = turn * slow_ms
         leader.on_appended(turn * 2, now_ms)
-        fetch(leader, B, turn * 2, now_ms)
         fetch(leader, C, turn * 2 - 2, now_ms)
+        fetch(leader, B, turn * 2, now_ms)
         if leader.proposal is not None:
             accepted = record((ME, B, C), partition_epoch=2)
             leader.on_proposal_accepted(leader.proposal, accepted, now_ms)

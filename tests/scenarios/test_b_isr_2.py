@@ -60,12 +60,14 @@ async def test_b_01_a_silent_follower_leaves_and_writes_that_wait_complete(stage
     await stage.send("t", b"0")
     producer = await stage.producer()
     stage.cut(1, 3)
+    cut = stage.now
     acks = [producer.send("t", b"%d" % n) for n in range(1, 6)]
     await stage.sleep(1.0)
     assert not any(ack.done() for ack in acks)
     assert stage.state("t").isr == (1, 2, 3)
     assert [(await ack).offset for ack in acks] == [1, 2, 3, 4, 5]
     assert (stage.state("t").isr, stage.is_fenced(3)) == ((1, 2), False)
+    assert stage.now - cut < 2.5, "1.5 s, and the time between two looks"
     stage.heal()
     await stage.until(lambda: len(stage.state("t").isr) == 3, "it is back")
     assert await stage.read("t") == [b"%d" % n for n in range(6)]

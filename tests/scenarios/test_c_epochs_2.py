@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from minikafka.broker.replica.follower import Phase
+from minikafka.broker.requests import FetchSpec
 from minikafka.client.errors import LogTruncated
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.types import OffsetAndEpoch, TopicPartition
@@ -181,6 +182,27 @@ async def test_c_18_a_follower_that_hears_of_an_epoch_first_asks_until_its_leade
     await equal_logs(stage, 1, 2, 3)
     assert not [line for line in stage.logs() if "truncating" in line]
     assert await stage.read("t") == [b"0", b"1"]
+
+
+async def test_c_19_a_leader_says_where_what_a_consumer_has_read_leaves_its_history(
+    tmp_path: Path,
+) -> None:
+    """Given a leader of epoch 2 that begins at 1; when a consumer fetches at 3, having read up to
+    there in epoch 1; then it is told that epoch 1 ends at 1, and gets no records."""
+    node = await Node(tmp_path).start()
+    await node.give(state(ME, isr=(ME, B)))
+    node.produce(b"a")
+    await node.change(state(ME, isr=(ME, B), leader_epoch=2, partition_epoch=2))
+    for value in (b"b", b"c", b"d"):
+        node.produce(value)
+    node.fetched_by(B, offset=4, last_epoch=2)
+    assert node[0].high_watermark == 4
+    asked = FetchSpec(3, 1 << 20, current_leader_epoch=2, last_fetched_epoch=1)
+    told = node[0].fetch(asked, node.now_ms)
+    assert (told.diverging, bytes(told.records)) == (OffsetAndEpoch(1, 1), b"")
+    same = FetchSpec(3, 1 << 20, current_leader_epoch=2, last_fetched_epoch=2)
+    assert node[0].fetch(same, node.now_ms).records
+    await node.stop()
 
 
 @pytest.mark.parametrize("reset", ["none", "earliest"])
