@@ -30,6 +30,7 @@ from ..protocol.control.messages import (
 )
 from ..protocol.errors import ApiError, ErrorCode
 from ..runtime.runtime import Runtime
+from .controller_addresses import ControllerAddresses
 from .heartbeats import Heartbeats
 from .lifecycle import Fenced, Lifecycle, LifecycleEffect, MayStop, Unfenced
 from .replica.lease import LeaderLease
@@ -85,8 +86,7 @@ class ControllerChannel:
         self.on_refused: Callable[[ApiError], None] = lambda error: None
         """Told when the controller will never have us as we are."""
         self._connection: ControlConnection | None = None
-        self._hint: tuple[str, int] | None = None
-        self._place = 0
+        self._addresses = ControllerAddresses(settings.addresses)
         self._connected = asyncio.Event()
         self._registered = asyncio.Event()
         self._unfenced = asyncio.Event()
@@ -203,11 +203,10 @@ class ControllerChannel:
                 request = cast(Request[A], replace(request, deadline_ms=left_ms))
             try:
                 answer = await self.call(request, timeout_ms=left_ms)
-                error_code: int = getattr(answer, "error", 0)
-                if error_code != ErrorCode.NOT_CONTROLLER:
+                if getattr(answer, "error", 0) != ErrorCode.NOT_CONTROLLER:
                     return answer
-                # It was the active one when we asked. What came of it the next one knows.
-                raise ApiError(ErrorCode.NOT_CONTROLLER, getattr(answer, "message", ""))
+                # It was active when we asked; what came of it the next one knows.
+                raise ApiError(ErrorCode.NOT_CONTROLLER, "the controller was replaced")
             except ApiError as error:
                 now_ms = self._runtime.monotonic_ms()
                 if error.code not in CONNECTION_GONE or now_ms >= deadline_ms:
@@ -234,7 +233,7 @@ class ControllerChannel:
     async def _run(self) -> None:
         failures, started_ms = 0, self._runtime.monotonic_ms()
         while True:
-            address = self._next_address()
+            address = self._addresses.next()
             try:
                 await self._connect_and_use(address)
             except ApiError as error:
@@ -245,18 +244,8 @@ class ControllerChannel:
                     self.on_refused(error)
                     return
                 failures = 0 if had_worked else failures + 1
-            # The others, and whom they name, are asked without delay; all of them again after one.
-            if failures >= len(self._settings.addresses) or (failures and self._hint is None):
+            if self._addresses.pause_comes_after(failures):
                 await asyncio.sleep(RECONNECT.after(failures, self._runtime.rng) / 1000)
-
-    def _next_address(self) -> tuple[str, int]:
-        """Where a controller sent us, else the next of those configured."""
-        hint, self._hint = self._hint, None
-        if hint is not None:
-            return hint
-        addresses, place = self._settings.addresses, self._place
-        self._place = (place + 1) % len(addresses)
-        return addresses[place]
 
     def _is_final(self, error: ApiError, started_ms: int) -> bool:
         """Is there no sense in asking again? Once registered we serve on, whatever it says."""
@@ -281,7 +270,7 @@ class ControllerChannel:
         finally:
             redirect = connection.redirect
             if redirect is not None and (redirect.host, redirect.port) != address:
-                self._hint = (redirect.host, redirect.port)
+                self._addresses.redirect = (redirect.host, redirect.port)
             connection.abort("given up")
 
     async def _connect(self, address: tuple[str, int]) -> ControlConnection:

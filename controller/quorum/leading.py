@@ -9,9 +9,11 @@
 Pure. A fetch that brings nothing new waits here until something is new or its time is over.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ...protocol.control.messages import Endpoint
 from ...protocol.control.quorum_messages import (
     BeginQuorumEpoch,
     FetchQuorumLog,
@@ -19,6 +21,8 @@ from ...protocol.control.quorum_messages import (
     VoterKey,
 )
 from ...protocol.errors import ErrorCode
+from ...protocol.types import ZERO_UUID
+from .description import CopyDescription, QuorumDescription
 from .effects import Answer, AnswerWithRecords, Committed, QuorumEffect, Send
 from .log_facts import LogFacts, Match, compare
 from .voters import QuorumSettings, Voters
@@ -245,3 +249,27 @@ class Leading:
         """The other voters, those with the longest log first."""
         followers = self.followers
         return tuple(sorted(followers, key=lambda each: (-followers[each].end_offset, each)))
+
+
+def describe(
+    role: Leading, endpoints: Mapping[int, Endpoint], wall_ms: int, ahead_ms: int
+) -> QuorumDescription:
+    """The quorum in words. `ahead_ms` is how far wall clock is ahead of ours."""
+
+    def copy(one: Progress) -> CopyDescription:
+        times = [-1 if at < 0 else at + ahead_ms for at in (one.fetched_ms, one.caught_up_ms)]
+        directory_id = one.key.directory_id or ZERO_UUID
+        return CopyDescription(one.key.voter_id, one.end_offset, directory_id, *times)
+
+    me = role.settings.me
+    directory_id = me.directory_id or ZERO_UUID
+    own = CopyDescription(me.voter_id, role.log.stable.offset, directory_id, -1, wall_ms)
+    others = {voter_id: copy(one) for voter_id, one in role.followers.items()}
+    return QuorumDescription(
+        me.voter_id,
+        role.epoch,
+        role.high_watermark,
+        tuple(others.get(voter_id, own) for voter_id in role.voters.ids),
+        tuple(copy(one) for one in role.observers.values()),
+        tuple(endpoints.items()),
+    )

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from ...client.net.backoff import Backoff
 from ...client.net.control import ControlConnection
-from ...protocol.control.messages import Endpoint, Hello, Request
+from ...protocol.control.messages import Endpoint, FetchSnapshot, Hello, Request, SnapshotId
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.runtime import Runtime
 
@@ -21,6 +21,7 @@ A = TypeVar("A")
 
 AGAIN: Final = Backoff(first_ms=15, most_ms=500, steady_count=6)
 AT_ONCE_MS: Final = 2
+SNAPSHOT_PART_BYTES: Final = 1 << 20
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,18 @@ class Peer:
                 # A host that has gone silent, or a way that has: TCP would go on for minutes.
                 connection.abort("no answer")
             raise
+
+    async def fetch_snapshot(self, snapshot: SnapshotId, timeout_ms: int) -> bytes:
+        """All parts of a snapshot's file, `timeout_ms` for each; ApiError when one is refused."""
+        data, size = bytearray(), 1
+        while len(data) < size:
+            request = FetchSnapshot(snapshot, len(data), SNAPSHOT_PART_BYTES)
+            part = await self.call(request, timeout_ms=timeout_ms)
+            if part.error or not part.data:
+                raise ApiError(ErrorCode(part.error or ErrorCode.INVALID_RECORD), part.message)
+            data += part.data
+            size = part.size
+        return bytes(data)
 
     async def _run(self) -> None:
         failures = 0

@@ -72,14 +72,15 @@ class Node:
 
     async def kill(self) -> None:
         """kill -9: nothing is finished, nothing is saved."""
-        tasks = [*self.quorum._tasks]
+        errands = self.quorum._errands
+        tasks = [*errands._tasks]
         if self.controller._following is not None:
             tasks.append(self.controller._following)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self.quorum._timer is not None:
-            self.quorum._timer.cancel()
+        if errands._timer is not None:
+            errands._timer.cancel()
         self.quorum._log._log.abandon()
 
     async def log_image(self) -> MetadataImage:

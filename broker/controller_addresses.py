@@ -1,0 +1,37 @@
+"""Which controller to try next: the one that another names, else each of those configured in turn.
+
+Pure. The one that has just failed comes last: a host that is silent costs a whole deadline.
+"""
+
+from dataclasses import dataclass
+
+Address = tuple[str, int]
+
+
+@dataclass(slots=True)
+class ControllerAddresses:
+    """The addresses of controllers, and what was heard of them."""
+
+    configured: tuple[Address, ...]
+    redirect: Address | None = None
+    """Where the last controller sent us."""
+    _tried: Address | None = None
+    _place: int = 0
+
+    def next(self) -> Address:
+        """Where to go now."""
+        chosen, self.redirect = self.redirect, None
+        if chosen is None:
+            chosen = self._turn()
+            if chosen == self._tried:
+                chosen = self._turn()
+        self._tried = chosen
+        return chosen
+
+    def _turn(self) -> Address:
+        place, self._place = self._place, (self._place + 1) % len(self.configured)
+        return self.configured[place]
+
+    def pause_comes_after(self, failure_count: int) -> bool:
+        """Has everyone been asked in vain? Until then the next one is asked at once."""
+        return self.redirect is None and failure_count >= len(self.configured)

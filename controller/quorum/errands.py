@@ -1,0 +1,199 @@
+"""Runs the errands of the quorum's state machine: its saves, questions, answers and its clock.
+
+Effects are carried out in their order, and a `SaveState` holds up all that follow it, whichever
+input they came from: nothing leaves this node before what it rests on is stable. What concerns the
+log, or who leads, is handed on.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from ...protocol.control.messages import (
+    PROTOCOL_VERSION_MAX,
+    PROTOCOL_VERSION_MIN,
+    ROLE_CONTROLLER,
+    Endpoint,
+    Hello,
+)
+from ...protocol.control.quorum_messages import QuorumRequest
+from ...protocol.errors import ApiError, ErrorCode
+from ...runtime.errors import StorageError
+from ...runtime.runtime import Runtime
+from ...storage.files import Files
+from . import effects as e
+from .log_writer import is_full
+from .node import WRITE_AGAIN_MS, QuorumNode
+from .peers import Peer, PeerEvents
+from .quorum_state import QuorumState, write_quorum_state
+
+log = logging.getLogger(__name__)
+
+
+class Errands:
+    """Between one state machine and the world."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        node: QuorumNode,
+        data_directory: str,
+        carry_out: Callable[[e.QuorumEffect], None],
+    ) -> None:
+        """`carry_out` gets what is not done here, `Failed` among it."""
+        self.peers: dict[int, Peer] = {}
+        self.is_over = False
+        """Nothing is carried out any more."""
+        self._runtime = runtime
+        self._node = node
+        self._data_directory = data_directory
+        self._hand_on = carry_out
+        self._effects: deque[e.QuorumEffect] = deque()
+        self._is_working = self._is_saving = False
+        self._tickets: dict[int, asyncio.Future[Any]] = {}
+        self._next_ticket = 0
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._noted: dict[str, None] = {}
+
+    def start(self, endpoints: Mapping[int, Endpoint]) -> None:
+        """Connect to the other voters, and let the machine begin."""
+        node = self._node
+        events = PeerEvents(
+            self._hello,
+            lambda voter_id: self.take(node.on_peer_lost(voter_id)),
+            lambda voter_id: self.take(node.on_peer_refused(voter_id, self.now_ms())),
+        )
+        timeout_ms = 2 * node.settings.fetch_timeout_ms
+        for voter_id in node.voters.ids:
+            if voter_id != node.me:
+                peer = Peer(self._runtime, voter_id, endpoints[voter_id], events, timeout_ms)
+                self.peers[voter_id] = peer
+                peer.start()
+        self.take(node.on_started(self.now_ms()))
+
+    async def close(self) -> None:
+        """End everything that is under way."""
+        self.is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for peer in self.peers.values():
+            await peer.close()
+
+    def now_ms(self) -> int:
+        """The machine's time."""
+        return self._runtime.monotonic_ms()
+
+    def spawn(self, coro: Coroutine[Any, Any, None], name: str) -> None:
+        """Start a task that ends with us."""
+        task = self._runtime.spawn(coro, name)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    def _hello(self) -> Hello:
+        me = self._node.settings.me
+        return Hello(
+            cluster_id=self._node.cluster_id,
+            min_version=PROTOCOL_VERSION_MIN,
+            max_version=PROTOCOL_VERSION_MAX,
+            node_id=me.voter_id,
+            role=ROLE_CONTROLLER,
+            incarnation_id=me.directory_id,
+        )
+
+    async def answer(self, request: QuorumRequest) -> Any:
+        """What the machine says to another controller's request, once it may."""
+        if self.is_over:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, "this controller stops")
+        ticket, self._next_ticket = self._next_ticket, self._next_ticket + 1
+        future = self._tickets[ticket] = asyncio.get_running_loop().create_future()
+        try:
+            self.take(self._node.on_request(ticket, request, self.now_ms()))
+            return await future
+        finally:
+            self._tickets.pop(ticket, None)
+
+    def give(self, ticket: int, answer: object) -> None:
+        """Answer the request of this ticket, if anybody still waits."""
+        future = self._tickets.pop(ticket, None)
+        if future is not None and not future.done():
+            future.set_result(answer)
+
+    def take(self, effects: Sequence[e.QuorumEffect]) -> None:
+        """Carry them out after those before them, now if nothing holds them up."""
+        self._effects.extend(effects)
+        self._work()
+        self._set_timer()
+
+    def _work(self) -> None:
+        if self._is_working:
+            return
+        self._is_working = True
+        try:
+            while self._effects and not self._is_saving and not self.is_over:
+                self._carry_out(self._effects.popleft())
+        finally:
+            self._is_working = False
+
+    def _carry_out(self, effect: e.QuorumEffect) -> None:
+        match effect:
+            case e.SaveState(state):
+                self._is_saving = True
+                self.spawn(self._save(state), "quorum state")
+            case e.Send(to, request):
+                self.spawn(self._ask(to, request), f"{type(request).__name__} to {to}")
+            case e.Answer(ticket, answer):
+                self.give(ticket, answer)
+            case e.Noted(key, text):
+                if key not in self._noted:
+                    self._noted[key] = None
+                    log.warning("%s", text)
+            case _:
+                self._hand_on(effect)
+
+    async def _save(self, state: QuorumState) -> None:
+        while True:
+            # With files of their own: a log that cannot be written now is no reason to fail.
+            files = Files(self._runtime.fs, self._data_directory.rpartition("/")[0])
+            try:
+                await write_quorum_state(files, self._data_directory, state)
+                break
+            except StorageError as error:
+                if not is_full(error):
+                    self._hand_on(e.Failed(f"the quorum's state cannot be saved: {error}"))
+                    return
+                log.error("no room for the quorum's state, and no part in it until there is")
+            await asyncio.sleep(WRITE_AGAIN_MS / 1000)
+        self._is_saving = False
+        self._work()
+        self._set_timer()
+
+    async def _ask(self, to: int, request: Any) -> None:
+        timeout_ms = 2 * self._node.settings.fetch_timeout_ms
+        try:
+            answer = await self.peers[to].call(request, timeout_ms=timeout_ms)
+        except ApiError as error:
+            log.debug("%s to %d: %s", type(request).__name__, to, error)
+            self.take(self._node.on_unanswered(to, request, self.now_ms()))
+        else:
+            self.take(self._node.on_answered(to, request, answer, self.now_ms()))
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due_ms = self._node.next_deadline_ms()
+        if due_ms is not None and not self.is_over:
+            delay_ms = max(0, due_ms - self.now_ms())
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(delay_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.take(self._node.on_deadline(self.now_ms()))

@@ -1,0 +1,150 @@
+"""Writes the metadata log: one task, so that what is written together is flushed together.
+
+Records that a leader stages in one turn of the loop share a write; those that come while a flush is
+under way share the next. A failed write loses all that was not stable: the log is opened again and
+ends there. A failed flush is the end of this node: what the disk holds is unknown.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...protocol.control.batches import encode_batch
+from ...protocol.control.records import MetadataRecord
+from ...protocol.errors import RemoteProtocolError
+from ...protocol.record_batch import crc_is_valid, headers, read_header
+from ...runtime.errors import StorageError
+from ...runtime.runtime import Runtime
+from .metadata_log import MetadataLog
+from .node import WRITE_AGAIN_MS
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WriterEvents:
+    """Whom to tell what became of what was written."""
+
+    on_stable: Callable[[], None]
+    on_write_failed: Callable[[str], None]
+    """What was not stable is gone; it may be tried again."""
+    on_failed: Callable[[str], None]
+    """It may not."""
+
+
+class LogWriter:
+    """The only one that changes the metadata log."""
+
+    def __init__(self, runtime: Runtime, metadata_log: MetadataLog, events: WriterEvents) -> None:
+        self.unsnapshotted_bytes = metadata_log.size_bytes
+        """Size of the log since the newest snapshot."""
+        self._runtime = runtime
+        self._log = metadata_log
+        self._events = events
+        self._staged: list[bytearray] = []
+        self._staged_end = metadata_log.end_offset
+        self._wake = asyncio.Event()
+        self._error: str | None = None
+
+    @property
+    def end_offset(self) -> int:
+        """Where the log ends with what is staged."""
+        return self._staged_end if self._staged else self._log.end_offset
+
+    def stage(self, records: Sequence[MetadataRecord], epoch: int) -> int:
+        """The leader's records, written soon; the offset of the last of them."""
+        batch = encode_batch(
+            records,
+            base_offset=self.end_offset,
+            epoch=epoch,
+            timestamp_ms=self._runtime.wall_ms(),
+        )
+        self._staged_end = self.end_offset + len(records)
+        self._staged.append(batch)
+        self._wake.set()
+        return self._staged_end - 1
+
+    def drop_staged(self) -> None:
+        """We lead no more: what is not written yet never will be."""
+        self._staged.clear()
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut off what another leader wrote."""
+        if self._is_usable():
+            try:
+                self._log.truncate_to(offset)
+            except StorageError as error:
+                self._error = str(error)
+            self._wake.set()
+
+    def append_received(self, records: bytes) -> None:
+        """Write a leader's batches, checked; they are flushed soon."""
+        if self._is_usable():
+            try:
+                self._append_received(records)
+            except (StorageError, RemoteProtocolError) as error:
+                self._error = str(error)
+        # Also where nothing was written: whoever waits for the flush must hear of one.
+        self._wake.set()
+
+    def _is_usable(self) -> bool:
+        return self._error is None and not self._log.is_closed
+
+    def _append_received(self, records: bytes) -> None:
+        found = []
+        for position, header in headers(records):
+            if not crc_is_valid(records, position, header):
+                raise RemoteProtocolError(f"{header!r} was damaged on its way")
+            found.append((header, memoryview(records)[position : position + header.size]))
+        # What was asked for before something else changed the log does not fit any more.
+        if found and found[0][0].base_offset == self._log.end_offset:
+            self._log.append(found)
+            self.unsnapshotted_bytes += len(records)
+
+    async def run(self) -> None:
+        """Write and flush for ever."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            staged, self._staged = self._staged, []
+            if self._error is None:
+                try:
+                    self._log.append([(read_header(batch), batch) for batch in staged])
+                except StorageError as error:
+                    self._error = str(error)
+            if self._error is not None:
+                await self._give_up(self._error)
+                continue
+            self.unsnapshotted_bytes += sum(len(batch) for batch in staged)
+            try:
+                await self._log.flush()
+            except StorageError as error:
+                self._events.on_failed(f"the metadata log cannot be flushed: {error}")
+                return
+            if self._log.stable != self._log.end:
+                self._wake.set()  # It was cut, or grew, meanwhile.
+            self._events.on_stable()
+
+    async def _give_up(self, why: str) -> None:
+        """A write failed: forget what is not stable, in memory and on disk."""
+        log.error("metadata was not written: %s", why)
+        self._log.forget_unstable()
+        # First of all, so that nothing is appended to what is being given up.
+        self._events.on_write_failed(why)
+        while self._log.is_closed:
+            try:
+                await self._log.reopen()
+            except StorageError as error:
+                if not is_full(error):
+                    self._events.on_failed(f"{why}; opening the metadata log again: {error}")
+                    return
+                await asyncio.sleep(WRITE_AGAIN_MS / 1000)
+        self._error = None
+
+
+def is_full(error: StorageError) -> bool:
+    """Is there merely no room on the disk?"""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
