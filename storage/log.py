@@ -110,7 +110,9 @@ class Log(LogView):
         log._rolls_next = opened.was_cut
         log._epoch_file.load(opened.leader_epochs, is_written=opened.are_epochs_written)
         if opened.segments and not clean:
-            log.segments.write_owner()
+            # Whose it is may be known to the page cache alone: the next flush takes that along.
+            # Written anew it could be lost with the power until then, and the whole log with it.
+            log.segments.names_changed = True
         return log
 
     def reconfigure(self, config: TopicConfig) -> None:
