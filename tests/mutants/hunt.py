@@ -84,7 +84,5 @@ def simulate(tree: Path, seed: int, runs: int, jobs: int) -> Run:
         words = (done.stderr.strip() or done.stdout.strip()).splitlines()
         return Run(1, seed, f"the simulator ended: {words[-1] if words else done.returncode}")
     found = json.loads(text)
-    failed = sorted(found["failed"], key=lambda each: each["seed"])
-    if not failed:
-        return Run(found["runs"], None, "")
-    return Run(found["runs"], failed[0]["seed"], failed[0]["finding"])
+    failed = sorted((int(seed), finding) for seed, finding in found["failed"].items())
+    return Run(found["runs"], *(failed[0] if failed else (None, "")))
