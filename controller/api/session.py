@@ -89,7 +89,8 @@ class Session:
         controller = self.server.controller
         if controller.cluster_id is None and greeting.role == ROLE_BROKER:
             # Its registration will name the cluster, which the first leader is about to make.
-            raise RemoteProtocolError("there is no cluster yet: come again")
+            self.stream.abort("there is no cluster yet")
+            return
         answer = hello.answer(self.server, greeting)
         self.stream.send(correlation_id, answer)
         if answer.error:

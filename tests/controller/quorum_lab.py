@@ -84,7 +84,9 @@ class Host:
     is_leader: bool = False
     tickets: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     auto: bool = True
-    """Saves and flushes finish at once."""
+    """Saves finish at once."""
+    flushes: bool = True
+    """And flushes."""
 
     @property
     def role(self) -> str:
@@ -164,7 +166,7 @@ class Host:
             case e.Append(records):
                 entries: list[Entry] = eval(records)
                 log.entries.extend(entries)
-                if self.auto:
+                if self.flushes:
                     self.flush()
             case e.Truncate(offset):
                 log.truncate(offset)
@@ -207,7 +209,7 @@ class Host:
         if self.node is None or not self.is_leader or not isinstance(self.node.role, Leading):
             return False
         self.log.entries.append((self.node.role.epoch, value))
-        if self.auto:
+        if self.flushes:
             self.flush()
         return True
 
@@ -226,6 +228,8 @@ class Lab:
         self.committed: list[Entry] = []
         self.cut: Callable[[int, int], bool] = lambda source, target: False
         """Is the way from one to the other interrupted?"""
+        self.is_quick = True
+        """What is sent arrives within the millisecond, unless somebody delivers by hand."""
         self.told: list[str] | None = None
         """A transcript, if one is kept."""
         self._tickets = 0
@@ -280,7 +284,7 @@ class Lab:
             for host in self.hosts.values():
                 if host.node is not None:
                     host.take(host.node.on_deadline(self.now_ms))
-            if self.hosts[self.voters[0]].auto:
+            if self.is_quick:
                 self.settle()
 
     def settle(self, limit: int = 10_000) -> None:
@@ -383,8 +387,8 @@ def tell(message: Any) -> str:
             if message.snapshot is not None:
                 return f"load the snapshot up to {message.snapshot.end_offset}"
             if message.diverging is not None:
-                end = message.diverging
-                return f"we part: epoch {end.epoch} ends at {end.end_offset}"
+                parting = message.diverging
+                return f"we part: epoch {parting.epoch} ends at {parting.end_offset}"
             records = eval(message.records) if message.records else []
             values = ", ".join(f"{value}/{epoch}" for epoch, value in records) or "nothing new"
             return f"{values}; committed below {message.high_watermark}"

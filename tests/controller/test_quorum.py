@@ -400,6 +400,7 @@ async def test_the_epoch_is_stable_before_it_is_used(tmp_path: Path) -> None:
         state = read_quorum_state(
             Files(node.disk, node.directory), f"{tmp_path}/__cluster_metadata-0", CLUSTER_ID
         )
+        assert state is not None
         assert state.epoch == node.quorum.epoch
         epochs.append(node.quorum.epoch)
         await node.kill()

@@ -20,8 +20,9 @@ class Fate:
     def __init__(self, seed: int) -> None:
         self.rng = rng = random.Random(seed)
         self.lab = Lab(rng.choice((1, 3, 3, 3, 5)), seed)
+        self.lab.is_quick = False
         for host in self.lab.hosts.values():
-            host.auto = False
+            host.auto = host.flushes = False
         self.values = 0
         self.loss = rng.choice((0.0, 0.05, 0.3))
         self.crashes = rng.choice((0.0, 0.01, 0.03))
@@ -69,8 +70,9 @@ class Fate:
     def make_whole(self) -> None:
         lab = self.lab
         self.cut = None
+        lab.is_quick = True
         for host in lab.hosts.values():
-            host.auto = True
+            host.auto = host.flushes = True
             if host.node is None:
                 host.start()
             if host.saving is not None:
