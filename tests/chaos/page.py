@@ -24,6 +24,9 @@ compared with what every client did and was told ([checker](../tests/chaos/check
   Figures in brackets: nothing was promised there.
 - *gap*: the longest time without an acknowledged write in the worst partition, from the fault to
   recovery, for our client and for librdkafka at defaults, each with all it needs to notice.
+  Where too few are left to go on (everything dead, the clients cut off with a minority) it is the
+  length of the fault; so it is for librdkafka where a broker falls silent, because its default
+  patience with one is a minute. A "follower" follows in one partition and leads in another.
 - *well again*: from the end of the fault until all replicas are in sync and all writers go on.
 """
 
