@@ -216,8 +216,19 @@ class BrokerConfig:
         "log.flush.scheduler.interval.ms",
         INT64_MAX,
         at_least=1,
-        at_most=INT64_MAX,
         doc="How often logs are looked through for what flush.ms wants flushed.",
+    )
+    log_scrub_interval_ms: int = setting(
+        "log.scrub.interval.ms",
+        7 * 24 * 60 * 60 * 1000,
+        at_least=0,
+        doc="How often all complete segments are read from disk and checked for rot; 0: never.",
+    )
+    log_scrub_bytes_per_second: int = setting(
+        "log.scrub.bytes.per.second",
+        8 * MiB,
+        at_least=1024,
+        doc="How fast the scrub reads; faster finds rot sooner and leaves others less of the disk.",
     )
 
     socket_request_max_bytes: int = setting(

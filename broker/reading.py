@@ -5,7 +5,6 @@ read, and for a follower the record of its progress: all without an `await`, so 
 role comes between (B-27, B-29). Changes nothing but the leader's view of that follower.
 """
 
-import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
@@ -27,8 +26,6 @@ from .requests import (
 
 if TYPE_CHECKING:
     from .partition import Partition
-
-logger = logging.getLogger(__name__)
 
 
 def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
@@ -117,8 +114,8 @@ def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnsw
         return
     try:
         answer.records = log.read(offset, max_bytes=max_bytes, up_to=up_to).data
-    except CorruptLog as error:
-        logger.error("%r: %s", partition, error)
+    except CorruptLog:
+        # Whoever mends it was told by the log.
         answer.error = ErrorCode.KAFKA_STORAGE_ERROR
     except LogDirectoryFailed as error:
         partition.on_storage_error(error)
@@ -170,8 +167,7 @@ async def _search(
             found = await log.max_timestamp()
         else:
             found = await log.offset_for_timestamp(timestamp)
-    except CorruptLog as error:
-        logger.error("%r: %s", partition, error)
+    except CorruptLog:
         return OffsetAnswer(ErrorCode.KAFKA_STORAGE_ERROR)
     except LogDirectoryFailed as error:
         partition.on_storage_error(error)

@@ -19,7 +19,7 @@ from ..runtime.errors import ConfigError, MinikafkaError
 from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
 from .api.table import make_apis
-from .config import controller_addresses, inter_broker_listener
+from .config import BrokerConfig, controller_addresses, inter_broker_listener
 from .controller_channel import ChannelSettings, ControllerChannel
 from .deadlines import Deadlines
 from .edge import Edge, Surroundings
@@ -32,6 +32,8 @@ from .metadata_follower import MetadataFollower
 from .net.connection import Connection
 from .net.listeners import Listeners
 from .partitions import Partitions, PartitionSettings
+from .repair import Repairs
+from .scrub import Scrub, ScrubSettings
 from .settings import Settings
 from .topic_defaults import TopicDefaults
 from .upkeep import Upkeep, UpkeepSettings, close_directories
@@ -101,6 +103,8 @@ class Broker:
             ),
             self.partitions,
         )
+        self.scrub = Scrub(runtime, _scrub_settings(config), self.partitions)
+        self.repairs = Repairs(runtime, config.node_id, self.partitions.find, self._endpoint_of)
         self.edge = Edge(
             Surroundings(
                 runtime=runtime,
@@ -174,6 +178,7 @@ class Broker:
         self.partitions.quarantine_strays()
         await self._listeners.start()
         self.upkeep.start()
+        self.scrub.start()
         self.channel.on_recovered()
         await self._unless_refused(self.channel.wait_until_unfenced())
         self.edge.producer_ids.stock_up()
@@ -205,6 +210,8 @@ class Broker:
         partitions.fetchers = self.fetchers
         partitions.group_flush.on_follower_flushed = self.fetchers.on_flushed
         partitions.failing.on_directory_failed = self._on_directory_failed
+        for directory in partitions.directories:
+            directory.on_damaged = self.repairs.on_damaged
         partitions.failing.on_replicas_lost = self.lost.lose
         partitions.on_electing = self.log_ends.ask
 
@@ -274,6 +281,8 @@ class Broker:
         """End everything that works by itself."""
         await self.follower.close()
         await self.upkeep.close()
+        await self.scrub.close()
+        await self.repairs.close()
         await self.fetchers.close()
         await self.proposals.close()
         await self.log_ends.close()
@@ -299,3 +308,10 @@ async def _open_directories(
         )
         opened.append(directory)
         cluster_id = cluster_id or directory.cluster_id
+
+
+def _scrub_settings(config: BrokerConfig) -> ScrubSettings:
+    return ScrubSettings(
+        interval_ms=config.log_scrub_interval_ms,
+        bytes_per_second=config.log_scrub_bytes_per_second,
+    )

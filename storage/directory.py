@@ -155,22 +155,9 @@ class LogDirectory:
         self.meta = await belong(self.files, self.path, self.meta, cluster_id, key)
 
     async def _read_checkpoints(self) -> None:
-        def offsets(name: str) -> dict[TopicPartition, int]:
-            data = self.files.read_small(f"{self.path}/{name}")
-            known = decode_offsets(data)
-            if data is not None and known is None:
-                log.warning("%s/%s cannot be read: taken as empty", self.path, name)
-            return known or {}
-
-        def file(name: str, known: dict[TopicPartition, int]) -> RecoveryPoints:
-            return RecoveryPoints(self.files, f"{self.path}/{name}", known)
-
-        self.recovery_points = offsets(RECOVERY_POINTS)
-        self._points = file(RECOVERY_POINTS, self.recovery_points)
-        self.log_starts = offsets(LOG_STARTS)
-        self._starts = file(LOG_STARTS, self.log_starts)
-        self.high_watermarks = offsets(HIGH_WATERMARKS)
-        self._watermarks = file(HIGH_WATERMARKS, self.high_watermarks)
+        self.recovery_points, self._points = _read_offsets(self.files, RECOVERY_POINTS)
+        self.log_starts, self._starts = _read_offsets(self.files, LOG_STARTS)
+        self.high_watermarks, self._watermarks = _read_offsets(self.files, HIGH_WATERMARKS)
         mark = f"{self.path}/{CLEAN_SHUTDOWN}"
         data = self.files.read_small(mark)
         if data is not None:
@@ -366,6 +353,16 @@ class LogDirectory:
         """Bytes that can still be written."""
         with self.files.guard:
             return self.files.fs.free_space(self.path)
+
+
+def _read_offsets(files: Files, name: str) -> tuple[dict[TopicPartition, int], RecoveryPoints]:
+    """What a checkpoint says, nothing if it cannot be read; and its writer."""
+    path = f"{files.root}/{name}"
+    data = files.read_small(path)
+    known = decode_offsets(data)
+    if data is not None and known is None:
+        log.warning("%s cannot be read: taken as empty", path)
+    return known or {}, RecoveryPoints(files, path, known or {})
 
 
 def _find_stored(files: Files, path: str) -> list[StoredLog]:

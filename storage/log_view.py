@@ -115,7 +115,7 @@ class LogView:
             segment.drop_indexes()
             raise Cold from None
         except CorruptLog as error:
-            raise self._damaged(error) from None
+            raise self.damaged(error) from None
 
     async def read_cold(
         self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool = True
@@ -138,14 +138,14 @@ class LogView:
             except (CorruptIndex, Cold):
                 segment.drop_indexes()
             except CorruptLog as error:
-                raise self._damaged(error) from None
+                raise self.damaged(error) from None
 
     def _judged(self, segment: Segment, found: LogSlice, wanted: Wanted) -> LogSlice:
         """The good batches at the front of what was found; CorruptLog if there are none."""
         data = found.data
         if not data and wanted.at_least_one:
             return self._judged_empty(segment, found, wanted)
-        verdict = judge(data, wanted.offset, self._rules)
+        verdict = judge(data, wanted.offset, self.rules)
         if not verdict.problem:
             return found
         segment.hints.clear()  # They were learnt from headers like this one.
@@ -153,7 +153,7 @@ class LogView:
         error = CorruptLog(segment.path + LOG, position, verdict.problem)
         if not verdict.size:
             raise error
-        self._damaged(error)
+        self.damaged(error)
         return LogSlice(data[: verdict.size], found.segment_base, found.position)
 
     def _judged_empty(self, segment: Segment, found: LogSlice, wanted: Wanted) -> LogSlice:
@@ -164,7 +164,7 @@ class LogView:
         segment.read_wait(prefix, found.position)
         whole = memoryview(bytearray(min(size_of_first(prefix), segment.size - found.position)))
         count = segment.read_wait(whole, found.position)
-        verdict = judge(whole[:count], wanted.offset, self._rules)
+        verdict = judge(whole[:count], wanted.offset, self.rules)
         if verdict.problem or verdict.next_offset <= wanted.up_to:
             segment.hints.clear()
             near = segment.size
@@ -175,10 +175,12 @@ class LogView:
         return found
 
     @property
-    def _rules(self) -> Rules:
+    def rules(self) -> Rules:
+        """What its batches must agree with."""
         return Rules(self.leader_epochs, self.config.is_compacted)
 
-    def _damaged(self, error: CorruptLog) -> CorruptLog:
+    def damaged(self, error: CorruptLog) -> CorruptLog:
+        """Tell of damage that a reader met, and return it to be raised."""
         if self.on_damaged is not None:
             self.on_damaged(self, error)
         return error
@@ -192,7 +194,7 @@ class LogView:
         await self.ready(segment)
         if segment.indexes is None:
             return None
-        return await Inspection(segment, self._rules, segment.read_cold).find(error.position)
+        return await Inspection(segment, self.rules, segment.read_cold).find(error.position)
 
     async def mend(self, damage: Damage, data: Buffer) -> None:
         """Put a peer's batches in the place of damaged ones; stable on return.
@@ -202,7 +204,7 @@ class LogView:
         segment = self.segments.beginning_at(damage.segment_base)
         if segment is None or damage.end > segment.size:
             raise CorruptLog(self.directory, damage.position, "cut off since")
-        verdict = judge(data, damage.first_offset, self._rules, is_exact=True)
+        verdict = judge(data, damage.first_offset, self.rules, is_exact=True)
         if (
             verdict.problem
             or verdict.next_offset != damage.next_offset
@@ -225,12 +227,12 @@ class LogView:
             await pay(len(buffer))
             return 0 if segment.is_removed else await segment.read_disk(buffer, position)
 
-        inspection = Inspection(segment, self._rules, read_disk)
+        inspection = Inspection(segment, self.rules, read_disk)
         first = segment.base_offset
         at, verdict = await inspection.windows(0, segment.size, first, is_exact=True)
         if not verdict.problem or segment.is_removed:
             return None
-        return self._damaged(CorruptLog(segment.path + LOG, at, verdict.problem))
+        return self.damaged(CorruptLog(segment.path + LOG, at, verdict.problem))
 
     async def ready(self, segment: Segment) -> None:
         """The segment's indexes are in memory on return."""

@@ -59,7 +59,9 @@ async def _find(
     position = await _start_for(log, files, segment, timestamp)
     if position is None:
         return None
-    scan, pace = Scan(files, segment, position), Pace(runtime)
+    has_gaps = log.config.is_compacted or position > 0
+    scan = Scan(files, segment, position, check_crc=True, has_gaps=has_gaps)
+    pace = Pace(runtime)
     while not segment.is_removed and (window := scan.next_window()):
         for at, header in window:
             if header.max_timestamp < timestamp or header.last_offset < log.log_start_offset:
@@ -69,6 +71,8 @@ async def _find(
                 if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
                     return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
         await pace.step()
+    if scan.problem is not None and not segment.is_removed:
+        raise log.damaged(CorruptLog(segment.path + LOG, scan.position, scan.problem))
     return None
 
 
