@@ -36,12 +36,21 @@ def on_level_changed(cluster: Cluster, level: int) -> Sequence[MetadataRecord]:
 
 
 def _with_eligible(cluster: Cluster) -> Iterator[PartitionChange]:
-    """The last in sync stayed in the ISR though they were gone: eligible is what they are."""
+    """The last in sync stayed in the ISR though they were gone: eligible is what they are.
+
+    Unless their disk is gone, too.
+    """
     for partition, state, rules in every_partition(cluster):
-        isr = tuple(each for each in state.isr if cluster.living.may_stay(each))
+        isr = tuple(
+            each
+            for each in state.isr
+            if cluster.living.may_stay(each) and each not in state.offline
+        )
         if isr != state.isr:
             now = replace(rules, has_eligible_leaders=True)
-            yield PartitionChange(partition, state, now, cluster.living, isr=isr)
+            yield PartitionChange(
+                partition, state, now, cluster.living, isr=isr, emptied=state.offline
+            )
 
 
 def _without_eligible(cluster: Cluster) -> Iterator[PartitionChange]:

@@ -379,7 +379,7 @@ async def test_e_13_with_flushes_before_acknowledgements_nothing_is_lost(stage: 
     assert await stage.read("t") == [b"0", b"1", b"2"]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_e_09_one_lossy_crash_at_a_time_never_loses_what_was_acknowledged(seed: int) -> None:
     """Given min ISR 2; when one broker at a time loses power with all it had not synced, while
     others are cut off, killed and healed at random; then every acknowledged record is read."""
@@ -389,7 +389,7 @@ def test_e_09_one_lossy_crash_at_a_time_never_loses_what_was_acknowledged(seed: 
         await stage.create_topic("t", [[1, 2, 3]], configs={MIN_ISR: "2"})
         producer = await stage.producer(delivery_timeout_ms=120_000)
         sent = []
-        for number in range(8):
+        for number in range(4):
             sent.append(producer.send("t", b"%d" % number))
             victim, other = dice.sample((1, 2, 3), 2)
             stage.cut(victim, other)
