@@ -75,7 +75,7 @@ class LogDirectory:
         """The checkpoints as read at start; 0 where they say nothing."""
         self._to_flush: dict[Log, None] = {}
         # Bound once: each of a thousand idle logs would hold two of its own.
-        self._on_rolled, self._on_truncating = self._flush_soon, self._take_back
+        self._on_flush_due, self._on_truncating = self._flush_soon, self._take_back
         self._points = RecoveryPoints(files, f"{path}/{RECOVERY_POINTS}", {})
         self._watermarks = RecoveryPoints(files, f"{path}/{HIGH_WATERMARKS}", {})
         self._starts = RecoveryPoints(files, f"{path}/{LOG_STARTS}", {})
@@ -206,7 +206,7 @@ class LogDirectory:
     def _add(self, partition: TopicPartition, added: Log) -> Log:
         self.logs[partition] = added
         self._unopened.pop(partition, None)
-        added.on_rolled, added.on_truncating = self._on_rolled, self._on_truncating
+        added.on_flush_due, added.on_truncating = self._on_flush_due, self._on_truncating
         added.on_damaged = self._on_damaged
         return added
 

@@ -39,7 +39,7 @@ class Log(LogView):
         "_is_abandoned",
         "_limits",
         "_rolls_next",
-        "on_rolled",
+        "on_flush_due",
         "on_truncating",
         "producers",
         "recovery_point",
@@ -67,8 +67,8 @@ class Log(LogView):
         an old batch with newer ones behind it. In a file of its own, what comes next overlaps
         with a cut undone, and recovery drops it.
         """
-        self.on_rolled: Callable[[Log], None] | None = None
-        """Told that a segment is complete and should be flushed."""
+        self.on_flush_due: Callable[[Log], None] | None = None
+        """Told that a flush should begin soon: a segment is complete, or flush.messages says so."""
         self.on_truncating: Callable[[Log, int], None] | None = None
         """Told that all from an offset on is about to be cut, before anything is."""
 
@@ -154,6 +154,8 @@ class Log(LogView):
             # Before a roll: the snapshot it takes must know all that lies below it.
             self._observe_producers(batches, start, end)
             if end == len(batches):
+                if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+                    self._flush_is_due()
                 return
             start = end
             segment = self._roll(batches[start][0].base_offset)
@@ -198,9 +200,12 @@ class Log(LogView):
             segment.jitter_ms = self._runtime.rng.randrange(jitter + 1)
         if had_batches:
             self._snapshots().save(self.producers, base_offset)
-            if self.on_rolled is not None:
-                self.on_rolled(self)
+            self._flush_is_due()
         return segment
+
+    def _flush_is_due(self) -> None:
+        if self.on_flush_due is not None:
+            self.on_flush_due(self)
 
     def _snapshots(self) -> ProducerSnapshots:
         return ProducerSnapshots(self._files, self.directory)

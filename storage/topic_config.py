@@ -48,7 +48,7 @@ class TopicConfig:
         INT64_MAX,
         at_least=1,
         dynamic=True,
-        doc="Fsync after this many records. Replication, not fsync, is what protects data.",
+        doc="Begin a flush at this many unflushed records. Nobody waits for it: see flush.policy.",
     )
     flush_ms: int = setting(
         "flush.ms",

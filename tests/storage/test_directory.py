@@ -126,6 +126,24 @@ async def test_a_rolled_segment_is_flushed_soon(tmp_path: Path) -> None:
     directory.abandon()
 
 
+async def test_flush_messages_begins_a_flush(tmp_path: Path) -> None:
+    fs = FaultyFs()
+    directory = await opened(TestRuntime(fs), tmp_path)
+    log = directory.new_log(FLIGHTS, ID, topic(flush_messages=3))
+    fill(log, 2)
+    await settled()
+    assert log.flushed_offset == 0
+    fill(log, 1)
+    assert log.flushed_offset == 0, "not within the append"
+    await settled()
+    assert log.flushed_offset == 3
+    log.reconfigure(topic())
+    fill(log, 20)
+    await settled()
+    assert log.flushed_offset == 3
+    directory.abandon()
+
+
 async def test_the_checkpoint_vouches_only_for_what_is_committed(
     runtime: TestRuntime, tmp_path: Path
 ) -> None:
