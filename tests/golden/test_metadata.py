@@ -13,6 +13,7 @@ import pytest
 from minikafka.protocol.control import records as r
 from minikafka.protocol.control.image import PartitionState, changed
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.elect_leaders import ElectionType
 
 from ..controller.machine import Machine
 
@@ -45,10 +46,18 @@ class Stage:
 
     # Commands.
 
+    def do_cluster(self, brokers: str, *options: str) -> list[str]:
+        """So many brokers, with eligible leaders: min_isr=N; nobody reports log ends unasked."""
+        given = words_of(options)
+        self.machine = Machine(int(brokers), elr=True, min_isr=int(given.get("min_isr", "2")))
+        self.machine.are_reporting = False
+        self.incarnations = dict.fromkeys(range(1, int(brokers) + 1), 1)
+        return [f"brokers 1 to {brokers} serve, {len(self.machine.log)} records"]
+
     def do_register(self, broker: str, *options: str) -> list[str]:
-        """[new] [directory=N] [rack=R]: `new` is another start of the process."""
+        """[new] [clean] [directory=N] [rack=R]: `new` is another start of the process."""
         broker_id = int(broker)
-        given = words_of(tuple(each for each in options if each != "new"))
+        given = words_of(tuple(each for each in options if "=" in each))
         if "new" in options or broker_id not in self.incarnations:
             self.incarnations[broker_id] = self.incarnations.get(broker_id, 0) + 1
         answer = self.machine.register(
@@ -56,6 +65,7 @@ class Stage:
             incarnation=self.incarnations[broker_id],
             directories=[int(given.get("directory", "0"))],
             rack=given.get("rack"),
+            clean="clean" in options,
         )
         if answer.error:
             return [f"refused: {ErrorCode(answer.error).name}: {answer.message}"]
@@ -80,11 +90,36 @@ class Stage:
         return [f"broker {broker} is told: {told}{caught_up}{leave}"]
 
     def do_up(self, *brokers: str) -> list[str]:
-        """Register and unfence."""
-        said = []
-        for broker in brokers:
-            said += [*self.do_register(broker, "new"), *self.do_beat(broker)]
+        """Register and unfence; `clean` as the last word: after a clean stop."""
+        said, options = [], [each for each in brokers if not each.isdigit()]
+        for broker in brokers[: len(brokers) - len(options)]:
+            said += [*self.do_register(broker, "new", *options), *self.do_beat(broker)]
         return said
+
+    def do_report(self, *ends: str) -> None:
+        """BROKER=EPOCH:OFFSET ...: brokers tell where their logs end."""
+        for end in ends:
+            broker, _, where = end.partition("=")
+            epoch, _, offset = where.partition(":")
+            self.machine.ends[int(broker)] = (int(epoch), int(offset))
+        self.machine.report(*(int(end.partition("=")[0]) for end in ends))
+
+    def do_wait(self, milliseconds: str) -> None:
+        self.machine.now_ms += int(milliseconds)
+        self.machine.elect_longest()
+
+    def do_elect(self, how: str, name: str) -> list[str]:
+        """preferred or unclean, partition 0 of the topic."""
+        asked = self.machine.elect(ElectionType[how.upper()], (name, 0))
+        return [f"answered: {code.name}" for code in asked.values()]
+
+    def do_reassign(self, name: str, replicas: str = "") -> list[str]:
+        """To these brokers; to nowhere: cancel."""
+        target = numbers(replicas) or None
+        return [f"answered: {self.machine.reassign((name, 0), target).name}"]
+
+    def do_lose_disk(self, broker: str, name: str) -> None:
+        self.machine.lose_directory(int(broker), (name, 0))
 
     def do_lose(self, *brokers: str) -> None:
         """Their leases run out."""
@@ -175,6 +210,8 @@ class Stage:
                 if record.leader is not None:
                     epoch = old.leader_epoch + 1
                     parts.append(f"leader {old.leader} -> {record.leader} in epoch {epoch}")
+                if record.directories:
+                    parts.append("its directories are away")
                 if record.electing:
                     parts.append("asks how long the logs are")
                 if record.recovering is not None:
