@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..protocol.control.messages import HeartbeatAnswer, RegisterBroker
+from ..protocol.control.messages import BrokerHeartbeat, HeartbeatAnswer, RegisterBroker
 from ..protocol.control.records import MetadataRecord
 from ..protocol.errors import ApiError
 from .driver import Controller
@@ -68,14 +68,16 @@ class Handovers:
         if self._leases is not None:
             self._elect(self._leases.on_applied(broker_id, offset))
 
-    def granted(self, broker_id: int, answer: HeartbeatAnswer) -> HeartbeatAnswer:
+    def granted(self, asked: BrokerHeartbeat, answer: HeartbeatAnswer) -> HeartbeatAnswer:
         """The answer to a heartbeat, with as much of a lease as can be granted."""
         if self._leases is None:
             return answer
         lease_ms = NONE_GRANTED
         if not (answer.error or answer.is_fenced or answer.should_shut_down):
             contact_ms = self._controller.quorum.majority_contact_ms()
-            lease_ms = self._leases.grant(broker_id, self._now_ms(), contact_ms)
+            lease_ms = self._leases.grant(
+                asked.broker_id, asked.metadata_offset, self._now_ms(), contact_ms
+            )
             self._set_timer()
         return replace(answer, lease_ms=lease_ms)
 

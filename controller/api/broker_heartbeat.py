@@ -54,7 +54,7 @@ async def answer(session: "Session", request: BrokerHeartbeat) -> HeartbeatAnswe
     decided = await controller.decide(decide)
     if request.want_shutdown or request.want_fence:
         return handovers.refused(decided)
-    return handovers.granted(broker_id, decided)
+    return handovers.granted(request, decided)
 
 
 def note_wish_to_leave(controller: "Controller", lease: "Lease") -> None:

@@ -57,6 +57,8 @@ class LeaderLeases:
         """When the last grant of each broker is over, by our clock; of -1: of unknown ones."""
         self._leaders: dict[TopicIdPartition, int] = {}
         self._waiting: dict[TopicIdPartition, Waiting] = {}
+        self._to_hear: dict[int, int] = {}
+        """Offset of the newest metadata by which a broker leads something no more."""
 
     # What it decides.
 
@@ -64,13 +66,14 @@ class LeaderLeases:
         """May `leader`, or whoever led before, still act as a leader of the partition?"""
         return partition in self._waiting or (leader != NO_LEADER and leader in self._until)
 
-    def grant(self, broker_id: int, now_ms: int, majority_ms: int) -> int:
+    def grant(self, broker_id: int, applied: int, now_ms: int, majority_ms: int) -> int:
         """For how long the broker whose heartbeat has just come may act as a leader; or -1.
 
-        `majority_ms`: nobody but us led the controllers before that time; -1 if it is not known.
+        `applied`: the metadata offset that it has acted upon. `majority_ms`: nobody but us led the
+        controllers before that time; -1 if it is not known.
         """
-        if any(each.leader == broker_id for each in self._waiting.values()):
-            # It has yet to hear that it leads something no more.
+        if applied < self._to_hear.get(broker_id, -1):
+            # It may believe that it leads what others lead, or are about to.
             return NONE_GRANTED
         until_ms = majority_ms + self.lease_ms
         if majority_ms < 0 or until_ms <= now_ms:
@@ -85,6 +88,7 @@ class LeaderLeases:
         """We have become active: whatever others granted, it is over a full lease from now."""
         until_ms = now_ms + self.lease_ms
         self._until = dict.fromkeys((NO_LEADER, *sorted(image.brokers)), until_ms)
+        self._to_hear = dict.fromkeys(sorted(image.brokers), image.offset)
         self._leaders = {key: state.leader for key, state in image.partitions()}
         self._waiting = {
             key: Waiting(NO_LEADER, image.offset)
@@ -110,6 +114,8 @@ class LeaderLeases:
     def _on_leader(self, key: TopicIdPartition, leader: int, offset: int) -> None:
         old = self._leaders.get(key, NO_LEADER)
         self._leaders[key] = leader
+        if old not in (leader, NO_LEADER):
+            self._to_hear[old] = offset
         if leader != NO_LEADER:
             self._waiting.pop(key, None)
         elif old != NO_LEADER and old in self._until:
