@@ -171,6 +171,7 @@ class Node:
 
     async def stop(self) -> None:
         self.wheel.close()
+        await self.partitions.group_flush.close()
         await close_directories(self.partitions, broker_epoch=7)
         self.runtime.close()
 
