@@ -22,6 +22,7 @@ from ..metadata.features import update_features
 from ..metadata.reassignments import alter_reassignments, list_reassignments
 from ..metadata.topics import create_partitions, create_topics, delete_topics
 from .describe_quorum import describe_quorum
+from .elect_leaders import wait_until_elected
 
 if TYPE_CHECKING:
     from ..driver import Controller
@@ -93,7 +94,9 @@ async def _decide(controller: "Controller", request: ForwardedRequest) -> Forwar
         return decide(cluster, asked, lambda topic: topic_id_of(key, topic))
 
     try:
-        response = tell(controller, asked) if tell else await controller.decide(decision)
+        response: Any = tell(controller, asked) if tell else await controller.decide(decision)
+        if request.api_key == ApiKey.ELECT_LEADERS:
+            await wait_until_elected(controller, asked, response)
     except ApiError as error:
         return ForwardedAnswer(error.code, error.detail)
     if decide is not None:
