@@ -123,6 +123,11 @@ class Replication(RuleBasedStateMachine):
     def prefer(self, broker: int) -> None:
         self.cluster.controller.prefer(broker)
 
+    @rule(passed_ms=st.sampled_from((1, LAG_MAX_MS // 2, LAG_MAX_MS // 2 + 1)))
+    def wait(self, passed_ms: int) -> None:
+        """Fetches come quickly or slowly."""
+        self.cluster.now_ms += passed_ms
+
     @rule(broker=BROKERS)
     def lag(self, broker: int) -> None:
         self.cluster.now_ms += LAG_MAX_MS + 1
@@ -148,6 +153,17 @@ class Replication(RuleBasedStateMachine):
     @invariant()
     def nothing_committed_is_truncated(self) -> None:
         assert not [line for line in self.cluster.story if "halted" in line]
+
+    @invariant()
+    def whoever_is_proposed_has_proved_it_in_this_epoch(self) -> None:
+        for broker in self.cluster.brokers.values():
+            leader = broker.leader
+            if leader is None or leader.proposal is None:
+                continue
+            for member, _ in leader.proposal.isr:
+                if member not in (leader.broker_id, *leader.isr):
+                    held = leader.followers[member].held_offset
+                    assert held >= leader.epoch_start_offset, f"{member} joins at {held}"
 
     @invariant()
     def the_leader_waits_for_everyone_it_should(self) -> None:
