@@ -8,6 +8,7 @@ what it held: one machine at a time, while everybody is in sync. flush.policy=gr
 from collections.abc import Sequence
 
 from minikafka.protocol.control.image import PartitionState
+from minikafka.protocol.control.records import TOPIC
 from minikafka.protocol.types import NO_LEADER, TopicIdPartition
 
 from .cluster import Cluster, Daemon
@@ -36,9 +37,14 @@ class Promises:
         return list(found)
 
     def is_flushed(self, key: TopicIdPartition) -> bool:
-        """Is what is acknowledged of this partition on stable storage?"""
-        truth = self.invariants.truths.get(key)
-        return truth is not None and truth.topic in self.flushed
+        """Is what is acknowledged of this partition on stable storage?
+
+        A topic that a producer made anew under an old name has no settings of its own.
+        """
+        truth, image = self.invariants.truths.get(key), self.invariants.image
+        if truth is None or image is None or truth.topic not in self.flushed:
+            return False
+        return image.configs.get((TOPIC, truth.topic), {}).get("flush.policy") == "group"
 
     def survive_without(self, victims: Sequence[Daemon]) -> bool:
         """May these brokers lose what they have not synced?"""
