@@ -21,6 +21,7 @@ from minikafka.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from minikafka.protocol.types import TopicPartition
 
 from ..broker.channel_support import FakeChannel, until
 from ..broker.node_support import ME, ORDERS, B, C, Node, batch, state, values_in
@@ -368,6 +369,32 @@ async def test_b_28_a_throttle_never_holds_back_who_is_in_sync(node: Node) -> No
     assert all(bytes_for(B) > 1000 for _ in range(3))
     node.now_ms += 11_000
     assert bytes_for(C) > 1000
+
+
+@staged(brokers=4)
+async def test_b_28_a_throttled_move_takes_its_time_and_writes_take_none(stage: Stage) -> None:
+    """Given 300 KB to be copied to a new replica, throttled to 50 KB a second on both sides; then
+    the copy takes as long as that says, writes to the members are as quick as ever, and in the end
+    the new replica is in sync."""
+    await stage.create_topic("t", [[1, 2, 3]], configs={**MIN_2, "segment.bytes": "65536"})
+    for _ in range(30):
+        await stage.send("t", b"x" * 10_000)
+    for side in ("leader", "follower"):
+        await stage.alter_configs("t", {f"{side}.replication.throttled.replicas": "*"})
+        for broker in range(1, 5):
+            await stage.alter_configs(broker, {f"{side}.replication.throttled.rate": "50000"})
+    begun, moved = stage.now, {TopicPartition("t", 0): [1, 2, 3, 4]}
+    await stage.admin(lambda admin: admin.alter_partition_reassignments(moved))
+    longest = 0.0
+    while 4 not in stage.state("t").isr:
+        assert stage.now - begun < 20
+        asked = stage.now
+        await stage.send("t", b"y")
+        longest = max(longest, stage.now - asked)
+        await stage.sleep(0.1)
+    assert stage.now - begun > 3
+    assert longest < 0.1
+    assert stage.state("t").replicas == (1, 2, 3, 4)
 
 
 async def test_b_29_a_fetch_is_checked_and_recorded_in_one_step(node: Node) -> None:
