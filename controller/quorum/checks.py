@@ -51,11 +51,11 @@ def wrong_receiver(me: VoterKey, asked: VoterKey) -> Refusal | None:
 
 
 def forgotten(me: VoterKey, abstains: bool) -> Refusal | None:
-    """A voter that may have voted and does not know how must not vote."""
+    """A voter that has lost its log, or its vote, must not vote as if it never had any."""
     if not abstains:
         return None
-    detail = f"voter {me.voter_id} has lost its quorum-state and may have voted"
-    return Refusal(ErrorCode.INVALID_VOTER_KEY, f"{detail}: it abstains until it is readmitted")
+    detail = f"voter {me.voter_id} has lost something that others count on: it abstains"
+    return Refusal(ErrorCode.INVALID_VOTER_KEY, detail)
 
 
 def old_epoch(mine: int, theirs: int) -> Refusal | None:

@@ -37,6 +37,8 @@ class QuorumState:
     voted_id: int = -1
     directory_ids: tuple[tuple[int, bytes], ...] = ()
     """Voters by id, and the disk each is known by."""
+    recover_to: tuple[int, int] | None = None
+    """Epoch and end of a log that was lost here after others had counted on it."""
 
 
 def read_quorum_state(files: Files, directory: str, cluster_id: str | None) -> QuorumState | None:
@@ -75,6 +77,7 @@ def encode_state(state: QuorumState) -> bytes:
         "votedId": state.voted_id,
         "clusterId": state.cluster_id or "",
         "data_version": 1,
+        **({"recoverTo": state.recover_to} if state.recover_to is not None else {}),
         "directoryIds": {str(key): uuid_to_text(value) for key, value in state.directory_ids},
     }
     text = json.dumps(plain, separators=(",", ":")).encode()[:-1]
@@ -87,6 +90,7 @@ def decode_state(data: bytes) -> QuorumState:
     text, mark, _ = data.rpartition(_CRC)
     if mark and int(plain["crc"], 16) != crc32(text):
         raise ValueError("its checksum does not match")
+    recover_to = plain.get("recoverTo")
     return QuorumState(
         str(plain["clusterId"]) or None,
         int(plain["leaderEpoch"]),
@@ -98,6 +102,7 @@ def decode_state(data: bytes) -> QuorumState:
                 for key, value in plain.get("directoryIds", {}).items()
             )
         ),
+        (int(recover_to[0]), int(recover_to[1])) if recover_to is not None else None,
     )
 
 

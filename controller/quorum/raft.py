@@ -7,6 +7,7 @@ together, and the controller finds what it needs of a quorum.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...protocol.control.image import MetadataImage
@@ -21,8 +22,9 @@ from ...protocol.control.quorum_messages import (
 )
 from ...protocol.control.records import MetadataRecord
 from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
-from ...runtime.errors import StorageError
+from ...runtime.errors import CorruptLog, StorageError
 from ...runtime.runtime import Runtime
+from ...storage.files import Files
 from ...storage.log import OffsetOutOfRange
 from . import effects as e
 from .description import QuorumDescription
@@ -33,7 +35,7 @@ from .leading import Leading, describe
 from .log_writer import LogWriter, WriterEvents
 from .metadata_log import MetadataLog
 from .node import WRITE_AGAIN_MS, QuorumNode
-from .quorum_state import QuorumState, read_quorum_state
+from .quorum_state import QuorumState, read_quorum_state, write_quorum_state
 from .voters import QuorumSettings
 
 log = logging.getLogger(__name__)
@@ -82,20 +84,15 @@ class RaftQuorum:
         endpoints: Mapping[int, Endpoint] | None = None,
     ) -> "RaftQuorum":
         """Find out what this node was; nothing is sent before `start`."""
-        files, directory = metadata_log.files, metadata_log.directory
-        state = read_quorum_state(files, directory, cluster_id)
         is_alone = len(settings.voters) == 1
-        # An only voter has voted for nobody else; its log knows the epochs that mattered.
-        is_lost = state is None or (
-            state == QuorumState(cluster_id) and metadata_log.end_offset > 0
-        )
-        abstains = is_lost and not is_alone
-        if abstains:
+        state = await _recall(runtime, metadata_log, cluster_id, is_alone)
+        abstains = state is None
+        if state is None:
             what = "lost, while there is a log: this voter may have voted, and abstains"
             log.error("the quorum-state of node %d is %s", settings.me.voter_id, what)
-        known = state if state is not None else QuorumState(cluster_id)
+            state = QuorumState(cluster_id)
         dice = runtime.rng.randrange
-        node = QuorumNode(settings, known, metadata_log, dice, abstains=abstains)
+        node = QuorumNode(settings, state, metadata_log, dice, abstains=abstains)
         node.cluster_id = node.cluster_id or cluster_id
         return cls(runtime, metadata_log, node, endpoints or {})
 
@@ -321,3 +318,37 @@ class RaftQuorum:
         """Finish what is under way and release the files."""
         await self._errands.close()
         await self._log.close()
+
+
+async def _recall(
+    runtime: Runtime, metadata_log: MetadataLog, cluster_id: str | None, is_alone: bool
+) -> QuorumState | None:
+    """What this node was when it ended; None if it may have voted and nothing says how.
+
+    A log whose beginning is lost with its snapshot is given up and fetched anew, and the state
+    says how far it reached: what others counted on. An only voter has nobody to fetch it from.
+    """
+    directory, end = metadata_log.directory, metadata_log.end
+    state = read_quorum_state(metadata_log.files, directory, cluster_id)
+    if state is None or (state == QuorumState(cluster_id) and end.offset > 0):
+        # An only voter has voted for nobody else; its log knows the epochs that mattered.
+        state = QuorumState(cluster_id) if is_alone else None
+    metadata_log.snapshots.set_damaged_aside()
+    snapshot = metadata_log.snapshot
+    reached = snapshot.end_offset if snapshot is not None else 0
+    if metadata_log.start_offset <= reached:
+        return state
+    if is_alone:
+        why = f"nothing before offset {metadata_log.start_offset}, and no snapshot of it"
+        raise CorruptLog(directory, 0, why)
+    if state is not None and state.recover_to is None:
+        # Before the log goes: a crash in between must not make it look like a new one.
+        state = replace(
+            state, epoch=max(state.epoch, end.epoch), recover_to=(end.epoch, end.offset)
+        )
+        files = Files(runtime.fs, metadata_log.files.root)
+        await write_quorum_state(files, directory, state)
+    log.error("%s: its beginning is lost with a snapshot: it is fetched anew", directory)
+    metadata_log.start_at(reached)
+    await metadata_log.flush()
+    return state

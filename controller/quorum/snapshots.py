@@ -6,6 +6,7 @@ The file appears whole or not at all. The one before the newest is kept for whoe
 """
 
 import asyncio
+import logging
 from typing import Final
 
 from ...protocol.control.batches import load_snapshot, snapshot_batches
@@ -16,7 +17,10 @@ from ...runtime.errors import CorruptLog
 from ...storage.files import Files
 
 SUFFIX: Final = ".checkpoint"
+DAMAGED: Final = ".damaged"
 KEPT: Final = 2
+
+log = logging.getLogger(__name__)
 
 
 class Snapshots:
@@ -28,17 +32,35 @@ class Snapshots:
         found = (_id_in(name) for name in files.names(directory))
         self._ids = sorted((each for each in found if each), key=lambda each: each.end_offset)
         self._open: tuple[SnapshotId, bytes] | None = None
+        self._loaded: MetadataImage | None = None
+        """By `set_damaged_aside`: nothing is loaded twice at a start."""
 
     @property
     def newest(self) -> SnapshotId | None:
         """The one to load."""
         return self._ids[-1] if self._ids else None
 
+    def set_damaged_aside(self) -> None:
+        """The newest snapshot is one that can be loaded, or there is none."""
+        while (newest := self.newest) is not None:
+            try:
+                self._loaded = self.load()
+                return
+            except CorruptLog as error:
+                log.error("%s: set aside", error)
+            path = self._path(self._ids.pop())
+            assert path == self._path(newest)
+            self._files.rename(path, path + DAMAGED)
+
     def load(self) -> MetadataImage:
         """The newest one's image, an empty one if there is none; CorruptLog if it is damaged."""
         newest = self.newest
         if newest is None:
             return MetadataImage()
+        if self._loaded is not None:
+            loaded, self._loaded = self._loaded, None
+            if loaded.offset + 1 == newest.end_offset:
+                return loaded
         path = self._path(newest)
         try:
             return load_snapshot(self._files.read_small(path) or b"", newest)

@@ -25,7 +25,7 @@ from .effects import (
 )
 from .following import Following
 from .leading import Leading
-from .log_facts import LogFacts
+from .log_facts import LogEnd, LogFacts
 from .quorum_state import QuorumState
 from .roles import Ballot, Candidate, Prospective, Resigned, Unattached
 from .voters import QuorumSettings, Voters
@@ -49,14 +49,16 @@ class Standing:
         self.settings = settings
         self.log = log
         self.me = settings.me.voter_id
-        self.abstains = abstains and settings.me not in settings.readmitted
+        self._has_forgotten = abstains and settings.me not in settings.readmitted
+        self.recover_to = LogEnd(*state.recover_to) if state.recover_to is not None else None
+        """Until our log is as new as this one again, it must not be taken for what it was."""
         self.cluster_id = state.cluster_id
         self.epoch = max(state.epoch, log.end.epoch, 0)
         """The log's epochs count too: the state may have been lost with its file."""
         self.voted_id = state.voted_id if self.epoch == state.epoch else m.NO_NODE
         named = {key.voter_id: key.directory_id for key in settings.readmitted}
         self.voters = Voters(settings.voters, {**dict(state.directory_ids), **named})
-        if not self.abstains:
+        if not self._has_forgotten:
             self.voters.learn([settings.me])
         snapshot = log.snapshot
         self.high_watermark = snapshot.end_offset if snapshot is not None else 0
@@ -75,6 +77,11 @@ class Standing:
             case Following(leader_id=leader_id):
                 return leader_id
         return m.NO_NODE
+
+    @property
+    def abstains(self) -> bool:
+        """Must nobody count on our vote, nor on our copy of the log?"""
+        return self._has_forgotten or self.recover_to is not None
 
     @property
     def may_stand(self) -> bool:
@@ -129,7 +136,10 @@ class Standing:
     def save(self, leader_id: int = m.NO_NODE) -> None:
         """What must not be forgotten, if it is news. Who leads is worth no write of its own."""
         known = tuple(sorted(self.voters.known.items()))
-        state = QuorumState(self.cluster_id, self.epoch, leader_id, self.voted_id, known)
+        lost = self.recover_to
+        recover_to = (lost.epoch, lost.offset) if lost is not None else None
+        epoch, voted_id = self.epoch, self.voted_id
+        state = QuorumState(self.cluster_id, epoch, leader_id, voted_id, known, recover_to)
         if replace(state, leader_id=self._saved.leader_id) != self._saved:
             self._saved = state
             self.effects.append(SaveState(state))
