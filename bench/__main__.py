@@ -24,6 +24,7 @@ from . import (
     consume,
     failover,
     false_failovers,
+    flush,
     latency,
     memory,
     produce,
@@ -174,6 +175,31 @@ def run_memory(results: dict[str, Any]) -> None:
         say(f"{name:<14} PSS {mib:6.1f} MiB after ready, {added:5.2f} KiB per idle partition")
 
 
+def run_flush(results: dict[str, Any]) -> None:
+    """Measure flush.policy=group against none."""
+    rows = results["flush"] = []
+    say(f"{'RF acks case':<30} {'none req/s':>11} {'group req/s':>11} {'ratio':>6}")
+    with LocalCluster(brokers=3) as cluster:
+        for replication_factor, acks in ((1, 1), (3, -1)):
+            for case in flush.CASES:
+                found = flush.measure_case(cluster, case, replication_factor, acks)
+                rows.append(
+                    {
+                        "case": found.case,
+                        "replication_factor": replication_factor,
+                        "acks": acks,
+                        "none": vars_of(found.none),
+                        "group": vars_of(found.group),
+                        "ratio": found.ratio,
+                    }
+                )
+                say(
+                    f"{replication_factor}  {acks:>3}  {case.name:<22} "
+                    f"{found.none.requests_per_second:>11,.0f} "
+                    f"{found.group.requests_per_second:>11,.0f} {found.ratio:>6.2f}"
+                )
+
+
 def run_failover(results: dict[str, Any]) -> None:
     """Measure the gaps in acknowledged writes around every kind of event."""
     rows = results["failover"] = []
@@ -215,6 +241,7 @@ SECTIONS: dict[str, Section] = {
     "latency": run_latency,
     "startup": run_startup,
     "memory": run_memory,
+    "flush": run_flush,
     "failover": run_failover,
     "catch_up": run_catch_up,
     "false_failovers": run_false_failovers,
