@@ -135,6 +135,9 @@ class IsrProposals:
             partition_epoch=result.partition_epoch,
             isr=result.isr,
             recovering=result.recovering,
+            # The answer may overtake the setting. Who is eligible was counted by the one it was
+            # decided by: to commit with fewer would commit what an eligible leader has not.
+            min_isr=max(leader.metadata.min_isr, result.min_isr),
         )
         now_ms = self._runtime.monotonic_ms()
         partition.carry_out(leader.on_proposal_accepted(proposal, metadata, now_ms))

@@ -43,7 +43,7 @@ def alter_partitions(cluster: Cluster, request: AlterPartitions) -> Decision[Par
             touched[partition] = None
             records.append(record)
             state = changed(state, record)
-        results.append(_altered(request.broker_id, proposal, state))
+        results.append(_altered(cluster, request.broker_id, proposal, state))
     return Decision(PartitionsAltered(ErrorCode.NONE, partitions=tuple(results)), records)
 
 
@@ -134,7 +134,9 @@ def _refused(proposal: Proposal, error: ApiError) -> ChangedPartition:
     return ChangedPartition(proposal.topic_id, proposal.partition, error.code, message=error.detail)
 
 
-def _altered(sender: int, proposal: Proposal, state: PartitionState) -> ChangedPartition:
+def _altered(
+    cluster: Cluster, sender: int, proposal: Proposal, state: PartitionState
+) -> ChangedPartition:
     """The partition as it is now. Done, and led by another: the one error that has an effect."""
     return ChangedPartition(
         proposal.topic_id,
@@ -145,4 +147,5 @@ def _altered(sender: int, proposal: Proposal, state: PartitionState) -> ChangedP
         partition_epoch=state.partition_epoch,
         isr=state.isr,
         recovering=state.recovering,
+        min_isr=cluster.min_isr(cluster.image.topics[proposal.topic_id].name),
     )

@@ -256,6 +256,8 @@ class ChangedPartition:
     isr: tuple[int, ...] = ()
     recovering: bool = False
     message: str = ""
+    min_isr: int = -1
+    """The topic's min.insync.replicas that this was decided by: the leader may not know it yet."""
 
 
 @message(12)

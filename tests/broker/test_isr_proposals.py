@@ -101,3 +101,14 @@ async def test_b_25_an_answer_about_a_deleted_topic_is_not_applied_to_its_succes
     future.set_result(PartitionsAltered(0, partitions=(result(0),)))
     await until(lambda: proposing.proposals._task is None)
     assert proposing.node[0].metadata.isr == (ME,)
+
+
+async def test_an_answer_that_overtakes_a_raised_min_isr_brings_it_along(
+    proposing: Proposing,
+) -> None:
+    proposing.catch_up(0)
+    before = proposing.node[0].metadata.min_isr
+    answer = PartitionsAltered(0, partitions=(result(0, min_isr=before + 1),))
+    await proposing.channel.answer(answer)
+    await until(lambda: proposing.node[0].metadata.isr == (ME, B))
+    assert proposing.node[0].metadata.min_isr == before + 1
