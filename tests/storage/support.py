@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from minikafka.protocol import record_batch
@@ -67,6 +68,31 @@ def topic(**settings: object) -> TopicConfig:
     )
 
 
+SMALL = {"segment_bytes": 900, "index_interval_bytes": 150}
+"""Segments of ten small batches."""
+
+
+async def recovered(
+    runtime: TestRuntime, path: Path, *, recovery_point: int = 0, log_start: int = 0
+) -> Log:
+    """Open without the mark of a clean stop."""
+    return await Log.open(
+        runtime,
+        str(path / "t-0"),
+        topic(**SMALL),
+        recovery_point=recovery_point,
+        log_start_offset=log_start,
+    )
+
+
+CHECKPOINTS = (
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "t-0/leader-epoch-checkpoint",
+)
+
+
 def fill(log: Log, count: int, **how: Any) -> list[Made]:
     """Append one-record batches, one call each."""
     made = []
@@ -107,3 +133,29 @@ def offsets_in(data: bytes | memoryview) -> list[int]:
 
 def joined(made: Iterable[Made]) -> bytes:
     return b"".join(bytes(buffer) for _, buffer in made)
+
+
+def delete(file: Path) -> None:
+    file.unlink()
+
+
+def halve(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: len(file.read_bytes()) // 2 + 1])
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def flip(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2 + 1] ^= 0x11
+    file.write_bytes(data)
+
+
+def garble(file: Path) -> None:
+    file.write_bytes(random.Random(1).randbytes(len(file.read_bytes())))
+
+
+DAMAGES = (delete, halve, empty, flip, garble)
+"""What may become of a small file."""
