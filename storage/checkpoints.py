@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..protocol.types import TopicPartition, uuid_from_text, uuid_to_text
-from ..runtime.config import parse_properties
+from ..runtime.config import INT64_MAX, parse_properties
 
 _VERSION = "0"
 
@@ -33,12 +33,21 @@ def decode_offsets(data: bytes | None) -> dict[TopicPartition, int] | None:
         version, count, *rows, end = data.decode().split("\n")
         for row in rows:
             topic, partition, offset = row.split(" ")
-            offsets[TopicPartition(topic, int(partition))] = int(offset)
-        if version != _VERSION or end or int(count) != len(offsets) or len(rows) != len(offsets):
-            return None
+            offsets[TopicPartition(topic, _number(partition))] = _number(offset)
+        is_whole = len(offsets) == len(rows) == _number(count)
+        return offsets if version == _VERSION and not end and is_whole else None
     except ValueError:
         return None
-    return offsets if all(offset >= 0 for offset in offsets.values()) else None
+
+
+def _number(text: str) -> int:
+    """An int64 that is not negative, in plain digits; ValueError for anything else."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(INT64_MAX))):
+        raise ValueError(text)
+    number = int(text)
+    if number > INT64_MAX:
+        raise ValueError(text)
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +93,11 @@ def decode_clean_shutdown(data: bytes | None) -> int | None:
         return None
     try:
         mark = json.loads(data)
-        return int(mark["brokerEpoch"]) if mark["version"] == 0 else None
-    except (ValueError, KeyError, TypeError):
+        version, epoch = mark["version"], mark["brokerEpoch"]
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
+    is_one = type(version) is int and version == 0 and type(epoch) is int
+    return epoch if is_one and -1 <= epoch <= INT64_MAX else None
 
 
 def encode_partition_metadata(topic_id: bytes) -> bytes:

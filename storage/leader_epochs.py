@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from ..protocol.types import NO_EPOCH, OffsetAndEpoch
 
 _VERSION = "0"
+_MAX = 2**63 - 1
 
 
 class LeaderEpochs:
@@ -119,4 +120,5 @@ class LeaderEpochs:
         except ValueError:
             return None
         epochs = cls(entries)
-        return epochs if list(epochs) == entries else None
+        is_true = list(epochs) == entries and all(0 <= start <= _MAX for _, start in entries)
+        return epochs if is_true else None

@@ -1,3 +1,5 @@
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,6 +7,9 @@ from hypothesis import strategies as st
 from minikafka.protocol.types import TopicPartition
 from minikafka.storage import checkpoints
 from minikafka.storage.checkpoints import MetaProperties
+from minikafka.storage.indexes import OffsetIndex, TimeIndex
+from minikafka.storage.leader_epochs import LeaderEpochs
+from minikafka.storage.producer_state import ProducerState
 
 NAMES = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
 
@@ -59,6 +64,41 @@ def test_the_mark_of_a_clean_stop() -> None:
     assert checkpoints.decode_clean_shutdown(data) == 42
     for damaged in (None, b"", data[:9], b"[]", b'{"version":9,"brokerEpoch":1}'):
         assert checkpoints.decode_clean_shutdown(damaged) is None
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_small_file_or_none(data: bytes) -> None:
+    """No bytes on a disk end a start: the caller takes its safe assumption."""
+    for prefix in (b"", b"0\n1\n", b"0\n1\nt 0 ", b'{"version":0,"brokerEpoch":', b"version: 0\n"):
+        some = prefix + data
+        offsets = checkpoints.decode_offsets(some)
+        assert offsets is None or all(0 <= each < 2**63 for each in offsets.values())
+        epoch = checkpoints.decode_clean_shutdown(some)
+        assert epoch is None or -1 <= epoch < 2**63
+        topic_id = checkpoints.decode_partition_metadata(some)
+        assert topic_id is None or len(topic_id) == 16
+        known = LeaderEpochs.decode(some)
+        assert known is None or all(start >= 0 for _, start in known)
+        ProducerState.decode(some, 0)
+        OffsetIndex.decode(some, 0, 1000)
+        TimeIndex.decode(some, 0, 1000)
+        with suppress(ValueError):
+            MetaProperties.decode(some)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1_0", "+1", " 1", "-1", "1.5", "\N{ARABIC-INDIC DIGIT ONE}", "9" * 19, "9" * 5000, ""],
+)
+def test_only_plain_numbers_are_offsets(text: str) -> None:
+    assert checkpoints.decode_offsets(f"0\n1\nt 0 {text}\n".encode()) is None
+
+
+@pytest.mark.parametrize("epoch", ["true", '"5"', "1.5", "Infinity", "NaN", "null", "-2", "9" * 19])
+def test_only_whole_numbers_are_epochs(epoch: str) -> None:
+    data = f'{{"version":0,"brokerEpoch":{epoch}}}'.encode()
+    assert checkpoints.decode_clean_shutdown(data) is None
+    assert checkpoints.decode_clean_shutdown(b"[" * 100_000) is None
 
 
 def test_partition_metadata() -> None:
