@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from minikafka.broker.partition import Partition
 from minikafka.broker.replica.follower import FetchPosition
 from minikafka.broker.replica.progress import FollowerProgress
 from minikafka.broker.replica_session import ReplicaSession
@@ -126,6 +128,10 @@ async def test_a_policy_switched_on_flushes_what_is_there(node: Node, disks: Dis
     await until(lambda: node[0].log.flushed_offset == 1)
 
 
+def stores(replica: Partition, end: int) -> bool:
+    return replica.log_end_offset == end
+
+
 async def group(pair: Pair) -> None:
     for node in (pair.leader, pair.follower):
         await node.configure("flush.policy", "group")
@@ -154,7 +160,7 @@ async def test_reading_runs_ahead_of_a_slow_disk(pair: Pair, disks: Disks) -> No
     released = disks.hold("follower")
     for number in range(5):
         pair.leader.produce(b"%d" % number)
-        await until(lambda end=number + 1: follower.log_end_offset == end)
+        await until(partial(stores, follower, number + 1))
     assert leader.high_watermark == 0
     released.set()
     await until(lambda: leader.high_watermark == 5)
