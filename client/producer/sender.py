@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from ...protocol.api import ApiKey
@@ -23,7 +24,7 @@ from ...protocol.messages.produce import (
 )
 from ...protocol.types import NO_LEADER, ZERO_UUID, TopicPartition
 from ...runtime.runtime import Runtime
-from ..cluster import Broker, Changes
+from ..cluster import Broker, Changes, ClusterView
 from ..config import ProducerConfig
 from ..errors import ClientError, UnknownTopic
 from ..metadata import NOT_YET, Metadata
@@ -39,6 +40,12 @@ log = logging.getLogger(__name__)
 
 TOPIC_ID_VERSION: Final = 13
 """From this version on a produce request names topics by id."""
+WARM_EVERY_MS: Final = 1_000
+WARM_PARTITIONS: Final = 64
+"""Among so many that are being sent to, who may lead next is known well enough."""
+TRAILING_RETRY_MS: Final = 10
+TRAILING_RETRIES: Final = 10
+"""So often a leader that knows less than we do is asked again at once."""
 ANSWER_GRACE_MS: Final = 2_000
 """How much longer than the broker may wait for replicas we wait for its answer."""
 
@@ -74,6 +81,7 @@ class Sender:
         self._flights: dict[_Flight, None] = {}
         self._connecting: dict[int, int] = {}
         """Brokers being connected to, and when metadata was last asked for because of that."""
+        self._warm_at_ms = 0
         self._timer: asyncio.TimerHandle | None = None
         self._is_scheduled = False
         self._is_closed = False
@@ -121,6 +129,9 @@ class Sender:
             for partition in drained.unled:
                 self._metadata.watch(partition.topic)
             self._metadata.refresh_soon()
+        if drained.parcels and now_ms >= self._warm_at_ms:
+            self._warm_at_ms = now_ms + WARM_EVERY_MS
+            _connect_to_replicas(self._metadata, self._accumulator)
         self._arm(self._ask_about_slow_brokers(now_ms), now_ms)
 
     def _arm(self, slow_check_ms: int | None, now_ms: int) -> None:
@@ -261,6 +272,8 @@ class Sender:
         for queue, batch, attempt in flight.batches:
             answer = answers.get(queue.partition)
             not_before_ms = self._retry_at_ms(queue, now_ms)
+            if answer is not None and _trails(view, queue, answer):
+                not_before_ms = now_ms + TRAILING_RETRY_MS
             if answer is None:
                 why = f"broker {flight.node_id} said nothing of the partition"
                 queue.on_attempt_lost(batch, attempt, why, not_before_ms)
@@ -277,7 +290,7 @@ class Sender:
         answer: PartitionProduceResponse,
         not_before_ms: int,
     ) -> None:
-        code = ErrorCode(answer.error_code)
+        code, hint = ErrorCode(answer.error_code), answer.current_leader
         said = Answer(
             code, answer.base_offset, answer.log_append_time_ms, answer.error_message or ""
         )
@@ -287,7 +300,6 @@ class Sender:
         if verdict is not Verdict.DONE:
             log.debug("%s: %s: %s", queue.partition, code.name, verdict.name)
         if code.stale_metadata:
-            hint = answer.current_leader
             if hint is not None and self._metadata.view.on_leader(
                 queue.partition, hint.leader_id, hint.leader_epoch
             ):
@@ -351,6 +363,28 @@ class Sender:
         else:
             self._accumulator.identity = identity
         self.wake()
+
+
+def _trails(view: ClusterView, queue: PartitionQueue, answer: PartitionProduceResponse) -> bool:
+    """Does the broker know an older leader than we do? It was elected a moment ago, perhaps."""
+    known, hint = view.leader_of(*queue.partition), answer.current_leader
+    return (
+        known is not None
+        and hint is not None
+        and hint.leader_epoch < known.leader_epoch
+        and queue.failure_count < TRAILING_RETRIES
+    )
+
+
+def _connect_to_replicas(metadata: Metadata, accumulator: Accumulator) -> None:
+    """Be connected to whoever may lead next: connecting would lengthen every failover."""
+    view, pool = metadata.view, metadata.pool
+    for partition in islice(accumulator.busy, WARM_PARTITIONS):
+        known = view.leader_of(*partition)
+        for node_id in known.replicas if known is not None else ():
+            broker = view.brokers.get(node_id)
+            if broker is not None and pool.ready(broker.address, PRODUCE) is None:
+                pool.start(broker.address, PRODUCE)
 
 
 def _log_failures(batches: list[Batch]) -> None:

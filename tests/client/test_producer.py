@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from minikafka.aio import Producer, ProducerRecord
+from minikafka.client.cluster import Broker, ClusterView, PartitionView, TopicView
 from minikafka.client.errors import (
     BootstrapError,
     BufferFull,
@@ -16,12 +17,18 @@ from minikafka.client.errors import (
     MessageTooLarge,
     UnknownTopic,
 )
+from minikafka.client.net.address import Address
+from minikafka.client.net.pool import PRODUCE
 from minikafka.client.producer import producer_ids
+from minikafka.client.producer.partition_queue import PartitionQueue
+from minikafka.client.producer.sender import TRAILING_RETRIES, _trails
 from minikafka.client.records import BatchMetadata, RecordMetadata
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.produce import ProduceRequest
+from minikafka.protocol.messages.leader_hint import LeaderIdAndEpoch
+from minikafka.protocol.messages.produce import PartitionProduceResponse, ProduceRequest
 from minikafka.protocol.record_batch import read_header, records
+from minikafka.protocol.types import TopicPartition
 
 from .fake_broker import Close, FakeCluster, FakeNode, Garbage, Refuse, Silence
 
@@ -525,3 +532,40 @@ async def test_a_cancelled_wait_does_not_take_the_record_back() -> None:
             waiting.cancel()
             await other
             assert delivery.result().offset == 0
+
+
+async def test_a_producer_is_connected_to_who_may_lead_next() -> None:
+    """A failover need not wait for a connection."""
+    async with FakeCluster(3) as cluster:
+        cluster.create("t", 1)
+        async with Producer(cluster.bootstrap) as producer:
+            await producer.send("t", b"x", partition=0)
+            pool = producer._metadata.pool
+            replicas = [Address("127.0.0.1", node.port) for node in cluster.nodes.values()]
+            for address in replicas:
+                assert pool.ready(address, PRODUCE) or pool.is_opening(address, PRODUCE)
+
+
+def test_a_new_leader_that_does_not_know_yet_is_asked_again_soon() -> None:
+    place = TopicPartition("t", 0)
+    view = ClusterView()
+    view.brokers[2] = Broker(2, "b", 9092)
+    view.topics["t"] = TopicView("t", b"", False)
+    view.topics["t"].partitions[0] = PartitionView(2, 5, (1, 2), (2,), (), ErrorCode.NONE)
+    queue = PartitionQueue(place, is_idempotent=True, max_in_flight=5)
+
+    def answer(leader_epoch: int) -> PartitionProduceResponse:
+        hint = LeaderIdAndEpoch(leader_id=1, leader_epoch=leader_epoch)
+        code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return PartitionProduceResponse(
+            index=0, error_code=code, base_offset=-1, current_leader=hint
+        )
+
+    assert _trails(view, queue, answer(4))
+    assert not _trails(view, queue, answer(5)), "it knows what we know"
+    assert not _trails(view, queue, answer(6)), "it knows more"
+    without = answer(4)
+    without.current_leader = None
+    assert not _trails(view, queue, without)
+    queue.failure_count = TRAILING_RETRIES
+    assert not _trails(view, queue, answer(4)), "not for ever"
