@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from ...protocol.errors import ErrorCode
 from ...protocol.types import NO_EPOCH, NO_OFFSET
 from ...runtime.errors import InvariantViolation
-from .progress import NEVER, FollowerProgress, carried_over
+from .progress import FollowerProgress, carried_over
 from .state import KnownBrokers, PartitionMetadata
 
 NO_FOLLOWER = -1
@@ -352,8 +352,6 @@ class LeaderReplica:
             return False
         # Between appends a member is behind for up to two of its fetches. One whose fetches take
         # longer than half of what it may lag would be in and out, and acks=all waits each time.
-        if progress.fetch_gap_ms == NEVER:
-            return progress.held_offset >= self.log_end_offset
         return not progress.is_slow(self._lag_max_ms // 2)
 
     def _propose(self, isr: tuple[int, ...]) -> Effects:
