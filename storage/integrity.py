@@ -4,6 +4,7 @@ Pure: judges bytes that others have read. The checksum covers all of a batch but
 length and leader epoch; those are judged by the batches around it and the history of epochs.
 """
 
+import sys
 from struct import Struct
 from typing import NamedTuple
 
@@ -38,13 +39,25 @@ class Verdict(NamedTuple):
     """What is wrong with the batch behind them; empty if nothing is."""
 
 
-def judge(data: Buffer, offset: int, rules: Rules, *, is_exact: bool = False) -> Verdict:
-    """Check batch by batch; the first holds `offset`, or begins with it if `is_exact`."""
+def judge(
+    data: Buffer,
+    offset: int,
+    rules: Rules,
+    *,
+    is_exact: bool = False,
+    at_most: int = sys.maxsize,
+) -> Verdict:
+    """Check batch by batch; the first holds `offset`, or begins with it if `is_exact`.
+
+    After `at_most` batches the rest is left unjudged.
+    """
     view = memoryview(data)
     at, end, due, epoch = 0, len(view), offset, None
     unpack = _HEAD.unpack_from
     is_loose = not is_exact
-    while at < end:
+    for _ in range(at_most):
+        if at >= end:
+            break
         if at + HEADER_SIZE > end:
             return Verdict(at, due, "half a header")
         base, length, its_epoch, magic, crc, _, delta = unpack(view, at)

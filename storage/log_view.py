@@ -25,6 +25,9 @@ from .segment_indexes import CorruptIndex
 from .segments import Segments
 from .topic_config import TopicConfig
 
+MAX_JUDGED = 1000
+"""Batches judged in one read, which ends there: a millisecond or two of the loop."""
+
 
 class OffsetOutOfRange(StorageError):
     """The log holds nothing at this offset."""
@@ -145,9 +148,11 @@ class LogView:
         data = found.data
         if not data and wanted.at_least_one:
             return self._judged_empty(segment, found, wanted)
-        verdict = judge(data, wanted.offset, self.rules)
+        verdict = judge(data, wanted.offset, self.rules, at_most=MAX_JUDGED)
         if not verdict.problem:
-            return found
+            if verdict.size == len(data):
+                return found
+            return LogSlice(data[: verdict.size], found.segment_base, found.position)
         segment.hints.clear()  # They were learnt from headers like this one.
         position = found.position + verdict.size
         error = CorruptLog(segment.path + LOG, position, verdict.problem)

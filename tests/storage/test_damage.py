@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from minikafka.runtime.errors import CorruptLog
+from minikafka.storage import log_view
 from minikafka.storage.damage import Damage
 from minikafka.storage.integrity import Rules, judge, size_of_first
 from minikafka.storage.leader_epochs import LeaderEpochs
 from minikafka.storage.log import Cold, Log
 from minikafka.storage.segment import Segment
-from tests.storage.support import TestRuntime, batch, contents, fill, joined, topic
+from tests.storage.support import TestRuntime, batch, contents, fill, joined, read_all, topic
 
 SMALL = topic(segment_bytes=900, index_interval_bytes=150)
 ALL = Rules(LeaderEpochs([(0, 0), (3, 2)]))
@@ -37,6 +38,25 @@ def test_any_wrong_byte_is_found_and_what_is_before_it_kept() -> None:
             assert verdict.size == at // size * size, at
             assert verdict.next_offset == at // size
             assert verdict.problem
+
+
+def test_judging_ends_where_it_was_told_to() -> None:
+    made = [batch(0), batch(1), batch(2, epoch=3)]
+    wrong = bytearray(joined(made))
+    wrong[-1] ^= 1
+    assert judge(wrong, 0, ALL, at_most=2) == (len(wrong) * 2 // 3, 2, "")
+    assert judge(wrong, 0, ALL, at_most=3).problem
+
+
+async def test_a_read_of_very_many_batches_ends_early(
+    runtime: TestRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_view, "MAX_JUDGED", 4)
+    log, whole = await rotten(runtime, tmp_path, 0, 0)
+    found = (await log.read_cold(1, max_bytes=10_000, up_to=30)).data
+    assert len(found) == len(whole) // 30 * 4
+    assert await read_all(log) == whole
+    log.abandon()
 
 
 def test_the_batch_in_front_must_hold_the_offset() -> None:
