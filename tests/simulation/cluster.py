@@ -198,7 +198,7 @@ def broker_properties(broker_id: int, quorum: Mapping[int, str]) -> dict[str, st
         "controller.quorum.bootstrap.servers": ",".join(
             f"{name}:{CONTROLLER_PORT}" for name in quorum.values()
         ),
-        "broker.heartbeat.interval.ms": "300",
+        "broker.heartbeat.interval.ms": "400",
         "broker.session.timeout.ms": "2000",
         "replica.lag.time.max.ms": "1500",
         "replica.socket.timeout.ms": "2000",

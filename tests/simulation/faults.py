@@ -206,9 +206,8 @@ class ProcessFaults(Faults):
         if not victims:
             return False
         await self._lose_power(victims)
-        if not self.promises.has_elr:
-            # The last member of an ISR is trusted: nobody else may die until it is known.
-            await self._within(20, lambda: self.promises.is_known(victims))
+        # Nobody else may die until the cluster has coped with this.
+        await self._within(20, lambda: self.promises.are_recovered(victims))
         return True
 
     async def power_controller(self) -> bool:

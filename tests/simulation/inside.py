@@ -126,6 +126,15 @@ def holds_lease(process: Process) -> bool | None:
     return lease.is_held(host.monotonic_ms()) if lease.is_required else None
 
 
+def quorum_key(process: Process) -> tuple[object, ...] | None:
+    """Another one whenever `quorum_of` may say something else; cheap."""
+    quorum = process.quorum
+    if quorum is None:
+        return None
+    node = quorum.node
+    return (node.epoch, node.role, quorum.high_watermark, quorum.log_end_offset)
+
+
 def granted_votes(process: Process) -> list[Granted]:
     """The votes that this candidate was given since the last question."""
     given, process.votes = process.votes, []

@@ -48,6 +48,7 @@ class Invariants:
         self._seen: dict[Place, Seen] = {}
         self._cursors: dict[Place, LogCursor] = {}
         self._leases: dict[str, bool] = {}
+        self.has_leases = True
         self._controllers = {each.name: None for each in cluster.controllers.values()}
         self.metadata = MetadataChecks(self)
         self.quorum = QuorumChecks(self)
@@ -152,7 +153,8 @@ class Invariants:
 
         def check() -> Iterator[str]:
             nonlocal remembered, replicas, metadata_offset
-            self._follow_lease(daemon, process)
+            if self.has_leases:
+                self._follow_lease(daemon, process)
             image = image_of_broker(process)
             if image is not None and image.offset != metadata_offset:
                 metadata_offset = image.offset

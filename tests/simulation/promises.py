@@ -1,8 +1,9 @@
 """What the product promises about power: which machines may lose theirs now, and nothing is lost.
 
-With eligible leader replicas, min ISR - 1 copies of a partition may lose what was not synced, in
-any order, until they are in sync again. Without, the last member of an ISR is trusted to hold
-what it held: one machine at a time, while everybody is in sync. flush.policy=group survives all.
+With eligible leader replicas, min ISR - 1 copies of a partition may lose what was not synced, until
+they are in sync again, while another member of ISR or ELR lives: a killed broker is eligible no
+more, whatever its disk holds. Without, the last member of an ISR is trusted to hold what it held:
+one machine at a time, while everybody is in sync. flush.policy=group survives all.
 """
 
 from collections.abc import Sequence
@@ -60,15 +61,21 @@ class Promises:
         image = self.invariants.image
         return image is not None and image.features.get(ELR_FEATURE, 0) > 0
 
-    def is_known(self, victims: Sequence[Daemon]) -> bool:
-        """Has the controller taken these out of every ISR that they could not vouch for?"""
+    def are_recovered(self, victims: Sequence[Daemon]) -> bool:
+        """Does what these have lost matter to nobody any more?
+
+        They are in sync again; without eligible leaders it is enough that they are out of every
+        ISR that they could not vouch for.
+        """
         image = self.invariants.image
+        if image is None:
+            return False
         distrusted = self.invariants.distrusted
         names = [victim.name for victim in victims]
-        return image is not None and not any(
+        return not any(
             self._names[member] in names and (self._names[member], key) in distrusted
             for key, state in image.partitions()
-            for member in state.isr
+            for member in (state.replicas if self.has_elr else state.isr)
         )
 
     def _survives(self, key: TopicIdPartition, state: PartitionState, victims: list[str]) -> bool:
@@ -81,10 +88,17 @@ class Promises:
             for member in state.replicas
             if member in hit or (self._names[member], key) in distrusted
         ]
-        if self.has_elr:
-            return len(lossy) < self.invariants.truths[key].weakest_min_isr
         if self._overlap > 1:
             return False  # Nobody else may die until the controller knows.
+        if self.has_elr:
+            # An unclean restart costs eligibility, whatever the disk still holds: somebody who
+            # is eligible must stay.
+            holders = [
+                member
+                for member in (*state.isr, *state.elr)
+                if member not in lossy and self.cluster.brokers[member].alive
+            ]
+            return bool(holders) and len(lossy) < self.invariants.truths[key].weakest_min_isr
         whole = len(state.isr) == len(state.replicas) and state.leader != NO_LEADER
         living = all(self.cluster.brokers[member].alive for member in state.replicas)
         return len(lossy) == 1 and whole and living and len(state.replicas) > 1

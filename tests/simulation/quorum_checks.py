@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .cluster import Daemon
 from .disk import DirectoryNode, FileNode
-from .inside import Granted, QuorumSeen, granted_votes, quorum_of
+from .inside import Granted, QuorumSeen, granted_votes, quorum_key, quorum_of
 from .loop import Process
 from .rawlog import LogCursor, RawBatch
 
@@ -27,6 +27,7 @@ class QuorumChecks:
     def __init__(self, invariants: "Invariants") -> None:
         self._all = invariants
         self._daemons = dict(invariants.cluster.controllers)
+        self._keys: dict[str, object] = {}
         self._leaders: dict[int, str] = {}
         self._epochs: dict[str, int] = {}
         self._committed: dict[int, RawBatch] = {}
@@ -40,6 +41,7 @@ class QuorumChecks:
     def forget(self, daemon: Daemon) -> None:
         """Its process is another one, or its disk has lost something."""
         # An epoch that was entered and not saved was never spoken of.
+        self._keys.pop(daemon.name, None)
         self._epochs.pop(daemon.name, None)
         self._high_watermarks.pop(daemon.name, None)
         self._log_ends.pop(daemon.name, None)
@@ -52,6 +54,10 @@ class QuorumChecks:
 
     def check(self, daemon: Daemon, process: Process) -> Iterator[str]:
         """The daemon has made a step."""
+        key = quorum_key(process)
+        if key == self._keys.get(daemon.name) and not process.votes:
+            return
+        self._keys[daemon.name] = key
         quorum = quorum_of(process)
         if quorum is None:
             return

@@ -68,6 +68,7 @@ class Scenario:
         self.invariants = Invariants(self.world, self.cluster, self.coverage)
         self.promises = Promises(self.cluster, self.invariants, shape)
         self.invariants.is_flushed = self.promises.is_flushed
+        self.invariants.has_leases = shape.leases
         unclean = {topic.name: None for topic in shape.topics if topic.unclean}
         self.invariants.may_be_unclean = lambda topic: topic in unclean
         for daemon in self.cluster.daemons.values():
