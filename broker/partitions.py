@@ -216,7 +216,7 @@ class Partitions:
         if delta.is_snapshot or delta.deleted_topics:
             gone = [p for p in self if image.partition(p.topic_id, p.index) is None]
         me = self._settings.broker_id
-        for key in delta.changed_partitions:
+        for key in [*self._partitions] if delta.is_snapshot else delta.changed_partitions:
             state, partition = image.partition(*key), self._partitions.get(key)
             if partition is not None and state is not None and me not in state.replicas:
                 gone.append(partition)
