@@ -154,7 +154,7 @@ class Invariants:
         def check() -> Iterator[str]:
             nonlocal remembered, replicas, metadata_offset
             if self.has_leases:
-                self._follow_lease(daemon, process)
+                yield from self._follow_lease(daemon, process)
             image = image_of_broker(process)
             if image is not None and image.offset != metadata_offset:
                 metadata_offset = image.offset
@@ -175,12 +175,27 @@ class Invariants:
 
         return check
 
-    def _follow_lease(self, daemon: Daemon, process: Process) -> None:
+    def _follow_lease(self, daemon: Daemon, process: Process) -> Iterator[str]:
+        """A lease is won or ends. Nobody wins one that believes to lead what others lead by now."""
         held = holds_lease(process)
         if held is None or held == self._leases.get(daemon.name):
             return
         self._leases[daemon.name] = held
         self.coverage.note("transition", "lease-won" if held else "lease-ended")
+        led = [each for each in partitions_of(process).values() if held and each.leader is not None]
+        for other in self.cluster.brokers.values() if led else ():
+            if other is daemon or other.process is None or not other.process.alive:
+                continue
+            theirs = partitions_of(other.process)
+            for ours in led:
+                newer = theirs.get(ours.key)
+                if newer is None or newer.leader is None:
+                    continue
+                if newer.leader_epoch > ours.leader_epoch:
+                    yield (
+                        f"invariant 30: {daemon.name} wins a lease and leads {ours} in epoch"
+                        f" {ours.leader_epoch}, {other.name} leads epoch {newer.leader_epoch}"
+                    )
 
     def _check_leases(self, daemon: Daemon, now: Seen) -> Iterator[str]:
         """Somebody begins to lead: nobody else may act as a leader by its lease any more."""
