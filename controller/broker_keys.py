@@ -43,6 +43,8 @@ BROKER_KEYS: Final = frozenset(
         "log.roll.jitter.hours",
         "log.roll.jitter.ms",
         "log.roll.ms",
+        "log.scrub.bytes.per.second",
+        "log.scrub.interval.ms",
         "log.segment.bytes",
         "log.segment.delete.delay.ms",
         "max.connections",
