@@ -44,6 +44,7 @@ A = TypeVar("A")
 
 PENDING_ANSWERS_MAX: Final = 10_000
 LOAD_BYTES: Final = 1 << 20
+READ_AGAIN_MS: Final = 10
 STOP_WITHIN_MS: Final = 2_000
 """How long a stop waits for what is pending: without a majority nothing is ever committed."""
 
@@ -159,7 +160,9 @@ class Controller:
         while image.offset + 1 < quorum.high_watermark and image is self.committed:
             data = await quorum.read(image.offset + 1, LOAD_BYTES)
             if not data:
-                return  # It was cut off by a snapshot meanwhile.
+                # The log is being opened again, or begins later now, after a snapshot.
+                await asyncio.sleep(READ_AGAIN_MS / 1000)
+                return
             for batch in decode_batches(data):
                 # A read begins with the batch that holds the offset: a snapshot may end in it.
                 if batch.next_offset > image.offset + 1:

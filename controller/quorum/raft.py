@@ -241,7 +241,9 @@ class RaftQuorum:
         return self._log.epoch_before(offset) in (epoch, None)
 
     async def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole committed batches from `offset` on, at least one if there is one."""
+        """Whole committed batches from `offset` on; nothing while the log is opened again."""
+        if self._log.is_closed:
+            return b""
         return await self._log.read(offset, max_bytes, self.high_watermark)
 
     # Snapshots.
