@@ -201,6 +201,9 @@ class SimLoop(asyncio.BaseEventLoop):
         context = options.get("context")
         task.process = PROCESS.get() if context is None else context.get(PROCESS)
         SimTask.__init__(task, coro, loop=loop, **options)
+        if task.process is not None and not task.process.alive:
+            # Begun by what runs on inside the system call in which its process died.
+            self._graveyard.append(task)
         return task
 
     # -- processes --------------------------------------------------------------------------
