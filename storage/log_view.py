@@ -131,6 +131,8 @@ class LogView:
             truncations = self._truncations
             await self.ready(segment)
             if segment.is_removed:
+                if self._segment_of(offset) is segment:
+                    return LogSlice(EMPTY, -1, -1)  # The whole log is gone, not its oldest part.
                 continue
             await warm(segment, offset, max_bytes)
             if segment.is_removed or truncations != self._truncations:

@@ -2,10 +2,13 @@
 
 import multiprocessing
 import os
+import signal
 import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
+from typing import NoReturn
 
 from . import scenario
 from .coverage import Coverage
@@ -17,6 +20,12 @@ SEEDS_PER_PROCESS = 25
 ENOUGH_RUNS = 100
 """From so many runs on, every cell of the coverage table must have been reached."""
 MEDIAN_ACKNOWLEDGED = 1000
+STUCK_CPU_SECONDS = 200
+"""A run that takes so long has a process that spins without giving up its turn."""
+
+
+class Stuck(KeyboardInterrupt):
+    """Goes through every handler there is, up to where the run began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,14 @@ class Report:
 def report_on(seed: int, seconds: float) -> Report:
     """Run one seed."""
     started = time.process_time()
-    outcome = scenario.run(seed, seconds)
+    signal.signal(signal.SIGVTALRM, _on_stuck)
+    signal.setitimer(signal.ITIMER_VIRTUAL, STUCK_CPU_SECONDS)
+    try:
+        outcome = scenario.run(seed, seconds)
+    except Stuck as stuck:
+        return Report(seed, str(stuck), 0, 0, 0, 0.0, STUCK_CPU_SECONDS, "", {}, "")
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return Report(
         seed,
         outcome.violation,
@@ -59,6 +75,11 @@ def report_on(seed: int, seconds: float) -> Report:
         dict(outcome.coverage.counts),
         outcome.world.trace.tail(TAIL) if outcome.violation is not None else "",
     )
+
+
+def _on_stuck(number: int, frame: FrameType | None) -> NoReturn:
+    where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "?"
+    raise Stuck(f"spins: no end after {STUCK_CPU_SECONDS} s of CPU, last seen at {where}")
 
 
 def _work(task: tuple[int, float]) -> Report:

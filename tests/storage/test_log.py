@@ -315,6 +315,16 @@ async def test_reading_while_the_log_shrinks(runtime: TestRuntime, tmp_path: Pat
     await log.close()
 
 
+async def test_reading_of_a_log_that_is_moved_away_ends(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    log = await opened(runtime, tmp_path)
+    fill(log, 50)
+    reading = log.read_cold(10, max_bytes=1 << 20, up_to=50)
+    log.abandon()
+    assert not len((await reading).data)
+
+
 async def test_an_idle_log_is_small(runtime: TestRuntime, tmp_path: Path) -> None:
     import tracemalloc
 
