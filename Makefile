@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 COMPILE = $(BIN)/python -m compileall -q runtime protocol storage client controller broker deploy spark
 
 # Tests that only compute: any core takes the next. Those with processes go by folder.
-COMPUTING = tests/simulation tests/properties tests/oracle
+COMPUTING = tests/simulation tests/scenarios tests/properties tests/oracle
 
 .PHONY: help check test fmt run bench simulate mutants chaos clean
 help: ## this list
