@@ -127,7 +127,9 @@ def test_a_clean_history_is_clean() -> None:
     assert not findings
 
 
-@pytest.mark.parametrize(("plant", "anomaly"), PLANTED, ids=lambda part: getattr(part, "__name__", part))
+@pytest.mark.parametrize(
+    ("plant", "anomaly"), PLANTED, ids=lambda part: getattr(part, "__name__", part)
+)
 def test_a_planted_anomaly_is_found(plant: Callable[[History], None], anomaly: str) -> None:
     history = clean()
     plant(history)
