@@ -73,9 +73,9 @@ def on_min_isr_changed(cluster: Cluster, names: Iterable[str]) -> list[Partition
     Where nobody leads they stay: nothing is committed until one of them does.
     """
     return [
-        PartitionChangeRecord(topic.topic_id, index, elr=())
+        PartitionChangeRecord(topic.topic_id, index, elr=(), last_known_elr=())
         for name in names
         if (topic := cluster.image.topic(name)) is not None
         for index, state in topic.partitions.items()
-        if state.elr and state.leader != NO_LEADER
+        if (state.elr or state.last_known_elr) and state.leader != NO_LEADER
     ]

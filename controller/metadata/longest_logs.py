@@ -4,7 +4,8 @@ A partition in `electing` has no leader, so no log of it grows: what a replica r
 leaderless epoch holds until the next one, or until its broker starts anew. Nothing here is
 persistent: a new controller asks again, for brokers repeat their reports.
 
-    decided once every living replica has reported, or 2 s after the first sight of it if any has
+    decided once every living replica has reported, or 2 s after the first sight of it if any has;
+    never before every last known one has: where loss is allowed there are none
 """
 
 from collections.abc import Iterable, Mapping
@@ -97,6 +98,8 @@ class LongestLogs:
                 continue
             living = _living(image, state)
             reports = _of(image, search, living)
+            if any(each not in reports for each in state.last_known_elr):
+                continue
             waits = len(reports) < len(living)
             if reports and not (waits and now_ms < search.since_ms + REPORTS_WITHIN_MS):
                 found[key] = _winner(state, reports)

@@ -10,10 +10,10 @@ leader when a reassignment completes; the partition epoch with every record. Rep
               else the leader there is, if valid; else the first valid replica
               else the one whose log is longest, where that has been found out: ISR {it}, recovering
             else nobody; and that is found out (`electing`) where an unclean election is allowed,
-              or where nobody in sync or eligible is left and the last known leader is back
+              or where nobody in sync or eligible is left and all last known ones are back
 
 Without eligible leaders (feature level 0) the ISR never empties: its last member stays, leaderless
-until it is back. Whose copy is gone (disk replaced) is in sync, or the last known leader, by name
+until it is back. Whose copy is gone (disk replaced) is in sync, or the last known one, by name
 only: electing it would empty the others too. `directories` keeps where that copy was; while they
 are away there is no leader, unless an unclean one is allowed.
 """
@@ -190,12 +190,10 @@ class PartitionChange:
                 return Elected(replica)
         if self.longest is not None and self._may_lead(self.longest):
             return Elected(self.longest, is_unclean=True)
-        may_lose = (
-            self.rules.unclean_allowed
-            or self.election is Election.UNCLEAN
-            or (not isr and not elr and self._last_known_is_back())
+        is_last_resort = not isr and not elr and self._last_known_are_back()
+        begins = (self._may_lose or is_last_resort) and any(
+            self._may_lead(replica) for replica in replicas
         )
-        begins = may_lose and any(self._may_lead(replica) for replica in replicas)
         return Elected(NO_LEADER, electing=old.electing or begins)
 
     def _after_lease(self, elected: Elected) -> Elected:
@@ -207,29 +205,50 @@ class PartitionChange:
             return elected
         return Elected(NO_LEADER, electing=old.electing or elected.is_unclean)
 
-    def _last_known_is_back(self) -> bool:
-        """Nobody with all records is left; the last leader has most of them, if not its disk."""
-        last_known = self.state.last_known_elr
-        return len(last_known) == 1 and self._may_lead(last_known[0]) and not self.copy_is_away
+    def _last_known_are_back(self) -> bool:
+        """Nobody known to have all records is left; with all who may have them, one has."""
+        known = self._known()
+        return bool(known) and all(map(self._may_lead, known)) and not self.copy_is_away
 
     def _quorum(self, placement: Placement, elected: Elected, wanted: Quorum) -> Quorum:
         """Who is in sync, eligible and last known after the election."""
-        leader = elected.leader
+        leader, old = elected.leader, self.state
         if elected.is_unclean:
             return Quorum((leader,), ())
-        if leader != NO_LEADER and leader not in wanted.isr:
-            alone_is_enough = self._min_isr(placement) <= 1
-            return Quorum((leader,), () if alone_is_enough else without(wanted.elr, (leader,)))
-        old = self.state
-        isr = wanted.isr
-        if not isr and not self.rules.has_eligible_leaders:
+        isr, elr = wanted.isr, wanted.elr
+        if leader != NO_LEADER and leader not in isr:
+            isr = (leader,)
+            elr = () if self._min_isr(placement) <= 1 else without(elr, isr)
+        elif not isr and not self.rules.has_eligible_leaders:
             isr = old.isr[:1]
-        if isr:
-            return Quorum(isr, wanted.elr)
-        last_known = old.last_known_elr or old.isr[:1]
-        if old.leader != NO_LEADER:
-            last_known = (old.leader,)
-        return Quorum((), wanted.elr, last_known)
+        return Quorum(isr, elr, self._last_known(placement, Quorum(isr, elr), elected))
+
+    def _last_known(
+        self, placement: Placement, quorum: Quorum, elected: Elected
+    ) -> tuple[int, ...]:
+        """Who had all that is committed, and may have lost some of it in an unclean stop.
+
+        Together with ISR and eligible leaders they are as many as min.insync.replicas: whatever
+        all but one of them lost, one has everything (KIP-966).
+        """
+        old, isr = self.state, quorum.isr
+        if len(isr) >= self._min_isr(placement) or (elected.electing and self._may_lose):
+            return ()
+        if not self.rules.has_eligible_leaders:
+            return () if isr else old.last_known_elr
+        left = without(self._known(), isr + quorum.elr)
+        return tuple(each for each in left if each in placement.replicas)
+
+    def _known(self) -> tuple[int, ...]:
+        """All who had everything when they were last seen, and stopped uncleanly."""
+        old = self.state
+        emptied = (each for each in (*old.isr, *old.elr) if each in self.emptied)
+        return tuple(dict.fromkeys((*old.last_known_elr, *emptied)))
+
+    @property
+    def _may_lose(self) -> bool:
+        """Is it allowed to elect whoever has most, of those that live?"""
+        return self.rules.unclean_allowed or self.election is Election.UNCLEAN
 
     def _directories(self, leader: int, quorum: Quorum) -> tuple[bytes, ...]:
         """Where the last good copy is, as long as its broker is back without it."""

@@ -205,7 +205,8 @@ class EligibleLeaders(RuleBasedStateMachine):
         state, cluster = self.state, self.machine.cluster
         members = (*state.isr, *state.elr)
         assert len(dict.fromkeys(members)) == len(members)
-        assert all(each in state.replicas for each in members)
+        assert all(each in state.replicas for each in (*members, *state.last_known_elr))
+        assert not any(each in members for each in state.last_known_elr)
         assert not any(each in state.offline for each in state.isr if state.leader == each)
         if len(state.isr) >= state.effective_min_isr(cluster.min_isr("t")):
             assert state.elr == ()
@@ -216,7 +217,6 @@ class EligibleLeaders(RuleBasedStateMachine):
             assert state.elr == ()
         if state.leader != NO_LEADER:
             assert state.leader in state.isr
-            assert state.last_known_elr == ()
             assert not state.electing
             assert cluster.living.may_stay(state.leader)
         if state.recovering and state.leader != NO_LEADER:
@@ -226,7 +226,7 @@ class EligibleLeaders(RuleBasedStateMachine):
     def i_07_somebody_is_known_where_nobody_is_in_sync(self) -> None:
         state = self.state
         if not state.isr and not state.elr:
-            assert len(state.last_known_elr) == 1
+            assert state.last_known_elr or state.electing
 
     @invariant()
     def i_15_who_may_have_lost_something_is_trusted_with_nothing(self) -> None:
@@ -246,7 +246,9 @@ class EligibleLeaders(RuleBasedStateMachine):
             each for each in state.replicas if cluster.is_active(each) and each not in state.offline
         ]
         assert not any(each in able for each in state.isr or state.elr)
-        if able and (cluster.unclean_election("t") or state.last_known_elr == tuple(able[:1])):
+        known = state.last_known_elr
+        are_back = known and not state.elr and all(each in able for each in known)
+        if able and (cluster.unclean_election("t") or are_back):
             assert state.electing
 
     def teardown(self) -> None:

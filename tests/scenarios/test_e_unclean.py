@@ -176,15 +176,15 @@ def test_e_07_an_isr_that_is_large_enough_needs_no_eligible_leaders() -> None:
 
 
 def test_e_08_the_last_known_leader_is_not_elected_while_it_is_fenced() -> None:
-    """Given nobody in sync or eligible; when others live and the last known leader does not; then
-    nobody leads, until it is unfenced (KAFKA-19522)."""
+    """Given nobody in sync or eligible; when others live and the last leader does not; then nobody
+    leads, until all that may have everything are unfenced (KAFKA-19522, KIP-966)."""
     machine = machine_with_eligible_leader()
     machine.fence(2, 1)
     machine.register(2, incarnation=2)
     assert machine.state("t").elr == (1,)
     machine.register(1, incarnation=2)
     state = machine.state("t")
-    assert (state.isr, state.elr, state.last_known_elr) == ((), (), (1,))
+    assert (state.isr, state.elr, state.last_known_elr) == ((), (), (2, 1))
     machine.beat(2)
     machine.come_up(3, incarnation=2)
     assert machine.state("t").leader == NO_LEADER
@@ -204,6 +204,40 @@ def test_e_08_of_those_alive_then_the_longest_log_leads() -> None:
     machine.beat(2)
     machine.beat(1)
     assert (machine.state("t").leader, machine.state("t").isr) == (2, (2,))
+
+
+def test_e_09_one_that_lost_its_cache_waits_for_one_that_was_only_killed() -> None:
+    """Given 1 in sync and 2 eligible; when 1 loses power and 2 is killed; then 1 does not lead
+    before 2 is back, which has everything: one lossy crash at min ISR 2 loses nothing."""
+    machine = machine_with_eligible_leader()
+    machine.fence(2, 1)
+    machine.ends = {1: (0, 5), 2: (0, 9), 3: (0, 2)}
+    machine.come_up(1, incarnation=2)
+    machine.come_up(3, incarnation=2)
+    assert (machine.state("t").leader, machine.state("t").elr) == (NO_LEADER, (2,))
+    machine.register(2, incarnation=2)
+    assert machine.state("t").last_known_elr == (1, 2)
+    assert (machine.state("t").leader, machine.state("t").electing) == (NO_LEADER, False)
+    machine.beat(2)
+    assert (machine.state("t").leader, machine.state("t").isr) == (2, (2,))
+
+
+def test_e_09_the_report_of_each_that_may_have_everything_is_waited_for() -> None:
+    """Given the same, and an election under way; when 2 is silent, however long; then nobody is
+    elected; when an operator accepts the loss, whoever lives is."""
+    machine = machine_with_eligible_leader()
+    machine.fence(2, 1)
+    machine.are_reporting = False
+    machine.ends = {1: (0, 5), 2: (0, 9)}
+    machine.come_up(1, incarnation=2)
+    machine.come_up(2, incarnation=2)
+    assert machine.state("t").electing
+    machine.report_to(1)
+    later = machine.now_ms + 60_000
+    assert not machine.logs.decided(machine.image, later)
+    machine.report_to(2)
+    (winner,) = machine.logs.decided(machine.image, machine.now_ms).values()
+    assert winner.broker_id == 2
 
 
 @staged(brokers=3)
@@ -237,9 +271,11 @@ def test_e_10_the_controller_names_the_offsets_that_were_committed_and_are_lost(
     for broker in (1, 2, 3):
         machine.register(broker, incarnation=2)
     machine.beat(1)
+    machine.beat(2)
     machine.beat(3)
-    machine.ends = {1: (0, 40), 3: (0, 90)}
-    assert machine.state("t").last_known_elr == (3,)
+    machine.ends = {1: (0, 40), 2: (0, 80), 3: (0, 90)}
+    assert machine.state("t").last_known_elr == (2, 3)
+    machine.report_to(2, high_watermark=70)
     machine.report_to(1, high_watermark=95)
     machine.report_to(3, high_watermark=60)
     (winner,) = machine.logs.decided(machine.image, machine.now_ms).values()

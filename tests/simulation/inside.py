@@ -91,6 +91,8 @@ class QuorumSeen(NamedTuple):
     high_watermark: int
     log_end: int
     snapshot_end: int
+    cut_count: int
+    """How often its log was cut since it was opened."""
 
 
 class Granted(NamedTuple):
@@ -114,6 +116,7 @@ def quorum_of(process: Process) -> QuorumSeen | None:
         quorum.high_watermark,
         quorum.log_end_offset,
         snapshot.end_offset if snapshot is not None else 0,
+        node.log._cuts,
     )
 
 
@@ -132,7 +135,8 @@ def quorum_key(process: Process) -> tuple[object, ...] | None:
     if quorum is None:
         return None
     node = quorum.node
-    return (node.epoch, node.role, quorum.high_watermark, quorum.log_end_offset)
+    log = node.log
+    return (node.epoch, node.role, quorum.high_watermark, quorum.log_end_offset, log._cuts)
 
 
 def granted_votes(process: Process) -> list[Granted]:
