@@ -1,9 +1,9 @@
 """What the product promises about power: which machines may lose theirs now, and nothing is lost.
 
 With eligible leader replicas, min ISR - 1 copies of a partition may lose what was not synced, until
-they are in sync again, while another member of ISR or ELR lives: a killed broker is eligible no
-more, whatever its disk holds. Without, the last member of an ISR is trusted to hold what it held:
-one machine at a time, while everybody is in sync. flush.policy=group survives all.
+they are in sync again, whoever else is killed meanwhile. Without, the last member of an ISR is
+trusted to hold what it held: one machine at a time, while everybody is in sync. flush.policy=group
+survives all.
 """
 
 from collections.abc import Sequence
@@ -91,13 +91,8 @@ class Promises:
         if self._overlap > 1:
             return False  # Nobody else may die until the controller knows.
         if self.has_elr:
-            # An unclean restart costs eligibility, whatever the disk still holds: somebody who
-            # is eligible must stay.
-            holders = [
-                member
-                for member in (*state.isr, *state.elr)
-                if member not in lossy and self.cluster.brokers[member].alive
-            ]
+            known = (*state.isr, *state.elr, *state.last_known_elr)
+            holders = [member for member in known if member not in lossy]
             return bool(holders) and len(lossy) < self.invariants.truths[key].weakest_min_isr
         whole = len(state.isr) == len(state.replicas) and state.leader != NO_LEADER
         living = all(self.cluster.brokers[member].alive for member in state.replicas)
