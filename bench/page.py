@@ -58,6 +58,7 @@ def _targets(results: dict[str, Any]) -> list[str]:
     large = _of(rows, 1, 1, "1 MB batches of 1 KB")["cpu_ratio"]
     small = _of(rows, 1, 1, "one record of 100 B")["cpu_ratio"]
     chain = _of(rows, 3, -1, "1 MB batches of 1 KB")["rate_ratio"]
+    flushed = min(row["ratio"] for row in results["flush"])
     brokers = [name for name in memory["after_ready"] if name.startswith("broker")]
     resident = max(memory["after_ready"][name] for name in brokers)
     idle = max(memory["kib_per_idle_partition"][name] for name in brokers)
@@ -80,6 +81,7 @@ def _targets(results: dict[str, Any]) -> list[str]:
             startup["import_package"] < 0.3,
         ),
         ("`minikafka --help` (s)", "< 0.3", startup["help"], startup["help"] < 0.3),
+        ("flush.policy=group of none, the least of all cases", "≥ 0.5", flushed, flushed >= 0.5),
         *failover_page.checks(results),
     ]
     return [
@@ -231,7 +233,31 @@ def _rest(results: dict[str, Any]) -> list[str]:
             _row(f"{name}, one idle partition of 1,000", f"{kib:.2f} KiB")
             for name, kib in memory["kib_per_idle_partition"].items()
         ),
+        *_flush(results["flush"]),
         *failover_page.section(results),
+    ]
+
+
+def _flush(rows: list[dict[str, Any]]) -> list[str]:
+    return [
+        "",
+        "## Durability",
+        "",
+        "Requests per second into one partition, acknowledged after a shared flush of every copy",
+        "that counts (`flush.policy=group`) or before any (`none`).",
+        "",
+        *_table("RF", "acks", "case", "none", "group", "group of none"),
+        *(
+            _row(
+                row["replication_factor"],
+                "all" if row["acks"] == -1 else row["acks"],
+                row["case"],
+                f"{row['none']['requests_per_second']:,.0f}",
+                f"{row['group']['requests_per_second']:,.0f}",
+                f"{row['ratio']:.2f}",
+            )
+            for row in rows
+        ),
     ]
 
 
