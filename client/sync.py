@@ -42,6 +42,24 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 AT_EXIT_TIMEOUT_MS: Final = 10_000
 CLOSE_GRACE_S: Final = 5.0
+LOOK_UP_S: Final = 0.5
+"""A signal that arrives just as a thread begins to wait does not end the wait: the interpreter runs
+its handler between two instructions only. So waits are cut into pieces of this length."""
+
+
+def wait_for(future: Future[T], timeout_s: float | None = None) -> T:
+    """The future's outcome, within `timeout_s` or TimeoutError; Ctrl-C always gets through."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left_s = LOOK_UP_S if deadline is None else min(LOOK_UP_S, deadline - time.monotonic())
+        try:
+            return future.result(max(0.0, left_s))
+        except TimeoutError:
+            if future.done():
+                break
+            if deadline is not None and time.monotonic() >= deadline:
+                raise
+    return future.result()
 
 
 class LoopThread:
@@ -93,7 +111,7 @@ class LoopThread:
             raise RuntimeError("a callback must not wait: it runs where the answers come in")
         future = asyncio.run_coroutine_threadsafe(coro, self.loop)
         try:
-            return future.result()
+            return wait_for(future)
         except BaseException:
             future.cancel()
             raise
@@ -141,7 +159,7 @@ class SyncDelivery(Generic[T]):
                 self._delivery.when_done(lambda: None if future.done() else future.set_result(None))
 
             self._thread.loop.call_soon_threadsafe(watch)
-            future.result(timeout)
+            wait_for(future, timeout)
         outcome: T = self._delivery.result()
         return outcome
 

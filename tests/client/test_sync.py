@@ -221,15 +221,21 @@ def test_a_fork_is_told(cluster: FakeCluster) -> None:
         producer.send("t", b"x").result(5)
 
 
-def script(cluster: FakeCluster, body: str) -> subprocess.Popen[str]:
+@contextlib.contextmanager
+def script(cluster: FakeCluster, body: str) -> Iterator[subprocess.Popen[str]]:
+    """Runs in a process of its own, and no longer than the test."""
     code = f"from minikafka import *\nservers = {cluster.bootstrap!r}\n{body}"
-    return subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", code],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_ctrl_c_ends_a_wait(cluster: FakeCluster) -> None:
