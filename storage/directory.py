@@ -277,13 +277,18 @@ class LogDirectory:
         return {name: point for name, point in least.items() if point}
 
     def _take_back(self, owner: Log, offset: int) -> None:
-        """A log is about to be cut: the checkpoint must not vouch for what goes.
+        """A log is about to be cut: the checkpoints must not vouch for what goes.
 
-        Until the next one, within seconds, nothing is vouched for at all, so that however many
-        logs are cut wait for the disk once.
+        Nor for what takes its place: a high watermark of before the cut would call another
+        history committed. Until the next checkpoint, within seconds, nothing is vouched for at
+        all, so that however many logs are cut wait for the disk once.
         """
-        if self._points.vouches_above(_partition_in(owner.directory), offset):
-            self._points.take_back({})
+        partition = _partition_in(owner.directory)
+        if self.high_watermarks.get(partition, 0) > offset:
+            self.high_watermarks[partition] = offset
+        for checkpoint in (self._points, self._watermarks):
+            if checkpoint.vouches_above(partition, offset):
+                checkpoint.take_back({})
 
     def _offsets(
         self, attribute: str, at_start: Mapping[TopicPartition, int]

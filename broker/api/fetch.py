@@ -208,7 +208,9 @@ def _refuse_replica(call: Call, request: FetchRequest, epoch: int) -> ErrorCode:
     # with the epoch that fences an older start of the same broker.
     if epoch < 0 or call.connection.listener != inter_broker_listener(edge.config):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    if request.cluster_id is not None and request.cluster_id != edge.image.cluster_id:
+    ours = edge.image.cluster_id
+    # While our metadata is loaded anew there is no partition to answer for, whoever asks.
+    if request.cluster_id is not None and ours is not None and request.cluster_id != ours:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     return ErrorCode.NONE
 

@@ -342,3 +342,20 @@ async def test_files_beyond_the_limit_are_closed(runtime: TestRuntime, tmp_path:
     for log in logs:
         assert len(await read_all(log)) == log.size_bytes
     await directory.close()
+
+
+async def test_a_high_watermark_of_before_a_cut_does_not_vouch_for_what_comes_after_it(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    """An unclean election cut what was committed: a crash must not call the new history so."""
+    directory = await opened(runtime, tmp_path)
+    log = directory.new_log(FLIGHTS, ID, topic())
+    fill(log, 20)
+    await directory.checkpoint({FLIGHTS: 18})
+    log.truncate_to(10)
+    fill(log, 10)
+    directory.abandon()
+    directory = await opened(runtime, tmp_path)
+    await directory.open_log(FLIGHTS, ID, topic())
+    assert directory.high_watermark_of(FLIGHTS) <= 10
+    directory.abandon()
