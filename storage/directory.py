@@ -277,11 +277,10 @@ class LogDirectory:
         return {name: point for name, point in least.items() if point}
 
     def _take_back(self, owner: Log, offset: int) -> None:
-        """A log is about to be cut: the checkpoints must not vouch for what goes.
+        """A log is about to be cut: no checkpoint vouches for what goes or takes its place.
 
-        Nor for what takes its place: a high watermark of before the cut would call another
-        history committed. Until the next checkpoint, within seconds, nothing is vouched for at
-        all, so that however many logs are cut wait for the disk once.
+        Until the next ones, within seconds, nothing is vouched for at all, so that however many
+        logs are cut wait for the disk once.
         """
         partition = _partition_in(owner.directory)
         if self.high_watermarks.get(partition, 0) > offset:

@@ -224,7 +224,9 @@ def test_a_fork_is_told(cluster: FakeCluster) -> None:
 @contextlib.contextmanager
 def script(cluster: FakeCluster, body: str) -> Iterator[subprocess.Popen[str]]:
     """Runs in a process of its own, and no longer than the test."""
-    code = f"from minikafka import *\nservers = {cluster.bootstrap!r}\n{body}"
+    # A shell starts what it runs in the background deaf to Ctrl-C, and so all that comes of it.
+    ears = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code = f"{ears}from minikafka import *\nservers = {cluster.bootstrap!r}\n{body}"
     with subprocess.Popen(
         [sys.executable, "-c", code],
         stdout=subprocess.PIPE,
