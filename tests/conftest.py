@@ -35,6 +35,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         item.add_marker(pytest.mark.xdist_group(folder))
-        if folder == "scenarios":
-            # Each is quick; two hundred of them are not.
+        if folder in ("scenarios", "simulation"):
+            # Each is quick; hundreds of them are not.
             item.add_marker(pytest.mark.slow)

@@ -250,6 +250,7 @@ def shrinking_at_once(original: Callable[..., Any]) -> Callable[..., Any]:
     return check
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("owner", "name", "bug"),
     [
