@@ -93,6 +93,9 @@ def run(main: Coroutine[Any, Any, int]) -> None:
     import uvloop
 
     def interrupt(number: int, frame: object) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            # Begun in the background of a shell: deaf to Ctrl-C, but not to being told to end.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 
     signal.signal(signal.SIGTERM, interrupt)

@@ -1,6 +1,7 @@
 """The commands as processes against a cluster of real processes."""
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -132,14 +133,22 @@ def test_undeliverable_records_are_an_error(minikafka: Minikafka) -> None:
     assert len(err.splitlines()) == 1
 
 
-def test_a_consumer_follows_until_it_is_interrupted(minikafka: Minikafka) -> None:
-    minikafka("topics", "--create", "--topic", "live", "--partitions", 3)
-    command = minikafka.command("console-consumer", "--include", "liv.", "--from-beginning")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as consumer:
+@pytest.mark.parametrize("ears", [signal.SIG_DFL, signal.SIG_IGN])
+def test_a_consumer_follows_until_it_is_ended(minikafka: Minikafka, ears: signal.Handlers) -> None:
+    """Also one that a shell began in the background, deaf to Ctrl-C."""
+    topic = f"live-{ears.name}"
+    minikafka("topics", "--create", "--topic", topic, "--partitions", 3)
+    command = minikafka.command("console-consumer", "--include", f"{topic}.*", "--from-beginning")
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, ears),
+    ) as consumer:
         assert consumer.stdout is not None
-        minikafka("console-producer", "--topic", "live", feed=b"first\n")
+        minikafka("console-producer", "--topic", topic, feed=b"first\n")
         assert consumer.stdout.readline() == b"first\n"
-        minikafka("console-producer", "--topic", "live", feed=b"second\n")
+        minikafka("console-producer", "--topic", topic, feed=b"second\n")
         assert consumer.stdout.readline() == b"second\n"
         consumer.terminate()
         _, err = consumer.communicate(timeout=30)
