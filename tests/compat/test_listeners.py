@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def brokers_seen(cluster: Cluster, node_id: int) -> dict[int, str]:
     admin: Any = confluent_kafka.admin
     client = admin.AdminClient({"bootstrap.servers": cluster.broker(node_id).address})
-    found = client.list_topics(timeout=10).brokers.values()
+    deadline = time.monotonic() + 10
+    while True:
+        found = client.list_topics(timeout=10).brokers.values()
+        # A broker hears of the others' start a moment after they are ready.
+        if len(found) == len(cluster.brokers) or time.monotonic() > deadline:
+            break
     return {broker.id: f"{broker.host}:{broker.port}" for broker in found}
 
 
