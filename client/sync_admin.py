@@ -1,9 +1,7 @@
 """The admin for ordinary code: each method runs its asyncio twin on a loop in a thread."""
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Unpack
 
 from ..protocol.errors import ApiError
 from ..protocol.types import TopicPartition
@@ -19,7 +17,6 @@ from .admin_types import (
     TopicListing,
 )
 from .config import AdminSettings, Servers
-from .errors import ClientClosed
 from .offsets import ListedOffset
 from .replication_admin import Partitions, Targets
 from .replication_types import (
@@ -29,10 +26,10 @@ from .replication_types import (
     MetadataQuorum,
     Reassignment,
 )
-from .sync import LoopThread
+from .sync_loop import SyncClient
 
 
-class Admin:
+class Admin(SyncClient[aio_admin.Admin]):
     """Administers a cluster; see `minikafka.aio.Admin`.
 
     with Admin("localhost:9092") as admin:
@@ -42,46 +39,17 @@ class Admin:
     def __init__(
         self, bootstrap_servers: Servers | None = None, **settings: Unpack[AdminSettings]
     ) -> None:
-        self._admin = aio_admin.Admin(bootstrap_servers, **settings)
-        self._thread = LoopThread("minikafka-admin")
-        try:
-            self._thread.run(self._admin.start())
-        except BaseException:
-            self._thread.stop()
-            raise
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Make an admin from a mapping with Kafka's dotted keys."""
-        keywords: Any = dict(config)
-        return cls(**keywords)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End."""
-        with contextlib.suppress(ClientClosed):
-            self._thread.run(self._admin.close())
-        self._thread.stop()
+        super().__init__("admin", aio_admin.Admin(bootstrap_servers, **settings))
 
     def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic]:
         """Create topics; with `validate_only` say whether they could be created."""
-        return self._thread.run(self._admin.create_topics(topics, validate_only=validate_only))
+        return self._thread.run(self._twin.create_topics(topics, validate_only=validate_only))
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics and all their records."""
-        self._thread.run(self._admin.delete_topics(names))
+        self._thread.run(self._twin.delete_topics(names))
 
     def create_partitions(
         self,
@@ -92,28 +60,28 @@ class Admin:
     ) -> None:
         """Raise topics to so many partitions; `assignments` names brokers per new partition."""
         self._thread.run(
-            self._admin.create_partitions(
+            self._twin.create_partitions(
                 counts, assignments=assignments, validate_only=validate_only
             )
         )
 
     def list_topics(self, *, include_internal: bool = False) -> list[TopicListing]:
         """List all topics by name."""
-        return self._thread.run(self._admin.list_topics(include_internal=include_internal))
+        return self._thread.run(self._twin.list_topics(include_internal=include_internal))
 
     def describe_topics(self, names: Sequence[str]) -> dict[str, TopicDescription]:
         """Describe topics; AdminError names those that do not exist."""
-        return self._thread.run(self._admin.describe_topics(names))
+        return self._thread.run(self._twin.describe_topics(names))
 
     def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
         """Describe the cluster: its id, its brokers, who takes admin requests."""
-        return self._thread.run(self._admin.describe_cluster(include_fenced=include_fenced))
+        return self._thread.run(self._twin.describe_cluster(include_fenced=include_fenced))
 
     def describe_configs(
         self, resources: Iterable[ConfigResource], *, keys: Sequence[str] | None = None
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         """Give the settings of topics and brokers, or only `keys` of them."""
-        return self._thread.run(self._admin.describe_configs(list(resources), keys=keys))
+        return self._thread.run(self._twin.describe_configs(list(resources), keys=keys))
 
     def incremental_alter_configs(
         self,
@@ -122,30 +90,28 @@ class Admin:
         validate_only: bool = False,
     ) -> None:
         """Change single settings of topics and brokers, leaving others as they are."""
-        self._thread.run(
-            self._admin.incremental_alter_configs(changes, validate_only=validate_only)
-        )
+        self._thread.run(self._twin.incremental_alter_configs(changes, validate_only=validate_only))
 
     def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
     ) -> dict[TopicPartition, ListedOffset]:
         """Look up the first offset at or after each time in ms; -1: the end, -2: the start."""
         return self._thread.run(
-            self._admin.list_offsets(timestamps, isolation_level=isolation_level)
+            self._twin.list_offsets(timestamps, isolation_level=isolation_level)
         )
 
     def elect_leaders(
         self, election_type: ElectionType, partitions: Partitions | None = None
     ) -> dict[TopicPartition, ApiError | None]:
         """Elect leaders of these partitions, or of all that need it; what became of each."""
-        return self._thread.run(self._admin.elect_leaders(election_type, partitions))
+        return self._thread.run(self._twin.elect_leaders(election_type, partitions))
 
     def alter_partition_reassignments(
         self, targets: Targets, *, allow_replication_factor_change: bool = True
     ) -> None:
         """Begin to move partitions to these brokers, preferred leader first; None cancels."""
         self._thread.run(
-            self._admin.alter_partition_reassignments(
+            self._twin.alter_partition_reassignments(
                 targets, allow_replication_factor_change=allow_replication_factor_change
             )
         )
@@ -154,18 +120,18 @@ class Admin:
         self, partitions: Partitions | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """Find which of these partitions, or of all, are moving, and where to."""
-        return self._thread.run(self._admin.list_partition_reassignments(partitions))
+        return self._thread.run(self._twin.list_partition_reassignments(partitions))
 
     def describe_metadata_quorum(self) -> MetadataQuorum:
         """Describe the controllers' quorum: who leads, who votes, how far each is."""
-        return self._thread.run(self._admin.describe_metadata_quorum())
+        return self._thread.run(self._twin.describe_metadata_quorum())
 
     def describe_features(self) -> FeatureMetadata:
         """Give the levels of features: finalised in the cluster, supported by one broker."""
-        return self._thread.run(self._admin.describe_features())
+        return self._thread.run(self._twin.describe_features())
 
     def update_features(
         self, updates: Mapping[str, FeatureUpdate], *, validate_only: bool = False
     ) -> None:
         """Finalise levels of features, all or none; AdminError says why not."""
-        self._thread.run(self._admin.update_features(updates, validate_only=validate_only))
+        self._thread.run(self._twin.update_features(updates, validate_only=validate_only))

@@ -14,8 +14,9 @@ from ..client.admin_types import TopicDescription
 from ..client.config import AdminConfig
 from ..client.errors import AdminError, RequestTimedOut
 from ..client.records import RawRecords
-from ..client.sync import Consumer, Producer
 from ..client.sync_admin import Admin
+from ..client.sync_consumer import Consumer
+from ..client.sync_producer import Producer
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ..protocol.types import TopicPartition

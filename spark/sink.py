@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from ..client.records import ProducerRecord
-from ..client.sync import Producer, SyncBatchDelivery
+from ..client.sync_producer import Producer, SyncBatchDelivery
 from .cluster import cluster_for
 from .options import OptionError, SinkOptions
 

@@ -59,8 +59,9 @@ if TYPE_CHECKING:
         Reassignment,
         UpgradeType,
     )
-    from .client.sync import Consumer, Producer, SyncBatchDelivery, SyncDelivery
     from .client.sync_admin import Admin
+    from .client.sync_consumer import Consumer
+    from .client.sync_producer import Producer, SyncBatchDelivery, SyncDelivery
     from .protocol.errors import ApiError, ErrorCode
     from .protocol.types import TopicPartition
     from .runtime.errors import ConfigError, MinikafkaError
@@ -114,8 +115,9 @@ _HOMES = {
         "Reassignment",
         "UpgradeType",
     ),
-    ".client.sync": ("Consumer", "Producer", "SyncBatchDelivery", "SyncDelivery"),
     ".client.sync_admin": ("Admin",),
+    ".client.sync_consumer": ("Consumer",),
+    ".client.sync_producer": ("Producer", "SyncBatchDelivery", "SyncDelivery"),
     ".protocol.errors": ("ApiError", "ErrorCode"),
     ".protocol.types": ("TopicPartition",),
     ".runtime.errors": ("ConfigError", "MinikafkaError"),

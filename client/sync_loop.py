@@ -1,0 +1,157 @@
+"""A client for ordinary code is its asyncio twin on a loop in a thread of its own.
+
+Opening, waiting, `with` and closing are here, once for producer, consumer and admin. Waits can be
+interrupted by Ctrl-C. A client used in a forked child says so instead of hanging: the thread and
+the connections stay with the parent. Nothing here knows the protocol.
+"""
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
+
+from .errors import ClientClosed, ForkedClient
+
+T = TypeVar("T")
+CLOSE_GRACE_S: Final = 5.0
+LOOK_UP_S: Final = 0.5
+"""A signal that arrives just as a thread begins to wait does not end the wait: the interpreter runs
+its handler between two instructions only. So waits are cut into pieces of this length."""
+
+
+def wait_for(future: Future[T], timeout_s: float | None = None) -> T:
+    """The future's outcome, within `timeout_s` or TimeoutError; Ctrl-C always gets through."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left_s = LOOK_UP_S if deadline is None else min(LOOK_UP_S, deadline - time.monotonic())
+        try:
+            return future.result(max(0.0, left_s))
+        except TimeoutError:
+            if future.done():
+                break
+            if deadline is not None and time.monotonic() >= deadline:
+                raise
+    return future.result()
+
+
+class LoopThread:
+    """An event loop in a daemon thread, from `start` to `stop`."""
+
+    def __init__(self, name: str) -> None:
+        import uvloop
+
+        self._pid = os.getpid()
+        self.loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+    def check_process(self) -> None:
+        """Raise ForkedClient in any process but the one that made the client."""
+        if os.getpid() != self._pid:
+            raise ForkedClient(
+                f"this client belongs to process {self._pid}: open another one after forking"
+            )
+
+    @property
+    def is_current(self) -> bool:
+        """Is this the loop's own thread?"""
+        return threading.get_ident() == self._thread.ident
+
+    @property
+    def is_forked(self) -> bool:
+        """Is this another process than the one that made it?"""
+        return os.getpid() != self._pid
+
+    def run(self, coro: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait for it here; an interrupt here cancels it there."""
+        try:
+            self.check_process()
+        except ForkedClient:
+            coro.close()
+            raise
+        if not self._thread.is_alive():
+            coro.close()
+            raise ClientClosed("the client is closed")
+        if self.is_current:
+            coro.close()
+            raise RuntimeError("a callback must not wait: it runs where the answers come in")
+        future = asyncio.run_coroutine_threadsafe(coro, self.loop)
+        try:
+            return wait_for(future)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Run a plain function there and wait for its result."""
+
+        async def once() -> T:
+            return function()
+
+        return self.run(once())
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        if self._thread.is_alive():
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join(CLOSE_GRACE_S)
+
+
+class Twin(Protocol):
+    """What an asyncio client can be told by the thread that runs it."""
+
+    def start(self) -> Coroutine[Any, Any, object]:
+        """Reach the cluster."""
+
+    def close(self) -> Coroutine[Any, Any, None]:
+        """End."""
+
+
+C = TypeVar("C", bound=Twin)
+
+
+class SyncClient(Generic[C]):
+    """An asyncio client, opened when made, on a loop in a thread; `with` closes it."""
+
+    def __init__(self, name: str, twin: C) -> None:
+        """Reach the cluster, or raise what `twin.start` raises and leave no thread behind."""
+        self._twin = twin
+        self._thread = LoopThread(f"minikafka-{name}")
+        try:
+            self._thread.run(twin.start())
+        except BaseException:
+            self._thread.stop()
+            raise
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Make a client from a mapping with Kafka's dotted keys."""
+        return cls(**dict[str, Any](config))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End."""
+        with contextlib.suppress(ClientClosed):
+            self._thread.run(self._twin.close())
+        self._thread.stop()

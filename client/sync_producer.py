@@ -1,0 +1,244 @@
+"""The producer for ordinary code: the asyncio producer on a loop in a thread of its own.
+
+`send` hands records over without a switch of threads each; `SyncDelivery` is what it gives back.
+What is still held when the interpreter ends is flushed. Nothing here knows the protocol.
+"""
+
+import atexit
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, Generic, Self, TypeVar, Unpack
+
+from ..protocol.record_batch import Headers
+from .config import ProducerConfig, ProducerSettings, Servers
+from .errors import BufferFull, ClientClosed, ClientError
+from .producer import producer as aio_producer
+from .producer.accumulator import Row, check_target, checked_size
+from .producer.delivery import BatchDelivery, Delivery
+from .records import BatchMetadata, OnDelivery, ProducerRecord, RecordMetadata
+from .sync_loop import LoopThread, SyncClient, wait_for
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+AT_EXIT_TIMEOUT_MS: Final = 10_000
+
+
+class SyncDelivery(Generic[T]):
+    """What `send` gives back: ask it for the result, or do not."""
+
+    __slots__ = ("_delivery", "_thread")
+
+    def __init__(self, thread: LoopThread, delivery: Any) -> None:
+        self._thread = thread
+        self._delivery = delivery
+
+    def done(self) -> bool:
+        """Is it decided?"""
+        return bool(self._delivery.done())
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait up to `timeout` seconds; give where the records are or raise why they failed.
+
+        Raises TimeoutError when it is still undecided; that takes nothing back.
+        """
+        self._thread.check_process()
+        if not self._delivery.done():
+            if self._thread.is_current:
+                raise RuntimeError("a callback must not wait: it runs where the answers come in")
+            future: Future[None] = Future()
+
+            def watch() -> None:
+                self._delivery.when_done(lambda: None if future.done() else future.set_result(None))
+
+            self._thread.loop.call_soon_threadsafe(watch)
+            wait_for(future, timeout)
+        outcome: T = self._delivery.result()
+        return outcome
+
+
+SyncBatchDelivery = SyncDelivery[list[BatchMetadata]]
+
+_open: dict[int, "Producer"] = {}
+"""Producers not closed yet, by their number: what they hold must not be lost at exit."""
+
+
+class Producer(SyncClient[aio_producer.Producer]):
+    """Sends records to topics; see `minikafka.aio.Producer` for what sending means.
+
+        with Producer("localhost:9092") as producer:
+            for value in values:
+                producer.send("flights", value)
+
+    Reaches the cluster when it is made: ConfigError, BootstrapError. May be used from several
+    threads. Leaving the block (or `close`) waits for all acknowledgements.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: Servers | None = None,
+        *,
+        on_delivery: OnDelivery | None = None,
+        **settings: Unpack[ProducerSettings],
+    ) -> None:
+        """`on_delivery(error, metadata)` runs in the producer's own thread and must not block."""
+        twin = aio_producer.Producer(bootstrap_servers, **settings)
+        self._on_delivery = on_delivery
+        self._handed: deque[tuple[str, int | None, Row, int, Delivery]] = deque()
+        self._handed_bytes = 0
+        self._is_taking = False
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        twin.on_room = self._on_room
+        super().__init__("producer", twin)
+        _open[id(self)] = self
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, Any], *, on_delivery: OnDelivery | None = None
+    ) -> Self:
+        """Make a producer from a mapping with Kafka's dotted keys."""
+        return cls(on_delivery=on_delivery, **dict[str, Any](config))
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The settings in force."""
+        return self._twin.config
+
+    def close(self, timeout_ms: int | None = None) -> None:
+        """Flush and end; after `timeout_ms` what is not acknowledged fails with ClientClosed."""
+        if self._is_closed:
+            return
+        self._thread.check_process()
+        self._is_closed = True
+        try:
+            self._thread.run(self._twin.close(timeout_ms))
+        finally:
+            _open.pop(id(self), None)
+            self._thread.stop()
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+        on_delivery: OnDelivery | None = None,
+    ) -> SyncDelivery[RecordMetadata]:
+        """Send a record; it goes out with others after linger_ms, or once a batch is full.
+
+        Returns as soon as there is room in buffer_memory: BufferFull after max_block_ms. Ask the
+        result for `.result(timeout)` only where you need it. Else as `minikafka.aio.Producer.send`.
+        """
+        self._check_usable()
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000
+        check_target(topic, partition)
+        record = (timestamp_ms, key, value, headers)
+        size = checked_size(record, self._twin.config.max_request_size)
+        delivery = Delivery(timestamp_ms)
+        callback = on_delivery or self._on_delivery
+        if callback is not None:
+            aio_producer.call_when_done(self._thread.loop, delivery, callback)
+        with self._lock:
+            self._wait_for_room()
+            self._handed.append((topic, partition, record, size, delivery))
+            self._handed_bytes += size
+            if not self._is_taking:
+                self._is_taking = True
+                self._thread.loop.call_soon_threadsafe(self._take)
+        return SyncDelivery(self._thread, delivery)
+
+    def send_batch(
+        self, topic: str, records: Iterable[ProducerRecord], *, partition: int | None = None
+    ) -> SyncBatchDelivery:
+        """Send many records with one answer for all of them; the fastest way to send.
+
+        As `minikafka.aio.Producer.send_batch`, but waits for room as `send` does.
+        """
+        self._check_usable()
+        batch = list(records)
+        while True:
+            with self._room:
+                self._wait_for_room()
+            try:
+                delivery: BatchDelivery = self._thread.call(
+                    lambda: self._twin.send_batch(topic, batch, partition=partition)
+                )
+            except BufferFull:
+                continue  # another thread was faster
+            return SyncDelivery(self._thread, delivery)
+
+    def flush(self, timeout_ms: int | None = None) -> None:
+        """Wait until the fate of all that was sent is known; TimeoutError after `timeout_ms`."""
+        self._check_usable()
+        self._thread.run(self._twin.flush(timeout_ms))
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """List a topic's partitions; UnknownTopic if it does not appear within max_block_ms."""
+        return self._thread.run(self._twin.partitions_for(topic))
+
+    def _check_usable(self) -> None:
+        self._thread.check_process()
+        if self._is_closed:
+            raise ClientClosed("the producer is closed")
+
+    def _wait_for_room(self) -> None:
+        """Hold `_room` and come back when there is room; BufferFull after max_block_ms."""
+        limit = self._twin.config.buffer_memory
+
+        def has_room() -> bool:
+            return self._is_closed or self._handed_bytes + self._twin.used_bytes < limit
+
+        if has_room():
+            return
+        wait_s = 0 if self._thread.is_current else self._twin.config.max_block_ms / 1000
+        if not self._room.wait_for(has_room, wait_s):
+            raise BufferFull(f"no room in buffer_memory={limit} after {wait_s} s")
+        if self._is_closed:
+            raise ClientClosed("the producer was closed")
+
+    def _on_room(self) -> None:
+        with self._room:
+            self._room.notify_all()
+
+    def _take(self) -> None:
+        """On the loop: move what was handed over into batches."""
+        with self._lock:
+            self._is_taking = False
+            handed, self._handed = self._handed, deque()
+        accept = self._twin.accept
+        taken_bytes = 0
+        for topic, partition, record, size, delivery in handed:
+            taken_bytes += size
+            try:
+                accept(topic, partition, record, size, delivery)
+            except ClientError as error:
+                delivery.fail(error)
+        # Counted twice until here: that errs on the side of waiting.
+        with self._lock:
+            self._handed_bytes -= taken_bytes
+            self._room.notify_all()
+
+    def _close_at_exit(self) -> None:
+        if self._thread.is_forked:
+            return
+        if self._handed or self._twin.used_bytes:
+            log.warning("a producer was not closed before exit: flushing what it still holds")
+        with contextlib.suppress(ClientError, TimeoutError):
+            self.close(AT_EXIT_TIMEOUT_MS)
+
+
+@atexit.register
+def _close_all() -> None:
+    for producer in list(_open.values()):
+        producer._close_at_exit()
