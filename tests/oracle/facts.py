@@ -13,7 +13,12 @@ from kio.serial import _introspect as introspect
 from minikafka.protocol.schema import UNSET, Element, shape_of
 
 OWN_TAGS = 10_000
-KIO_TYPES = {"timedelta_i32": "int32", "datetime_i64": "int64", "error_code": "int16"}
+KIO_TYPES = {
+    "timedelta_i32": "int32",
+    "timedelta_i64": "int64",
+    "datetime_i64": "int64",
+    "error_code": "int16",
+}
 NUMBERS = {"int8", "int16", "uint16", "int32", "uint32", "int64", "float64"}
 ABSENT = object()
 

@@ -18,6 +18,7 @@ RANGES = {
     "int64": (-(2**63), 2**63 - 1),
 }
 OWN_TAGS = 10_000
+TIMES = {"log_append_time_ms", "retention_time_ms"}
 ERROR_CODES = st.sampled_from([int(code) for code in ErrorCode])
 
 
@@ -52,7 +53,7 @@ def messages_of(cls: type, version: int, *, foreign: bool = False) -> st.SearchS
 def _of_field(field: Field, version: int, foreign: bool) -> st.SearchStrategy[Any]:
     if foreign and field.name == "error_code":
         return ERROR_CODES
-    if foreign and field.name == "log_append_time_ms":
+    if foreign and field.name in TIMES:
         return st.sampled_from([-1, 0, 1_700_000_000_123])
     values = _of_element(field.element, version, foreign)
     if version in field.nullable:

@@ -1,0 +1,22 @@
+"""Heartbeat: a member is alive; the answer tells it when a rebalance has begun."""
+
+from ..api import ApiKey
+from ..schema import Int16, Int32, String, field, request, response
+
+
+@request(ApiKey.HEARTBEAT, versions="0-4", flexible="4+")
+class HeartbeatRequest:
+    """A sign of life."""
+
+    group_id: String
+    generation_id: Int32
+    member_id: String
+    group_instance_id: String | None = field("3+", default=None)
+
+
+@response(ApiKey.HEARTBEAT)
+class HeartbeatResponse:
+    """No error, or what the member must do."""
+
+    throttle_time_ms: Int32 = field("1+", default=0)
+    error_code: Int16 = field(default=0)

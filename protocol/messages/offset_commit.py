@@ -1,0 +1,67 @@
+"""OffsetCommit: how far a group has come in partitions."""
+
+from ..api import ApiKey
+from ..schema import Int16, Int32, Int64, String, Uuid, field, nested, request, response
+from ..types import ZERO_UUID
+
+NO_GENERATION = -1
+"""With an empty member id: a commit from outside of the group's membership."""
+
+
+@nested
+class OffsetCommitRequestPartition:
+    """The next offset to read of one partition."""
+
+    partition_index: Int32
+    committed_offset: Int64
+    committed_leader_epoch: Int32 = field("6+", default=-1)
+    """Of the last record read; -1: not known."""
+    committed_metadata: String | None = field(default=None)
+    """The application's own words."""
+
+
+@nested
+class OffsetCommitRequestTopic:
+    """Offsets in one topic, named by id from version 10 on."""
+
+    name: String = field("0-9", default="")
+    topic_id: Uuid = field("10+", default=ZERO_UUID)
+    partitions: list[OffsetCommitRequestPartition]
+
+
+@request(ApiKey.OFFSET_COMMIT, versions="2-10", flexible="8+")
+class OffsetCommitRequest:
+    """Commit offsets; each partition succeeds or fails on its own."""
+
+    group_id: String
+    generation_id_or_member_epoch: Int32 = field(default=NO_GENERATION)
+    member_id: String = field(default="")
+    group_instance_id: String | None = field("7+", default=None)
+    retention_time_ms: Int64 = field("2-4", default=-1)
+    """Milliseconds; -1: as the broker is configured."""
+    topics: list[OffsetCommitRequestTopic]
+
+
+@nested
+class OffsetCommitResponsePartition:
+    """What became of one partition's offset."""
+
+    partition_index: Int32
+    error_code: Int16 = field(default=0)
+
+
+@nested
+class OffsetCommitResponseTopic:
+    """A topic as named in the request."""
+
+    name: String = field("0-9", default="")
+    topic_id: Uuid = field("10+", default=ZERO_UUID)
+    partitions: list[OffsetCommitResponsePartition]
+
+
+@response(ApiKey.OFFSET_COMMIT)
+class OffsetCommitResponse:
+    """One result for each partition."""
+
+    throttle_time_ms: Int32 = field("3+", default=0)
+    topics: list[OffsetCommitResponseTopic]

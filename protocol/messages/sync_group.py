@@ -1,0 +1,38 @@
+"""SyncGroup: the leader hands in everybody's assignment, each member fetches its own."""
+
+from ..api import ApiKey
+from ..schema import Bytes, Int16, Int32, String, field, nested, request, response
+
+
+@nested
+class SyncGroupRequestAssignment:
+    """What the leader gives to one member."""
+
+    member_id: String
+    assignment: Bytes
+
+
+@request(ApiKey.SYNC_GROUP, versions="0-5", flexible="4+")
+class SyncGroupRequest:
+    """Ask for the own assignment; the leader brings those of all."""
+
+    group_id: String
+    generation_id: Int32
+    member_id: String
+    group_instance_id: String | None = field("3+", default=None)
+    protocol_type: String | None = field("5+", default=None)
+    """None: not checked."""
+    protocol_name: String | None = field("5+", default=None)
+    """None: not checked."""
+    assignments: list[SyncGroupRequestAssignment] = field(default=[])
+
+
+@response(ApiKey.SYNC_GROUP)
+class SyncGroupResponse:
+    """The member's assignment."""
+
+    throttle_time_ms: Int32 = field("1+", default=0)
+    error_code: Int16 = field(default=0)
+    protocol_type: String | None = field("5+", default=None)
+    protocol_name: String | None = field("5+", default=None)
+    assignment: Bytes = field(default=b"")
