@@ -182,6 +182,11 @@ class ProcessFaults(Faults):
 
     # -- power ------------------------------------------------------------------------------
 
+    async def _worst_moment(self) -> None:
+        """Often: when something was just promised, which the disks may not have yet."""
+        if self.rng.random() < 0.5:
+            await self.promises.until_something_is_promised(2)
+
     async def _lose_power(self, victims: Sequence[Daemon]) -> bool:
         for victim in victims:
             victim.power_off()
@@ -193,6 +198,7 @@ class ProcessFaults(Faults):
 
     async def power_broker(self) -> bool:
         """As many brokers at once as the promises allow for, but at least one."""
+        await self._worst_moment()
         order = self.rng.sample(self.brokers, len(self.brokers))
         wanted = self.rng.choice((1, 1, 2))
         victims: list[Daemon] = []
@@ -212,6 +218,7 @@ class ProcessFaults(Faults):
 
     async def power_controller(self) -> bool:
         """Any number: what a controller answered is on stable storage of a majority."""
+        await self._worst_moment()
         count = min(self.rng.choice((1, 2, 3)), len(self.controllers))
         victims = self.rng.sample(self.controllers, count)
         if any(victim.host.disk.has_lied for victim in victims):
@@ -220,6 +227,7 @@ class ProcessFaults(Faults):
 
     async def power_all(self) -> bool:
         """The whole data centre, where every topic has flush.policy=group."""
+        await self._worst_moment()
         if not self.promises.survive_without(self.brokers):
             return False
         if any(victim.host.disk.has_lied for victim in self.daemons):

@@ -3,9 +3,10 @@
 With eligible leader replicas, min ISR - 1 copies of a partition may lose what was not synced, until
 they are in sync again, whoever else is killed meanwhile. Without, the last member of an ISR is
 trusted to hold what it held: one machine at a time, while everybody is in sync. flush.policy=group
-survives all.
+survives all. And when something has just been promised, for whoever wants to break it.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from minikafka.protocol.control.image import PartitionState
@@ -29,6 +30,18 @@ class Promises:
             self.flushed.update(dict.fromkeys(("extra-1", "extra-2")))
         self._overlap = shape.overlap
         self._names = {id: each.name for id, each in cluster.brokers.items()}
+        self._next: asyncio.Future[None] | None = None
+
+    def on_acknowledged(self) -> None:
+        """A producer was told that its record is safe."""
+        if self._next is not None and not self._next.done():
+            self._next.set_result(None)
+
+    async def until_something_is_promised(self, seconds: float) -> None:
+        """Wait for the next acknowledgement, but not for ever."""
+        if self._next is None or self._next.done():
+            self._next = asyncio.get_running_loop().create_future()
+        await asyncio.wait([self._next], timeout=seconds)
 
     def leaders(self) -> list[int]:
         """Who leads something."""

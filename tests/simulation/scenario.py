@@ -16,7 +16,7 @@ from minikafka.runtime.config import settings_of
 
 from .cluster import Cluster
 from .coverage import Coverage
-from .history import check
+from .history import Sent, check
 from .inside import active, image_of_broker, image_of_controller, watched
 from .invariants import Invariants
 from .nemesis import Nemesis
@@ -76,8 +76,12 @@ class Scenario:
             daemon.on_power_lost = self.invariants.lost_power
         self.world.network.latency_min = shape.latency
         self.workload = Workload(self.world, self.cluster, shape, self.coverage)
-        self.workload.on_acknowledged = self.invariants.on_acknowledged
+        self.workload.on_acknowledged = self._on_acknowledged
         self.workload.on_polled = self.invariants.on_polled
+
+    def _on_acknowledged(self, sent: Sent) -> None:
+        self.invariants.on_acknowledged(sent)
+        self.promises.on_acknowledged()
 
     @cached_property
     def nemesis(self) -> Nemesis:
