@@ -19,6 +19,7 @@ KIO_TYPES = {
     "datetime_i64": "int64",
     "error_code": "int16",
 }
+TIMES_OR_NONE = {"log_append_time_ms", "transaction_start_time_ms"}
 NUMBERS = {"int8", "int16", "uint16", "int32", "uint32", "int64", "float64"}
 ABSENT = object()
 
@@ -187,9 +188,7 @@ def without_units(facts: list[Fact]) -> list[Fact]:
         fact._replace(
             name=fact.name.removesuffix("_ms"),
             type=_without_units(fact.type),
-            nullable=None
-            if fact.type == "uuid" or fact.name == "log_append_time_ms"
-            else fact.nullable,
+            nullable=None if fact.type == "uuid" or fact.name in TIMES_OR_NONE else fact.nullable,
         )
         for fact in facts
     ]

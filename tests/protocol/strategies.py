@@ -51,10 +51,12 @@ def messages_of(cls: type, version: int, *, foreign: bool = False) -> st.SearchS
 
 
 def _of_field(field: Field, version: int, foreign: bool) -> st.SearchStrategy[Any]:
-    if foreign and field.name == "error_code":
+    if foreign and field.name.endswith("error_code"):
         return ERROR_CODES
     if foreign and field.name in TIMES:
         return st.sampled_from([-1, 0, 1_700_000_000_123])
+    if foreign and field.name == "transaction_start_time_ms":
+        return st.sampled_from([0, 1_700_000_000_123])  # kio reads no negative one
     values = _of_element(field.element, version, foreign)
     if version in field.nullable:
         return st.none() | values

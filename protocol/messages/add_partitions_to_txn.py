@@ -1,0 +1,73 @@
+"""AddPartitionsToTxn: partitions that a transaction writes to.
+
+Said by the client before it writes; from version 4 on by brokers, for many transactions at once
+(KIP-890).
+"""
+
+from ..api import ApiKey
+from ..schema import Bool, Int16, Int32, Int64, String, field, nested, request, response
+
+
+@nested
+class AddPartitionsToTxnTopic:
+    """Partitions of one topic."""
+
+    name: String
+    partitions: list[Int32]
+
+
+@nested
+class AddPartitionsToTxnTransaction:
+    """A transaction and what it writes to."""
+
+    transactional_id: String
+    producer_id: Int64
+    producer_epoch: Int16
+    verify_only: Bool = field(default=False)
+    """Ask whether the partitions are in the transaction; add nothing."""
+    topics: list[AddPartitionsToTxnTopic]
+
+
+@request(ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+")
+class AddPartitionsToTxnRequest:
+    """Clients' transactions, one at a time, up to version 3; those of brokers from 4 on."""
+
+    transactions: list[AddPartitionsToTxnTransaction] = field("4+", default=[])
+    v3_and_below_transactional_id: String = field("0-3", default="")
+    v3_and_below_producer_id: Int64 = field("0-3", default=0)
+    v3_and_below_producer_epoch: Int16 = field("0-3", default=0)
+    v3_and_below_topics: list[AddPartitionsToTxnTopic] = field("0-3", default=[])
+
+
+@nested
+class AddPartitionsToTxnPartitionResult:
+    """What became of one partition."""
+
+    partition_index: Int32
+    partition_error_code: Int16 = field(default=0)
+
+
+@nested
+class AddPartitionsToTxnTopicResult:
+    """What became of one topic's partitions."""
+
+    name: String
+    results_by_partition: list[AddPartitionsToTxnPartitionResult]
+
+
+@nested
+class AddPartitionsToTxnResult:
+    """What became of one transaction's partitions."""
+
+    transactional_id: String
+    topic_results: list[AddPartitionsToTxnTopicResult]
+
+
+@response(ApiKey.ADD_PARTITIONS_TO_TXN)
+class AddPartitionsToTxnResponse:
+    """One result for each partition."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    error_code: Int16 = field("4+", default=0)
+    results_by_transaction: list[AddPartitionsToTxnResult] = field("4+", default=[])
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field("0-3", default=[])

@@ -1,0 +1,51 @@
+"""AlterConfigs: replaces the whole configuration of a resource.
+
+What is not named goes back to its default. Deprecated since KIP-339, and still sent.
+"""
+
+from ..api import ApiKey
+from ..schema import Bool, Int8, Int16, Int32, String, field, nested, request, response
+
+
+@nested
+class AlterableConfig:
+    """A key and its value."""
+
+    name: String
+    value: String | None
+
+
+@nested
+class AlterConfigsResource:
+    """One topic or broker and its whole configuration."""
+
+    resource_type: Int8
+    """As in DescribeConfigs."""
+    resource_name: String
+    configs: list[AlterableConfig]
+
+
+@request(ApiKey.ALTER_CONFIGS, versions="0-2", flexible="2+")
+class AlterConfigsRequest:
+    """Replace configurations, each on its own."""
+
+    resources: list[AlterConfigsResource]
+    validate_only: Bool = field(default=False)
+
+
+@nested
+class AlterConfigsResourceResponse:
+    """What became of one resource."""
+
+    error_code: Int16 = field(default=0)
+    error_message: String | None = field(default=None)
+    resource_type: Int8
+    resource_name: String
+
+
+@response(ApiKey.ALTER_CONFIGS)
+class AlterConfigsResponse:
+    """One result for each resource."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    responses: list[AlterConfigsResourceResponse]

@@ -1,0 +1,58 @@
+"""DeleteRecords: everything before an offset goes (KIP-107)."""
+
+from ..api import ApiKey
+from ..schema import Int16, Int32, Int64, String, field, nested, request, response
+
+HIGH_WATERMARK = -1
+"""As `offset`: all that is committed."""
+NO_LOW_WATERMARK = -1
+
+
+@nested
+class DeleteRecordsPartition:
+    """Where one partition shall begin."""
+
+    partition_index: Int32
+    offset: Int64
+
+
+@nested
+class DeleteRecordsTopic:
+    """Partitions of one topic."""
+
+    name: String
+    partitions: list[DeleteRecordsPartition]
+
+
+@request(ApiKey.DELETE_RECORDS, versions="0-2", flexible="2+")
+class DeleteRecordsRequest:
+    """Delete on the partitions' leaders."""
+
+    topics: list[DeleteRecordsTopic]
+    timeout_ms: Int32
+
+
+@nested
+class DeleteRecordsPartitionResult:
+    """What became of one partition."""
+
+    partition_index: Int32
+    low_watermark: Int64 = field(default=NO_LOW_WATERMARK)
+    """The smallest log start offset among the live replicas; -1 with an error."""
+    error_code: Int16 = field(default=0)
+
+
+@nested
+class DeleteRecordsTopicResult:
+    """What became of one topic's partitions."""
+
+    name: String
+    partitions: list[DeleteRecordsPartitionResult]
+
+
+@response(ApiKey.DELETE_RECORDS)
+class DeleteRecordsResponse:
+    """One result for each partition."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    topics: list[DeleteRecordsTopicResult]

@@ -1,0 +1,50 @@
+"""DescribeGroups: state and members of groups of the classic protocol."""
+
+from ..api import ApiKey
+from ..schema import Bool, Bytes, Int16, Int32, String, field, nested, request, response
+from .metadata import OPERATIONS_NOT_ASKED
+
+
+@request(ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+")
+class DescribeGroupsRequest:
+    """Ask the coordinator of these groups."""
+
+    groups: list[String]
+    include_authorized_operations: Bool = field("3+", default=False)
+
+
+@nested
+class DescribedGroupMember:
+    """A member; metadata and assignment are bytes of the group's protocol."""
+
+    member_id: String
+    group_instance_id: String | None = field("4+", default=None)
+    client_id: String
+    client_host: String
+    """`/` and the address, as Kafka writes it."""
+    member_metadata: Bytes = field(default=b"")
+    """Empty unless the group is stable."""
+    member_assignment: Bytes = field(default=b"")
+
+
+@nested
+class DescribedGroup:
+    """A group; one that is unknown is described as `Dead`, or refused from version 6 on."""
+
+    error_code: Int16 = field(default=0)
+    error_message: String | None = field("6+", default=None)
+    group_id: String
+    group_state: String = field(default="")
+    protocol_type: String = field(default="")
+    protocol_data: String = field(default="")
+    """The protocol chosen; for consumers the assignor."""
+    members: list[DescribedGroupMember] = field(default=[])
+    authorized_operations: Int32 = field("3+", default=OPERATIONS_NOT_ASKED)
+
+
+@response(ApiKey.DESCRIBE_GROUPS)
+class DescribeGroupsResponse:
+    """One description for each group."""
+
+    throttle_time_ms: Int32 = field("1+", default=0)
+    groups: list[DescribedGroup]

@@ -1,0 +1,64 @@
+"""DescribeLogDirs: a broker's directories, the replicas in them and the room that is left."""
+
+from ..api import ApiKey
+from ..schema import Bool, Int16, Int32, Int64, String, field, nested, request, response
+
+
+@nested
+class DescribableLogDirTopic:
+    """Partitions of one topic."""
+
+    topic: String
+    partitions: list[Int32]
+
+
+@request(ApiKey.DESCRIBE_LOG_DIRS, versions="1-5", flexible="2+")
+class DescribeLogDirsRequest:
+    """Ask this broker."""
+
+    topics: list[DescribableLogDirTopic] | None
+    """None: all."""
+
+
+@nested
+class DescribeLogDirsPartition:
+    """One replica."""
+
+    partition_index: Int32
+    partition_size: Int64
+    """Bytes of its segments."""
+    offset_lag: Int64
+    """How far its log end is behind the high watermark; 0 for a leader."""
+    is_future_key: Bool = field(default=False)
+    """A copy on its way to another directory."""
+
+
+@nested
+class DescribeLogDirsTopic:
+    """Replicas of one topic."""
+
+    name: String
+    partitions: list[DescribeLogDirsPartition]
+
+
+@nested
+class DescribeLogDirsResult:
+    """One directory."""
+
+    error_code: Int16 = field(default=0)
+    log_dir: String
+    topics: list[DescribeLogDirsTopic] = field(default=[])
+    total_bytes: Int64 = field("4+", default=-1)
+    """Of the volume; -1: unknown."""
+    usable_bytes: Int64 = field("4+", default=-1)
+    is_cordoned: Bool = field("5+", default=False)
+    """It gets no new replicas (KIP-1066)."""
+
+
+@response(ApiKey.DESCRIBE_LOG_DIRS)
+class DescribeLogDirsResponse:
+    """One item for each directory, with those replicas asked for."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    error_code: Int16 = field("3+", default=0)
+    results: list[DescribeLogDirsResult] = field(default=[])

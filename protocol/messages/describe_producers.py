@@ -1,0 +1,60 @@
+"""DescribeProducers: producers that a partition's leader knows (KIP-664)."""
+
+from ..api import ApiKey
+from ..schema import Int16, Int32, Int64, String, field, nested, request, response
+
+
+@nested
+class TopicRequest:
+    """Partitions of one topic."""
+
+    name: String
+    partition_indexes: list[Int32]
+
+
+@request(ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+")
+class DescribeProducersRequest:
+    """Ask the leaders of these partitions."""
+
+    topics: list[TopicRequest]
+
+
+@nested
+class ProducerState:
+    """What is remembered of one producer."""
+
+    producer_id: Int64
+    producer_epoch: Int32
+    last_sequence: Int32 = field(default=-1)
+    last_timestamp: Int64 = field(default=-1)
+    """Milliseconds, of its newest batch."""
+    coordinator_epoch: Int32
+    """Of the newest marker; -1: none."""
+    current_txn_start_offset: Int64 = field(default=-1)
+    """First offset of the open transaction; -1: none is open."""
+
+
+@nested
+class PartitionResponse:
+    """Producers of one partition."""
+
+    partition_index: Int32
+    error_code: Int16 = field(default=0)
+    error_message: String | None = field(default=None)
+    active_producers: list[ProducerState] = field(default=[])
+
+
+@nested
+class TopicResponse:
+    """Producers of one topic's partitions."""
+
+    name: String
+    partitions: list[PartitionResponse]
+
+
+@response(ApiKey.DESCRIBE_PRODUCERS)
+class DescribeProducersResponse:
+    """One item for each partition."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    topics: list[TopicResponse]

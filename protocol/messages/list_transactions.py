@@ -1,0 +1,35 @@
+"""ListTransactions: the transactional ids that this broker coordinates (KIP-664, 994, 1152)."""
+
+from ..api import ApiKey
+from ..schema import Int16, Int32, Int64, String, field, nested, request, response
+
+
+@request(ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+")
+class ListTransactionsRequest:
+    """Ask for transactional ids that pass every filter; an empty filter lets all through."""
+
+    state_filters: list[String] = field(default=[])
+    producer_id_filters: list[Int64] = field(default=[])
+    duration_filter: Int64 = field("1+", default=-1)
+    """Milliseconds: only transactions open for longer; negative: all."""
+    transactional_id_pattern: String | None = field("2+", default=None)
+    """A regular expression."""
+
+
+@nested
+class TransactionState:
+    """A transactional id in brief."""
+
+    transactional_id: String
+    producer_id: Int64
+    transaction_state: String
+
+
+@response(ApiKey.LIST_TRANSACTIONS)
+class ListTransactionsResponse:
+    """The ids, and the filters that named no state."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    error_code: Int16 = field(default=0)
+    unknown_state_filters: list[String] = field(default=[])
+    transaction_states: list[TransactionState] = field(default=[])

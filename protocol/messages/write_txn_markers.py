@@ -1,0 +1,65 @@
+"""WriteTxnMarkers: a transaction's coordinator tells partition leaders how it ended."""
+
+from ..api import ApiKey
+from ..schema import Bool, Int8, Int16, Int32, Int64, String, field, nested, request, response
+
+
+@nested
+class WritableTxnMarkerTopic:
+    """Partitions of one topic."""
+
+    name: String
+    partition_indexes: list[Int32]
+
+
+@nested
+class WritableTxnMarker:
+    """The end of one transaction and where to write it."""
+
+    producer_id: Int64
+    producer_epoch: Int16
+    transaction_result: Bool
+    """True: committed."""
+    topics: list[WritableTxnMarkerTopic]
+    coordinator_epoch: Int32
+    """A leader refuses a marker of an older coordinator."""
+    transaction_version: Int8 = field("2+", default=0)
+    """2: the epoch was raised for this marker, so an equal one is refused (KIP-890, KIP-1228)."""
+
+
+@request(ApiKey.WRITE_TXN_MARKERS, versions="1-2", flexible="1+")
+class WriteTxnMarkersRequest:
+    """Between brokers only."""
+
+    markers: list[WritableTxnMarker]
+
+
+@nested
+class WritableTxnMarkerPartitionResult:
+    """What became of one partition."""
+
+    partition_index: Int32
+    error_code: Int16 = field(default=0)
+
+
+@nested
+class WritableTxnMarkerTopicResult:
+    """What became of one topic's partitions."""
+
+    name: String
+    partitions: list[WritableTxnMarkerPartitionResult]
+
+
+@nested
+class WritableTxnMarkerResult:
+    """What became of one marker."""
+
+    producer_id: Int64
+    topics: list[WritableTxnMarkerTopicResult]
+
+
+@response(ApiKey.WRITE_TXN_MARKERS)
+class WriteTxnMarkersResponse:
+    """One result for each marker."""
+
+    markers: list[WritableTxnMarkerResult]
