@@ -171,6 +171,17 @@ class Metadata:
         """Give a connection to whichever broker can be reached; BootstrapError if none can."""
         return await self._first(self._candidates(), self._connect, [])
 
+    async def ask_any(self, ask: Callable[[KafkaConnection], Awaitable[T]]) -> T:
+        """Put a question that every broker can answer to one of them; BootstrapError if none can.
+
+        A broker that is slow to answer is not waited for: the next is asked as well.
+        """
+
+        async def attempt(address: Address) -> T:
+            return await ask(await self.pool.get(address, CONTROL))
+
+        return await self._first(self._candidates(), attempt, [])
+
     async def _connect(self, address: Address) -> KafkaConnection:
         return await self.pool.get(address, CONTROL)
 

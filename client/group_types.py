@@ -1,0 +1,52 @@
+"""What users of groups hand in and get back: offsets with their notes, membership, callbacks.
+
+Plain values; nothing here reads or writes.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..protocol.types import TopicPartition
+
+
+class OffsetAndMetadata(NamedTuple):
+    """How far a group has come in one partition."""
+
+    offset: int
+    """The next offset to read."""
+    metadata: str = ""
+    """The application's own words, kept beside the offset."""
+    leader_epoch: int = -1
+    """Of the last record read; -1 when not known. It reveals records that were lost (KIP-320)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadata:
+    """Who a member is, for `Producer.send_offsets`: a stale member's offsets are refused."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+Partitions = Sequence[TopicPartition]
+RebalanceCallback = Callable[[Partitions], Awaitable[None] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceListener:
+    """What to call when partitions come and go; functions, or coroutine functions.
+
+    They run inside `poll`, one at a time, and never while records of a poll are being handed out.
+    In the sync consumer they run in the thread that polls. What they raise, poll raises.
+    """
+
+    on_assigned: RebalanceCallback | None = None
+    """These partitions are now read here; `seek` may say from where."""
+    on_revoked: RebalanceCallback | None = None
+    """These will be given up when it returns; until then their offsets can be committed."""
+    on_lost: RebalanceCallback | None = None
+    """These were lost: others may read them already and commits are refused. Without it
+    `on_revoked` is called."""
