@@ -1,0 +1,77 @@
+"""What a client counts, read under Kafka's names: totals, and rates and averages of late.
+
+Pure: the time is given. As in Kafka, "of late" is the last two samples of 30 s: one that is
+complete and the one being filled.
+"""
+
+from typing import Final
+
+SAMPLE_MS: Final = 30_000
+NOTHING: Final = float("nan")
+"""An average or maximum of nothing, as Kafka's clients report it."""
+
+
+class Stat:
+    """One measured thing: how often, how much in all, and how it was of late."""
+
+    __slots__ = ("_begun_ms", "_now", "_then", "count", "total")
+
+    def __init__(self, now_ms: int) -> None:
+        self.count = 0
+        self.total = 0.0
+        self._begun_ms = now_ms
+        self._now = _Sample()
+        self._then = _Sample()
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Measure once."""
+        self._move_on(now_ms)
+        self.count += 1
+        self.total += value
+        sample = self._now
+        sample.count += 1
+        sample.total += value
+        if value > sample.highest:
+            sample.highest = value
+
+    def rate(self, now_ms: int) -> float:
+        """How much a second, of late."""
+        self._move_on(now_ms)
+        elapsed_ms = max(now_ms - self._begun_ms, 0) + SAMPLE_MS
+        return (self._now.total + self._then.total) * 1000 / elapsed_ms
+
+    def per_second(self, now_ms: int) -> float:
+        """How often a second, of late."""
+        self._move_on(now_ms)
+        elapsed_ms = max(now_ms - self._begun_ms, 0) + SAMPLE_MS
+        return (self._now.count + self._then.count) * 1000 / elapsed_ms
+
+    def average(self, now_ms: int) -> float:
+        """Mean value of late; NaN of nothing."""
+        self._move_on(now_ms)
+        count = self._now.count + self._then.count
+        return (self._now.total + self._then.total) / count if count else NOTHING
+
+    def highest(self, now_ms: int) -> float:
+        """Highest value of late; NaN of nothing."""
+        self._move_on(now_ms)
+        if not self._now.count and not self._then.count:
+            return NOTHING
+        return max(self._now.highest, self._then.highest)
+
+    def _move_on(self, now_ms: int) -> None:
+        passed = (now_ms - self._begun_ms) // SAMPLE_MS
+        if passed <= 0:
+            return
+        self._then = self._now if passed == 1 else _Sample()
+        self._now = _Sample()
+        self._begun_ms += passed * SAMPLE_MS
+
+
+class _Sample:
+    __slots__ = ("count", "highest", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+        self.highest = float("-inf")

@@ -1,0 +1,25 @@
+"""What turns keys and values of a user's own types into bytes and back.
+
+Clients are generic in key and value; without a serializer both are bytes. A serializer is any
+function: none is chosen by name, none is loaded.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # Only type checkers need the defaults: `Producer` alone means Producer[bytes, bytes].
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=bytes)
+    V = TypeVar("V", default=bytes)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+
+Serializer = Callable[[K], bytes]
+"""From a key or value to bytes. Never called for None: that is written as null."""
+Deserializer = Callable[[bytes], K]
+"""From the bytes of a key or value. Never called for null: that is read as None."""
