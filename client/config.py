@@ -21,8 +21,7 @@ Servers = str | Sequence[str]
 """host:port, several of them separated by commas, or a list of host:port."""
 
 _SECURITY = "only plaintext connections exist so far"
-_JAVA = "it names Java classes; pass bytes"
-_GROUPS = "consumers here belong to no group"
+_JAVA = "it names Java classes; hand functions or objects to the client"
 _FIXED = "this client sizes it by itself"
 
 KNOWN_UNUSED: Final[dict[str, str]] = {
@@ -45,17 +44,6 @@ KNOWN_UNUSED: Final[dict[str, str]] = {
             "partitioner.class",
             "value.deserializer",
             "value.serializer",
-        ),
-        _GROUPS: (
-            "auto.commit.interval.ms",
-            "enable.auto.commit",
-            "group.id",
-            "group.instance.id",
-            "group.protocol",
-            "heartbeat.interval.ms",
-            "max.poll.interval.ms",
-            "partition.assignment.strategy",
-            "session.timeout.ms",
         ),
         _FIXED: (
             "client.dns.lookup",
@@ -267,6 +255,80 @@ class ConsumerConfig(CommonConfig):
     client_rack: str = setting(
         "client.rack", "", doc="The rack to read in, where a broker can choose a near replica."
     )
+    group_id: str | None = setting(
+        "group.id",
+        None,
+        doc="The group whose members share the partitions and whose offsets are committed.",
+    )
+    group_instance_id: str | None = setting(
+        "group.instance.id",
+        None,
+        doc="A lasting name of this member: a restart within session.timeout.ms moves nothing.",
+    )
+    group_protocol: str = setting(
+        "group.protocol",
+        "classic",
+        choices=("classic",),
+        doc="How members agree; only the classic protocol exists so far.",
+    )
+    partition_assignment_strategy: tuple[str, ...] = setting(
+        "partition.assignment.strategy",
+        ("cooperative-sticky",),
+        choices=("cooperative-sticky", "sticky", "range", "roundrobin"),
+        doc="Assignors, preferred first; one that all members have is used. Partitions are given "
+        "up one by one only where all named are cooperative.",
+    )
+    enable_auto_commit: bool = setting(
+        "enable.auto.commit",
+        True,
+        doc="Polling commits what earlier polls returned; closing and giving up partitions too.",
+    )
+    auto_commit_interval_ms: int = setting(
+        "auto.commit.interval.ms", 5_000, at_least=0, doc="Between two such commits at least."
+    )
+    session_timeout_ms: int = setting(
+        "session.timeout.ms",
+        45_000,
+        at_least=1,
+        doc="A member that sends no heartbeat for this long is out of the group.",
+    )
+    heartbeat_interval_ms: int = setting(
+        "heartbeat.interval.ms",
+        3_000,
+        at_least=1,
+        doc="Between heartbeats; also how soon a member learns of a rebalance.",
+    )
+    max_poll_interval_ms: int = setting(
+        "max.poll.interval.ms",
+        300_000,
+        at_least=1,
+        doc="A member that does not poll for this long leaves; a rebalance waits for it as long.",
+    )
+    default_api_timeout_ms: int = setting(
+        "default.api.timeout.ms",
+        60_000,
+        at_least=1,
+        doc="For commits and other calls that say no time of their own, retries included.",
+    )
+    exclude_internal_topics: bool = setting(
+        "exclude.internal.topics", True, doc="Patterns do not match the cluster's own topics."
+    )
+
+    @property
+    def commits_by_itself(self) -> bool:
+        """Is there a group, and does polling commit for it?"""
+        return self.group_id is not None and self.enable_auto_commit
+
+    def check(self) -> None:
+        """Rules across settings."""
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            why = "must be less than session.timeout.ms, at most a third of it is usual"
+            raise ConfigError("heartbeat.interval.ms", self.heartbeat_interval_ms, why)
+        if not self.partition_assignment_strategy:
+            raise ConfigError("partition.assignment.strategy", "", "needs at least one assignor")
+        if self.group_instance_id is not None and self.group_id is None:
+            why = "means nothing without group.id"
+            raise ConfigError("group.instance.id", self.group_instance_id, why)
 
 
 @config_table
@@ -326,6 +388,17 @@ class ConsumerSettings(CommonSettings, total=False):
     max_poll_records: int
     allow_auto_create_topics: bool
     client_rack: str
+    group_id: str | None
+    group_instance_id: str | None
+    group_protocol: str
+    partition_assignment_strategy: str | Sequence[str]
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    default_api_timeout_ms: int
+    exclude_internal_topics: bool
 
 
 class AdminSettings(CommonSettings, total=False):

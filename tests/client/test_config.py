@@ -87,8 +87,24 @@ def test_more_in_flight_is_allowed_without_idempotence() -> None:
 
 
 def test_a_key_of_kafka_without_meaning_here_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    Consumer.from_config({"group.id": "g"})
-    assert "group.id has no effect" in caplog.text
+    Consumer.from_config({"receive.buffer.bytes": "1024"})
+    assert "receive.buffer.bytes has no effect" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"heartbeat.interval.ms": "45000"}, "heartbeat.interval.ms"),
+        ({"partition.assignment.strategy": ""}, "partition.assignment.strategy"),
+        ({"partition.assignment.strategy": "range,mine"}, "partition.assignment.strategy"),
+        ({"group.instance.id": "one"}, "group.instance.id"),
+        ({"group.protocol": "consumer"}, "group.protocol"),
+    ],
+)
+def test_bad_values_of_a_member_name_the_key(settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Consumer.from_config(settings)
+    assert caught.value.key == key
 
 
 def test_an_empty_value_of_an_optional_setting_is_none() -> None:
