@@ -17,9 +17,13 @@ from .packing import dumps, from_plain, loads, packed, to_plain
 METADATA_VERSION: Final = "metadata.version"
 ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"
 """At 1 an ISR may become empty, and who left it safely is remembered (KIP-966)."""
+TRANSACTION_VERSION: Final = "transaction.version"
+"""At 1 records of transactions may carry tagged fields; at 2 each end of a transaction raises the
+producer's epoch, and producing adds partitions to it (KIP-890, part 2)."""
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: VersionRange(1, 1),
     ELIGIBLE_LEADERS: VersionRange(0, 1),
+    TRANSACTION_VERSION: VersionRange(0, 2),
 }
 """What this code can work with; the finalised levels are in the image."""
 METADATA_TOPIC: Final = "__cluster_metadata"

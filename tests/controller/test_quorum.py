@@ -217,7 +217,7 @@ async def test_half_a_group_on_disk_is_undone_with_the_other_half(
 ) -> None:
     """The group begins in one segment and fails in the next: what is in the first goes too."""
     monkeypatch.setattr(quorum_node, "WRITE_AGAIN_MS", 1)
-    small = from_mapping(TopicConfig, {"segment.bytes": "400"})
+    small = from_mapping(TopicConfig, {"segment.bytes": "500"})
     monkeypatch.setattr(metadata_log, "CONFIG", small)
     node = await Node(tmp_path).start()
     node.disk.is_running.clear()
