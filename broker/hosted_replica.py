@@ -44,6 +44,8 @@ class Host:
     propose: Callable[["Partition", ProposeIsr], None]
     on_storage_error: Callable[["Partition", StorageError], None]
     flush_soon: Callable[["Partition"], None]
+    on_role_changed: Callable[["Partition"], None] = lambda partition: None
+    """Told after a new leader epoch, and after a partition went offline."""
     lease: LeaderLease = field(default_factory=LeaderLease)
     brokers: KnownBrokers = field(default_factory=KnownBrokers)
     throttles: Throttles = field(default_factory=Throttles)

@@ -19,7 +19,6 @@ from ..runtime.errors import StorageError
 from ..storage.producer_state import ProducedBatch
 from ..storage.topic_config import TopicConfig
 from . import intake, reading
-from .flushed_replica import FlushedReplica
 from .hosted_replica import NO_ANSWERS
 from .replica.follower import FollowerReplica
 from .replica.history import check_leader_epoch
@@ -33,6 +32,7 @@ from .replica.leader import (
 )
 from .replica.state import PartitionMetadata
 from .requests import Appended, FetchAnswer, FetchSpec, OffsetAnswer
+from .staging_replica import StagingReplica
 from .waiters import CommitWaiters, Waiter
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 ALL = -1
 
 
-class Partition(FlushedReplica):
+class Partition(StagingReplica):
     """A replica in its role."""
 
     __slots__ = ()
@@ -62,36 +62,11 @@ class Partition(FlushedReplica):
             header = intake.check(records, rules, wall_ms)
         except ApiError as error:
             return Appended(error.code, message=error.detail)
-        producers = self.log.producers
         if header.producer_id >= 0:
-            known = producers.check(header)
+            known = self.log.producers.check(header)
             if known is not None:
                 return self._answer_known(known)
-        base_offset = self._next_offset
-        append_time_ms = wall_ms if rules.is_log_append_time else None
-        header = intake.place(
-            records, header, base_offset, leader.metadata.leader_epoch, append_time_ms
-        )
-        next_offset = self._next_offset = base_offset + header.last_offset_delta + 1
-        if header.producer_id >= 0:
-            # Staged already counts: the next batch of this read event continues the sequence. If
-            # the write fails, the directory is lost and this state with it.
-            producers.observe(header, wall_ms)
-        staged = self._staged
-        if staged is None:
-            staged = self._staged = []
-            self._staged_answers = []
-            self._host.dirty.append(self)
-        staged.append((header, records))
-        appended = Appended(
-            ErrorCode.NONE,
-            base_offset,
-            next_offset - 1,
-            -1 if append_time_ms is None else append_time_ms,
-            self.log.log_start_offset,
-        )
-        self._staged_answers.append(appended)
-        return appended
+        return self._stage(leader, records, header, wall_ms)
 
     def write_staged(self) -> None:
         """Write what is staged in one go; its appends are final for acks=1 afterwards."""
@@ -149,9 +124,6 @@ class Partition(FlushedReplica):
         if last >= self.log.log_end_offset and self._staged is not None:
             self._staged_answers.append(appended)  # It shares the fate of the staged original.
         return appended
-
-    def _error_without_role(self) -> ErrorCode:
-        return self.offline_because or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     # Reading.
 
@@ -238,6 +210,7 @@ class Partition(FlushedReplica):
         self.flush_if_behind()
         if changes_epoch:
             self._wake()
+            self._host.on_role_changed(self)
 
     def on_config(self, config: TopicConfig) -> None:
         """The topic's settings changed."""
@@ -269,6 +242,7 @@ class Partition(FlushedReplica):
             self._commit_waiters.fail(error)
         self._fail_flush_waiters(error)
         self._wake()
+        self._host.on_role_changed(self)
 
     def on_storage_error(self, error: StorageError) -> None:
         """The disk failed us: whoever owns the directory decides what goes with it."""

@@ -60,6 +60,8 @@ class Partitions:
         self.propose: Callable[[Partition, ProposeIsr], None] = lambda partition, proposal: None
         self.on_electing: Callable[[list[Partition]], None] = lambda partitions: None
         """Told of replicas whose log ends the controller wants to know."""
+        self.on_role_changed: list[Callable[[Partition], None]] = []
+        """Told of each replica that got a new leader epoch, went offline or was retired."""
         self.group_flush = GroupFlush(runtime)
         self.heard = FollowersHeard()
         self.host = Host(
@@ -73,6 +75,7 @@ class Partitions:
                 partition, error
             ),
             flush_soon=self.group_flush.soon,
+            on_role_changed=self._tell_role,
         )
         self._partitions: dict[TopicIdPartition, Partition] = {}
         self._by_name: dict[tuple[str, int], Partition] = {}
@@ -322,6 +325,10 @@ class Partitions:
         """On the way out: outside the ISR we could not return to it, and nobody waits for us."""
         if self.fetchers is not None and self._settings.broker_id not in partition.metadata.isr:
             self.fetchers.unfollow(partition)
+
+    def _tell_role(self, partition: Partition) -> None:
+        for tell in self.on_role_changed:
+            tell(partition)
 
     def _take_offline(self, partition: Partition) -> None:
         if self.fetchers is not None:

@@ -1,0 +1,1 @@
+"""What coordinators of groups and of transactions share: state kept in an internal topic's log."""

@@ -1,0 +1,28 @@
+"""Which partition of an internal topic keeps what belongs to a key, as every Kafka client expects.
+
+Pure. A group or a transactional id lives on the partition that Java's hash of its name gives;
+whoever leads that partition is its coordinator.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+GROUPS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+INT32_MIN: Final = -(2**31)
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode`: over UTF-16 units, in 32 bits with a sign."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+@lru_cache(maxsize=16_384)
+def partition_of(key: str, count: int) -> int:
+    """Index of the key's partition among `count`: `Utils.abs(hash) % count`, with abs(MIN) = 0."""
+    value = java_hash(key)
+    return (0 if value == INT32_MIN else abs(value)) % count

@@ -1,0 +1,133 @@
+"""Reads a partition of an internal topic from its beginning, record by record, into a state.
+
+Everything is read that this broker's log holds as it begins to lead, and the end of loading waits
+for the high watermark to pass it: what was appended under earlier leaders and is still in the log
+will be committed, and nothing may be answered before it is.
+"""
+
+import asyncio
+import logging
+
+from ...protocol.batch_header import headers
+from ...protocol.errors import RemoteProtocolError
+from ...protocol.records import records
+from ...protocol.types import Buffer
+from ...runtime.errors import CorruptLog, LogDirectoryFailed
+from ...storage.log import Cold, OffsetOutOfRange
+from ..partition import Partition
+from .shard import Shard, State
+
+READ_BYTES = 64 << 10
+"""Decoded in one turn of the loop: some milliseconds."""
+RETRY_S = 1.0
+COMMIT_MARKER = 1
+
+log = logging.getLogger(__name__)
+
+
+async def load(shard: Shard[State]) -> bool:
+    """Fill the state of a shard; False if this broker ceased to lead it meanwhile."""
+    partition = shard.partition
+    partition.write_staged()
+    end = partition.log_end_offset
+    offset, count = partition.log_start_offset, 0
+    while shard.is_open and offset < end:
+        data = await _read(partition, offset, end)
+        if data is None:
+            await asyncio.sleep(RETRY_S)  # Damaged, and perhaps being mended; or the disk is lost.
+            continue
+        if not len(data):
+            offset = _behind_gap(partition, offset, end)
+            continue
+        for position, header in headers(data):
+            count += header.record_count
+            _replay(shard, data, position)
+            offset = header.last_offset + 1
+        await asyncio.sleep(0)
+    if shard.is_open:
+        await _wait_for_commit(shard, end)
+    if shard.is_open:
+        log.info("%r: %d records loaded, up to offset %d", shard, count, end)
+    return shard.is_open
+
+
+def _replay(shard: Shard[State], data: Buffer, position: int) -> None:
+    state = shard.state
+    header = next(headers(data, position))[1]
+    try:
+        found = records(data, position)
+    except RemoteProtocolError as error:
+        log.error("%r: a batch cannot be read: %s", shard, error)
+        return
+    if header.is_control:
+        key = found[0].key or b""
+        if len(key) == 4 and key[3] <= COMMIT_MARKER:
+            state.replay_marker(header, is_commit=key[3] == COMMIT_MARKER)
+        return
+    for record in found:
+        if record.key is not None:
+            state.replay(record.key, record.value, record.offset, header)
+
+
+async def _read(partition: Partition, offset: int, end: int) -> Buffer | None:
+    """Whole batches from `offset` on; empty in a gap, None where there is nothing to be had."""
+    read_log = partition.log
+    try:
+        return read_log.read(offset, max_bytes=READ_BYTES, up_to=end).data
+    except Cold:
+        pass
+    except OffsetOutOfRange:
+        return b""
+    except CorruptLog:
+        return None
+    except LogDirectoryFailed as error:
+        partition.on_storage_error(error)
+        return None
+    try:
+        return (await read_log.read_cold(offset, max_bytes=READ_BYTES, up_to=end)).data
+    except OffsetOutOfRange:
+        return b""
+    except CorruptLog:
+        return None
+    except LogDirectoryFailed as error:
+        partition.on_storage_error(error)
+        return None
+
+
+def _behind_gap(partition: Partition, offset: int, end: int) -> int:
+    """Compaction leaves offsets without batches: the next place where one may be."""
+    if offset < partition.log_start_offset:
+        return partition.log_start_offset
+    for segment in partition.log.segments:
+        if segment.base_offset > offset:
+            return segment.base_offset
+    return end
+
+
+async def _wait_for_commit(shard: Shard[State], end: int) -> None:
+    """Wait until the high watermark has reached `end`, or the shard is closed."""
+    waiter = _CommitWatch(end)
+    shard.partition.on_data(waiter)
+    try:
+        while shard.is_open and shard.partition.high_watermark < end:
+            waiter.called.clear()
+            await waiter.called.wait()
+    finally:
+        shard.partition.remove(waiter)
+
+
+class _CommitWatch:
+    """Woken when the high watermark moves, and when the partition changes its role."""
+
+    is_follower = False
+
+    def __init__(self, end: int) -> None:
+        self.end = end
+        self.called = asyncio.Event()
+
+    def on_data(self, partition: Partition) -> None:
+        """The high watermark moved, or the role changed."""
+        self.called.set()
+
+    def note(self, partition: Partition) -> None:
+        """Nothing to tell: nobody fetches here."""

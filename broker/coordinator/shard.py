@@ -1,0 +1,200 @@
+"""One partition of an internal topic as its coordinator has it: the state, and how it is written.
+
+Records are appended as one batch under acks=all. Owns who waits for those appends, and ends them
+all when the shard is unloaded. What records mean is for the state; who leads is for `Shards`.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from ...protocol.batch_header import BatchHeader
+from ...protocol.errors import ErrorCode
+from ...protocol.records import NO_SEQUENCE, BatchBuilder
+from ...protocol.types import NO_EPOCH, NO_PRODUCER_ID
+from ...runtime.runtime import Runtime
+from ..partition import Partition
+from ..requests import Appended
+from ..waiters import Waiter
+
+KeyValue = tuple[bytes, bytes | None]
+"""A record of an internal topic; None is a tombstone."""
+Done = Callable[[ErrorCode], None]
+"""Told once: NONE when committed, else an error that a coordinator may give to a client."""
+
+_COORDINATOR_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+
+
+class State(Protocol):
+    """What a shard keeps in memory: made by replaying its log from the beginning."""
+
+    def replay(self, key: bytes, value: bytes | None, offset: int, header: BatchHeader) -> None:
+        """Take in a record of the log; unknown ones, and tombstones of nothing, change nothing.
+
+        `header` says whether it belongs to a transaction: then it counts when its marker says so.
+        """
+
+    def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
+        """Take in the end of a producer's transaction."""
+
+
+S = TypeVar("S", bound=State)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    """How the shards of one internal topic write."""
+
+    topic: str
+    append_timeout_ms: int = 5_000
+    """An append that is not committed by then is answered COORDINATOR_NOT_AVAILABLE."""
+    too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+    """What is answered where records exceed what the topic takes."""
+
+
+class Pending:
+    """One append, or one reader, that waits for a commit."""
+
+    __slots__ = ("done", "waiter")
+
+    def __init__(self, done: Done) -> None:
+        self.done = done
+        self.waiter: Waiter | None = None
+
+
+class Shard(Generic[S]):
+    """The state of one partition, led here in one leader epoch."""
+
+    __slots__ = (
+        "_is_flush_due",
+        "_pending",
+        "_runtime",
+        "_settings",
+        "_write_staged",
+        "epoch",
+        "index",
+        "is_loaded",
+        "is_open",
+        "last_offset",
+        "partition",
+        "state",
+    )
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        partition: Partition,
+        state: S,
+        settings: ShardSettings,
+        write_staged: Callable[[], None],
+    ) -> None:
+        """Use `Shards`. `write_staged` writes what was appended, if nobody else does before."""
+        self._runtime = runtime
+        self._settings = settings
+        self._write_staged = write_staged
+        self._is_flush_due = False
+        self._pending: dict[Pending, None] = {}
+        self.partition = partition
+        self.index = partition.index
+        self.epoch = partition.leader_epoch
+        """The leader epoch; it is the coordinator epoch of transaction markers."""
+        self.state = state
+        self.is_loaded = False
+        self.is_open = True
+        """False once somebody else coordinates: nothing may be answered from the state then."""
+        self.last_offset = -1
+        """Of what was appended here last."""
+
+    def __repr__(self) -> str:
+        return f"{self._settings.topic}-{self.index} in epoch {self.epoch}"
+
+    def append(
+        self,
+        records: Sequence[KeyValue],
+        done: Done,
+        *,
+        producer: tuple[int, int] | None = None,
+    ) -> bool:
+        """Append the records as one batch; `done` is told once, never before a batch is written.
+
+        False: refused, and `done` was told why. True: the records are in the log here, the last
+        of them at `last_offset`; they are lost only with the leadership. `producer` is the id and
+        epoch of a transaction that the records belong to.
+        """
+        builder = BatchBuilder(is_transactional=producer is not None)
+        wall_ms = self._runtime.wall_ms()
+        for key, value in records:
+            builder.append(wall_ms, key, value)
+        producer_id, producer_epoch = producer or (NO_PRODUCER_ID, NO_EPOCH)
+        batch = builder.build(
+            producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=NO_SEQUENCE
+        )
+        if not self.is_open:
+            done(ErrorCode.NOT_COORDINATOR)
+            return False
+        appended = self.partition.append_own(batch, wall_ms)
+        if appended.error:
+            done(self._coordinator_error(appended.error))
+            return False
+        self.wait_for(appended, done)
+        return True
+
+    def wait_for(self, appended: Appended, done: Done) -> None:
+        """`done` once something that was appended to this partition is committed."""
+        self.last_offset = max(self.last_offset, appended.last_offset)
+        self._wait(appended, done)
+        if not self._is_flush_due:
+            # Requests write at the end of their read event; timers have nobody to do it.
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def when_settled(self, offset: int, done: Done) -> None:
+        """`done` once all up to `offset` is committed, perhaps at once.
+
+        For answers that show the state: what they show must not be gone after a failover.
+        """
+        if not self.is_open:
+            done(ErrorCode.NOT_COORDINATOR)
+        elif offset < self.partition.high_watermark:
+            done(ErrorCode.NONE)
+        else:
+            self._wait(Appended(base_offset=offset, last_offset=offset), done)
+
+    def close(self) -> None:
+        """Somebody else coordinates from now on: whoever waits is told so."""
+        self.is_open = False
+        pending, self._pending = self._pending, {}
+        for each in pending:
+            if each.waiter is not None:
+                each.waiter.cancel()
+        for each in pending:
+            each.done(ErrorCode.NOT_COORDINATOR)
+
+    def _wait(self, appended: Appended, done: Done) -> None:
+        pending = Pending(done)
+        self._pending[pending] = None
+
+        def finish() -> None:
+            if self._pending.pop(pending, 0) is None:
+                pending.done(self._coordinator_error(appended.error))
+
+        deadline_ms = self._runtime.monotonic_ms() + self._settings.append_timeout_ms
+        pending.waiter = self.partition.when_committed(appended, deadline_ms, finish)
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        self._write_staged()
+
+    def _coordinator_error(self, error: ErrorCode) -> ErrorCode:
+        if error in TOO_LARGE:
+            return self._settings.too_large
+        return _COORDINATOR_ERRORS.get(error, error)

@@ -1,0 +1,143 @@
+"""The partitions of one internal topic that this broker coordinates: loaded, found, unloaded.
+
+Follows the leadership of the partitions hosted here. A shard is dropped when this broker leads no
+more, when the replica or the topic goes, and when the leader epoch grows; it never outlives one.
+Knows nothing of what its records mean.
+
+    led here, new epoch   ->  LOADING (COORDINATOR_LOAD_IN_PROGRESS)  ->  loaded
+    anything else         ->  unloaded (NOT_COORDINATOR)
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar, cast
+
+from ...protocol.errors import ErrorCode
+from ...runtime.runtime import Runtime
+from ..partition import Partition
+from ..partitions import Partitions
+from .keys import partition_of
+from .loading import load
+from .shard import Shard, ShardSettings, State
+
+S = TypeVar("S", bound=State)
+
+log = logging.getLogger(__name__)
+
+
+class Shards(Generic[S]):
+    """The shards of one internal topic on this broker."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        partitions: Partitions,
+        settings: ShardSettings,
+        make_state: Callable[[int], S],
+    ) -> None:
+        """`make_state` gives the empty state of the partition of that index."""
+        self._runtime = runtime
+        self._partitions = partitions
+        self._settings = settings
+        self._make_state = make_state
+        self._shards: dict[int, Shard[S]] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._is_closed = False
+        self.on_loaded: Callable[[Shard[S]], None] = lambda shard: None
+        """A shard may be used from now on: begin what goes on by itself."""
+        self.on_unloaded: Callable[[Shard[S]], None] = lambda shard: None
+        """A shard that was loaded is closed: end all of that. Its waiting appends were told."""
+        partitions.on_role_changed.append(self._on_role_changed)
+
+    def __iter__(self) -> Iterator[Shard[S]]:
+        """The loaded ones, by index."""
+        return (self._shards[at] for at in sorted(self._shards) if self._shards[at].is_loaded)
+
+    @property
+    def topic(self) -> str:
+        """The internal topic."""
+        return self._settings.topic
+
+    @property
+    def is_loading(self) -> bool:
+        """Is any shard still being read?"""
+        return any(not shard.is_loaded for shard in self._shards.values())
+
+    def index_of(self, key: str) -> int | None:
+        """The partition that keeps this key; None while the topic does not exist."""
+        topic = self._partitions.image.topic(self._settings.topic)
+        return None if topic is None else partition_of(key, len(topic.partitions))
+
+    def of(self, key: str) -> Shard[S] | ErrorCode:
+        """The shard of a key, or why it cannot be had here."""
+        index = self.index_of(key)
+        return ErrorCode.NOT_COORDINATOR if index is None else self.at(index)
+
+    def at(self, index: int) -> Shard[S] | ErrorCode:
+        """The shard of this index, or why it cannot be had here."""
+        if self._is_closed:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        shard = self._shards.get(index)
+        if shard is None:
+            return ErrorCode.NOT_COORDINATOR
+        return shard if shard.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    async def close(self) -> None:
+        """The broker stops."""
+        self._is_closed = True
+        for index in list(self._shards):
+            self._unload(index)
+        tasks, self._tasks = self._tasks, {}
+        for task in tasks.values():
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks.values())
+
+    def _on_role_changed(self, partition: Partition) -> None:
+        if partition.topic != self._settings.topic or self._is_closed:
+            return
+        present = self._shards.get(partition.index)
+        leads = partition.leader is not None and not partition.offline_because
+        if (
+            leads
+            and present is not None
+            and present.partition is partition
+            and present.epoch == partition.leader_epoch
+        ):
+            return
+        if present is not None and not leads and present.partition is not partition:
+            return  # A retired replica of an older topic of this name.
+        self._unload(partition.index)
+        if leads:
+            self._load(partition)
+
+    def _load(self, partition: Partition) -> None:
+        shard = Shard(
+            self._runtime,
+            partition,
+            self._make_state(partition.index),
+            self._settings,
+            self._partitions.write_staged,
+        )
+        self._shards[partition.index] = shard
+        name = f"load {self._settings.topic}-{partition.index}"
+        self._tasks[partition.index] = self._runtime.spawn(self._run(shard), name)
+
+    async def _run(self, shard: Shard[S]) -> None:
+        if await load(cast("Shard[State]", shard)):
+            shard.is_loaded = True
+            self.on_loaded(shard)
+
+    def _unload(self, index: int) -> None:
+        shard = self._shards.pop(index, None)
+        task = self._tasks.pop(index, None)
+        if task is not None:
+            task.cancel()
+        if shard is None:
+            return
+        was_loaded = shard.is_loaded
+        shard.close()
+        if was_loaded:
+            log.info("%r: unloaded", shard)
+            self.on_unloaded(shard)
