@@ -187,6 +187,19 @@ class ProducerConfig(CommonConfig):
         True,
         doc="Ask the cluster to create topics that are sent to, where its settings permit.",
     )
+    transactional_id: str | None = setting(
+        "transactional.id",
+        None,
+        doc="Names this producer for good, so that it can send in transactions; a newer producer "
+        "of the same name fences it.",
+    )
+    transaction_timeout_ms: int = setting(
+        "transaction.timeout.ms",
+        60_000,
+        at_least=1,
+        doc="An open transaction is aborted after this; the broker's transaction.max.timeout.ms "
+        "bounds it.",
+    )
 
     @property
     def is_idempotent(self) -> bool:
@@ -204,6 +217,12 @@ class ProducerConfig(CommonConfig):
         """Rules across settings."""
         if self.enable_idempotence and self.acks_number != -1:
             raise ConfigError("acks", self.acks, "must be all when enable.idempotence is true")
+        if self.transactional_id is not None:
+            if self.acks_number != -1:
+                raise ConfigError("acks", self.acks, "must be all with a transactional.id")
+            if not self.is_idempotent:
+                why = "must be true with a transactional.id"
+                raise ConfigError("enable.idempotence", self.enable_idempotence, why)
         most = self.max_in_flight_requests_per_connection
         if self.is_idempotent and most > 5:
             why = "must be at most 5 with idempotence: brokers recognise the last 5 batches"
@@ -373,6 +392,8 @@ class ProducerSettings(CommonSettings, total=False):
     delivery_timeout_ms: int
     max_in_flight_requests_per_connection: int
     allow_auto_create_topics: bool
+    transactional_id: str | None
+    transaction_timeout_ms: int
 
 
 class ConsumerSettings(CommonSettings, total=False):

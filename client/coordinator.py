@@ -17,6 +17,7 @@ from ..protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from ..protocol.schema import shape_of
 from ..runtime.runtime import Runtime
 from .config import CommonConfig
 from .errors import ClientClosed, ClientError, ConnectionLost, RequestTimedOut, UnsupportedVersion
@@ -107,16 +108,23 @@ class Coordinator:
             raise RequestTimedOut(f"{self}: not done in {timeout_ms} ms: {why}") from None
 
     async def request(
-        self, message: object, *, timeout_ms: int | None = None, lane: str = COORDINATOR
+        self,
+        message: object,
+        *,
+        timeout_ms: int | None = None,
+        lane: str = COORDINATOR,
+        at_most: int | None = None,
     ) -> Any:
-        """Ask the coordinator once.
+        """Ask the coordinator once, in a version of `at_most`.
 
         Raises ConnectionLost, ConnectError, RequestTimedOut (after request_timeout_ms unless said
         otherwise) and forgets the coordinator; Refused where nobody may say who coordinates.
         """
         connection = await self.connection(lane)
         try:
-            future = connection.send(message, timeout_ms=timeout_ms)
+            key = ApiKey(shape_of(type(message)).api_key)
+            version = connection.version_of(key, at_most)
+            future = connection.send(message, version=version, timeout_ms=timeout_ms)
             return await self._watched(future, connection)
         except UnsupportedVersion:
             raise

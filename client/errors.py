@@ -90,17 +90,60 @@ class DeliveryTimeout(ClientError):
 class DeliveryFailed(ClientError):
     """A broker refused a record for good; `error` is its answer."""
 
-    def __init__(self, partition: TopicPartition, error: ApiError) -> None:
+    def __init__(self, partition: TopicPartition | None, error: ApiError) -> None:
         super().__init__(partition, error)
         self.partition = partition
         self.error = error
 
     def __str__(self) -> str:
+        if self.partition is None:
+            return str(self.error)
         return f"{self.partition.topic}-{self.partition.partition}: {self.error}"
 
 
 class ProducerFenced(DeliveryFailed):
-    """Another producer with a newer epoch took this producer's place."""
+    """A newer producer, of the same transactional id if it has one, took this producer's place.
+
+    `partition` is None where the transaction coordinator said so. If this is the producer that
+    should live, open it again.
+    """
+
+
+class TransactionError(ClientError):
+    """Anything wrong with a transaction."""
+
+
+class TransactionMisuse(TransactionError):
+    """A call that the transaction's present state does not allow; nothing has changed."""
+
+
+class TransactionAborted(TransactionError):
+    """A record that was not sent, because its transaction was aborted or can only be aborted."""
+
+
+class TransactionAbortable(TransactionError):
+    """The transaction can only be aborted; after that its work can be done again.
+
+    `cause` is what went wrong first.
+    """
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"the transaction can only be aborted: {self.cause}"
+
+
+class TransactionFailed(TransactionError):
+    """This producer can do no more transactions: close it and open another; `cause` says why."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"this producer can do no more transactions: {self.cause}"
 
 
 class MessageTooLarge(ClientError):

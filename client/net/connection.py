@@ -81,6 +81,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._peer: dict[int, Versions] = {}
         self._chosen: dict[int, int] = {}
+        self.features: dict[str, int] = {}
+        """Levels of features that the cluster had finalised when the connection was opened."""
 
     # -- opening and closing
 
@@ -261,6 +263,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 api.api_key: Versions(api.min_version, api.max_version) for api in answer.api_keys
             }
             if answer.error_code == ErrorCode.NONE:
+                self.features = {
+                    one.name: one.max_version_level for one in answer.finalized_features
+                }
                 return
             code = ErrorCode(answer.error_code)
             if code is not ErrorCode.UNSUPPORTED_VERSION or version == 0:
