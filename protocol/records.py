@@ -8,6 +8,7 @@ The only code whose cost is per record: brokers run it for compacted topics and 
 for everything. Source: Kafka documentation, "Message Format"; varints are zigzag.
 """
 
+import struct
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -36,6 +37,9 @@ _VARINTS: Final = [bytes((n << 1,)) for n in range(64)] + [
     bytes((n << 1 & 0x7F | 0x80, n >> 6)) for n in range(64, 8192)
 ]
 _NULL: Final = b"\x01"
+_CONTROL_KEY: Final = struct.Struct(">hh")
+_MARKER: Final = struct.Struct(">hi")
+_ABORT, _COMMIT = 0, 1
 _new_tuple = tuple.__new__
 
 
@@ -367,3 +371,41 @@ def build(
     for record in new_records:
         builder.append(*record)
     return builder.build(base_offset=base_offset, leader_epoch=leader_epoch)
+
+
+class EndTransactionMarker(NamedTuple):
+    """How a transaction ended, as a control record says it."""
+
+    commit: bool
+    coordinator_epoch: int
+
+
+def end_transaction_marker(commit: bool, coordinator_epoch: int) -> tuple[bytes, bytes]:
+    """Give key and value of the control record that ends a transaction (KIP-98)."""
+    return _CONTROL_KEY.pack(0, _COMMIT if commit else _ABORT), _MARKER.pack(0, coordinator_epoch)
+
+
+def parse_end_transaction_marker(
+    key: bytes | None, value: bytes | None
+) -> EndTransactionMarker | None:
+    """Read a control record; None for one of another kind, which readers pass over.
+
+    RemoteProtocolError when it is cut off. Newer versions append fields, so they are read too.
+    """
+    if key is None or len(key) < _CONTROL_KEY.size:
+        raise RemoteProtocolError("a control record without a kind")
+    version, kind = _CONTROL_KEY.unpack_from(key)
+    if version < 0 or kind not in (_ABORT, _COMMIT):
+        return None
+    if value is None or len(value) < _MARKER.size:
+        raise RemoteProtocolError("a transaction's marker is cut off")
+    return EndTransactionMarker(kind == _COMMIT, _MARKER.unpack_from(value)[1])
+
+
+def build_end_transaction_batch(
+    marker: EndTransactionMarker, producer_id: int, producer_epoch: int, timestamp_ms: int
+) -> bytearray:
+    """Build the control batch that ends a transaction: one record, without a sequence."""
+    builder = BatchBuilder(is_transactional=True, is_control=True)
+    builder.append(timestamp_ms, *end_transaction_marker(*marker))
+    return builder.build(producer_id=producer_id, producer_epoch=producer_epoch)

@@ -1,0 +1,92 @@
+"""What consumers say to each other through a classic group: subscriptions and assignments.
+
+The bytes of JoinGroup's `metadata` and SyncGroup's `assignment` where the protocol type is
+`consumer`: an int16 version, then the message. A newer version is read as the newest known here,
+which only works because versions append fields (Kafka promises that). Pure.
+"""
+
+import struct
+from typing import Final, TypeVar
+
+from . import codec
+from .errors import RemoteProtocolError
+from .schema import Bytes, Int32, String, data, field, nested, shape_of
+
+PROTOCOL_TYPE: Final = "consumer"
+NO_GENERATION: Final = -1
+T = TypeVar("T")
+_VERSION: Final = struct.Struct(">h")
+_NEWEST: Final = 3
+
+
+@nested
+class TopicPartitions:
+    """Partitions of one topic."""
+
+    topic: String
+    partitions: list[Int32]
+
+
+@data(versions="0-3", flexible="none")
+class ConsumerProtocolSubscription:
+    """What a member wants and has."""
+
+    topics: list[String]
+    user_data: Bytes | None = field(default=None)
+    """The assignor's own words."""
+    owned_partitions: list[TopicPartitions] = field("1+", default=[])
+    """What it holds on to while it joins (KIP-429)."""
+    generation_id: Int32 = field("2+", default=NO_GENERATION)
+    """In which it owned them (KIP-792)."""
+    rack_id: String | None = field("3+", default=None)
+    """KIP-881."""
+
+
+@data(versions="0-3", flexible="none")
+class ConsumerProtocolAssignment:
+    """What a member gets."""
+
+    assigned_partitions: list[TopicPartitions]
+    user_data: Bytes | None = field(default=None)
+
+
+def encode_subscription(
+    subscription: ConsumerProtocolSubscription, version: int = _NEWEST
+) -> bytes:
+    """Write the metadata of JoinGroup."""
+    return _VERSION.pack(version) + codec.encode_bytes(subscription, version)
+
+
+def decode_subscription(encoded: bytes) -> ConsumerProtocolSubscription:
+    """Read the metadata of JoinGroup; RemoteProtocolError when its bytes are bad."""
+    return _decode(ConsumerProtocolSubscription, encoded)
+
+
+def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = _NEWEST) -> bytes:
+    """Write the assignment of SyncGroup."""
+    return _VERSION.pack(version) + codec.encode_bytes(assignment, version)
+
+
+def decode_assignment(encoded: bytes) -> ConsumerProtocolAssignment:
+    """Read the assignment of SyncGroup; empty bytes are no partitions."""
+    if not encoded:
+        return ConsumerProtocolAssignment(assigned_partitions=[])
+    return _decode(ConsumerProtocolAssignment, encoded)
+
+
+def _decode(cls: type[T], encoded: bytes) -> T:
+    """Read a message; what follows it belongs to a newer version and is not looked at."""
+    if len(encoded) < _VERSION.size:
+        raise RemoteProtocolError(f"{cls.__name__} of {len(encoded)} bytes")
+    (version,) = _VERSION.unpack_from(encoded)
+    if version < 0:
+        raise RemoteProtocolError(f"{cls.__name__} of version {version}")
+    known = min(version, shape_of(cls).versions.last)
+    view = memoryview(encoded)
+    try:
+        message, end = codec.decoder_of(cls, known)(view, _VERSION.size, len(view))
+    except codec.BAD_BYTES as error:
+        raise RemoteProtocolError(f"{cls.__name__} v{version}: {error}") from error
+    if end > len(view):
+        raise RemoteProtocolError(f"{cls.__name__} v{version} is cut off")
+    return message  # type: ignore[no-any-return]

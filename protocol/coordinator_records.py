@@ -1,0 +1,245 @@
+"""What coordinators keep in `__consumer_offsets` and `__transaction_state`, in Kafka's own format.
+
+A key is the int16 of its kind and then the key, a value the int16 of its version and then the
+value; no value is a tombstone. Pure: which record means what is decided in broker/group and
+broker/transaction. Source: Kafka's schemas GroupMetadataKey, OffsetCommitValue, TransactionLogValue
+and so on; KIP-915 (versions from the first flexible one on only gain tagged fields).
+"""
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, TypeVar
+
+from . import codec
+from .errors import RemoteProtocolError
+from .schema import (
+    Bytes,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    String,
+    data,
+    field,
+    nested,
+    shape_of,
+)
+from .types import NO_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
+
+T = TypeVar("T")
+_KIND: Final = struct.Struct(">h")
+OFFSET_COMMIT_KINDS: Final = (0, 1)
+"""0 is that of brokers before 0.9; the layout is the same."""
+GROUP_METADATA_KIND: Final = 2
+TRANSACTION_KIND: Final = 0
+
+
+class TransactionStatus(IntEnum):
+    """`transaction_status` in the log."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+
+@data(versions="0-1", flexible="none")
+class OffsetCommitKey:
+    """Whose offset."""
+
+    group: String
+    topic: String
+    partition: Int32
+
+
+@data(versions="0-4", flexible="4+")
+class OffsetCommitValue:
+    """How far a group has come in a partition."""
+
+    offset: Int64
+    leader_epoch: Int32 = field("3+", default=NO_EPOCH)
+    """Of the last record read; -1: not known."""
+    metadata: String = field(default="")
+    commit_timestamp: Int64
+    """Milliseconds of wall clock."""
+    expire_timestamp: Int64 = field("1", default=NO_TIMESTAMP)
+    """Where a client asked for a retention of its own; -1: as the broker is configured."""
+
+
+@data(versions="2", flexible="none")
+class GroupMetadataKey:
+    """Which group."""
+
+    group: String
+
+
+@nested
+class MemberMetadata:
+    """A member of a group of the classic protocol."""
+
+    member_id: String
+    group_instance_id: String | None = field("3+", default=None)
+    client_id: String
+    client_host: String
+    rebalance_timeout: Int32 = field("1+", default=-1)
+    """Milliseconds; without it the session timeout."""
+    session_timeout: Int32
+    """Milliseconds."""
+    subscription: Bytes
+    assignment: Bytes
+
+
+@data(versions="0-4", flexible="4+")
+class GroupMetadataValue:
+    """A generation of a group of the classic protocol."""
+
+    protocol_type: String
+    generation: Int32
+    protocol: String | None
+    leader: String | None
+    current_state_timestamp: Int64 = field("2+", default=NO_TIMESTAMP)
+    """Milliseconds of wall clock."""
+    members: list[MemberMetadata]
+
+
+@data(versions="0", flexible="none")
+class TransactionLogKey:
+    """Which transactional id."""
+
+    transactional_id: String
+
+
+@nested
+class TransactionPartitions:
+    """Partitions of one topic that a transaction wrote to."""
+
+    topic: String
+    partition_ids: list[Int32]
+
+
+@data(versions="0-1", flexible="1+")
+class TransactionLogValue:
+    """The state of a transactional id. Version 0 carries none of the tagged fields."""
+
+    producer_id: Int64
+    previous_producer_id: Int64 = field("1+", default=NO_PRODUCER_ID, tag=0)
+    """That of the last transaction that ended."""
+    next_producer_id: Int64 = field("1+", default=NO_PRODUCER_ID, tag=1)
+    """The one given to the producer last, where epochs ran out."""
+    producer_epoch: Int16
+    transaction_timeout_ms: Int32
+    transaction_status: Int8
+    """A TransactionStatus."""
+    transaction_partitions: list[TransactionPartitions] | None = field(default=[])
+    """None: none."""
+    transaction_last_update_timestamp_ms: Int64
+    transaction_start_timestamp_ms: Int64 = field(default=NO_TIMESTAMP)
+    client_transaction_version: Int16 = field("1+", default=0, tag=2)
+    """`transaction.version` as the client speaks it (KIP-890)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitRecord:
+    """An offset committed, or forgotten."""
+
+    key: OffsetCommitKey
+    value: OffsetCommitValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadataRecord:
+    """A group's generation, or the group's end."""
+
+    key: GroupMetadataKey
+    value: GroupMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRecord:
+    """A transactional id's state, or its end."""
+
+    key: TransactionLogKey
+    value: TransactionLogValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownRecord:
+    """Of a kind or version that this broker does not know: a newer one wrote it. Left alone."""
+
+    kind: int
+    key: bytes
+    value: bytes | None
+
+
+Record = OffsetCommitRecord | GroupMetadataRecord | TransactionRecord
+GroupRecord = OffsetCommitRecord | GroupMetadataRecord | UnknownRecord
+
+_KEY_VERSIONS: Final = {OffsetCommitKey: 1, GroupMetadataKey: 2, TransactionLogKey: 0}
+_VALUE_VERSIONS: Final = {OffsetCommitValue: 3, GroupMetadataValue: 3, TransactionLogValue: 1}
+"""Written unless told otherwise; what Kafka 4.3 writes."""
+
+
+def encode_record(record: Record, *, version: int | None = None) -> tuple[bytes, bytes | None]:
+    """Write a record as key and value, the value in `version` or as Kafka 4.3 does."""
+    key, value = record.key, record.value
+    key_bytes = _encode(key, _KEY_VERSIONS[type(key)])
+    if value is None:
+        return key_bytes, None
+    if version is None:
+        version = _VALUE_VERSIONS[type(value)]
+        if isinstance(value, OffsetCommitValue) and value.expire_timestamp != NO_TIMESTAMP:
+            version = 1  # the only one with room for it, as Kafka does
+    return key_bytes, _encode(value, version)
+
+
+def decode_group_record(key: bytes, value: bytes | None) -> GroupRecord:
+    """Read a record of `__consumer_offsets`; RemoteProtocolError when its bytes are bad."""
+    kind = _kind(key)
+    if kind in OFFSET_COMMIT_KINDS:
+        offset_key = codec.decode_at(OffsetCommitKey, kind, memoryview(key), _KIND.size)
+        offset_value = _decode_value(OffsetCommitValue, value)
+        if offset_value is not None or value is None:
+            return OffsetCommitRecord(offset_key, offset_value)
+    elif kind == GROUP_METADATA_KIND:
+        group_key = codec.decode_at(GroupMetadataKey, kind, memoryview(key), _KIND.size)
+        group_value = _decode_value(GroupMetadataValue, value)
+        if group_value is not None or value is None:
+            return GroupMetadataRecord(group_key, group_value)
+    return UnknownRecord(kind, key, value)
+
+
+def decode_transaction_record(key: bytes, value: bytes | None) -> TransactionRecord | UnknownRecord:
+    """Read a record of `__transaction_state`; RemoteProtocolError when its bytes are bad."""
+    kind = _kind(key)
+    if kind == TRANSACTION_KIND:
+        found = codec.decode_at(TransactionLogKey, kind, memoryview(key), _KIND.size)
+        state = _decode_value(TransactionLogValue, value)
+        if state is not None or value is None:
+            return TransactionRecord(found, state)
+    return UnknownRecord(kind, key, value)
+
+
+def _encode(message: object, version: int) -> bytes:
+    return _KIND.pack(version) + codec.encode_bytes(message, version)
+
+
+def _kind(encoded: bytes) -> int:
+    if len(encoded) < _KIND.size:
+        raise RemoteProtocolError(f"a coordinator's record has a key of {len(encoded)} bytes")
+    (kind,) = _KIND.unpack_from(encoded)
+    return int(kind)
+
+
+def _decode_value(cls: type[T], encoded: bytes | None) -> T | None:
+    """Read a value; None for a tombstone and for a version not known here."""
+    if encoded is None:
+        return None
+    version = _kind(encoded)
+    if version not in shape_of(cls).versions:
+        return None
+    return codec.decode_at(cls, version, memoryview(encoded), _KIND.size)
