@@ -1,0 +1,188 @@
+"""Who reads which partitions: the assignors by name, as the group's leader applies them.
+
+Pure. An assignor sees every member's topics and how many partitions each topic has; it never sees
+offsets. All of them give each partition of a subscribed topic to exactly one subscriber, except
+that a cooperative one withholds what its owner has yet to give up.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Final, Protocol
+
+from ...protocol.types import TopicPartition
+from . import sticky
+
+Assignment = dict[str, list[TopicPartition]]
+"""By member id; every member has an entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member as the leader sees it."""
+
+    member_id: str
+    topics: tuple[str, ...]
+    owned: tuple[TopicPartition, ...] = ()
+    """What it has now, or had last, as it says."""
+    generation: int = -1
+    """The generation in which it got that; -1: not known."""
+    group_instance_id: str | None = None
+
+    @property
+    def order(self) -> tuple[bool, str]:
+        """Static members keep their place over restarts, so their lasting names count."""
+        lasting = self.group_instance_id
+        return (lasting is None, self.member_id if lasting is None else lasting)
+
+
+class Assignor(Protocol):
+    """A way to share partitions out."""
+
+    @property
+    def name(self) -> str:
+        """The protocol's name on the wire, known to other clients too."""
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Do members keep reading what they keep, while a rebalance goes on (KIP-429)?"""
+
+    def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
+        """Share out the partitions of the topics in `counts`; topics without a count are left."""
+
+    def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
+        """What a member says of itself in a join, beyond its topics."""
+
+    def read_user_data(self, member: Member, data: bytes | None) -> Member:
+        """Take over what another member says of itself."""
+
+
+class Range:
+    """Each topic cut into runs of partitions, one for each subscriber: equal numbers go together.
+
+    The first members get one more where it does not divide; that adds up over many topics.
+    """
+
+    name: Final = "range"
+    is_cooperative: Final = False
+
+    def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
+        """Cut each topic by itself."""
+        given: Assignment = {member.member_id: [] for member in members}
+        in_order = sorted(members, key=lambda member: member.order)
+        for topic in sorted(counts):
+            readers = [member for member in in_order if topic in member.topics]
+            start = 0
+            for index, member in enumerate(readers):
+                size, left = divmod(counts[topic], len(readers))
+                end = start + size + (index < left)
+                given[member.member_id] += (TopicPartition(topic, p) for p in range(start, end))
+                start = end
+        return given
+
+    def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
+        """Nothing."""
+        return None
+
+    def read_user_data(self, member: Member, data: bytes | None) -> Member:
+        """There is nothing to read."""
+        return member
+
+
+class RoundRobin:
+    """All partitions dealt out one by one, to those that read the topic."""
+
+    name: Final = "roundrobin"
+    is_cooperative: Final = False
+
+    def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
+        """Deal."""
+        given: Assignment = {member.member_id: [] for member in members}
+        in_order = sorted(members, key=lambda member: member.order)
+        read = {topic for member in members for topic in member.topics}
+        turns = cycle(in_order)
+        for topic in sorted(topic for topic in counts if topic in read):
+            for index in range(counts[topic]):
+                member = next(member for member in turns if topic in member.topics)
+                given[member.member_id].append(TopicPartition(topic, index))
+        return given
+
+    def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
+        """Nothing."""
+        return None
+
+    def read_user_data(self, member: Member, data: bytes | None) -> Member:
+        """There is nothing to read."""
+        return member
+
+
+class Sticky:
+    """As even as can be, and as few moves as that allows; all is given up while it happens."""
+
+    name: Final = "sticky"
+    is_cooperative: Final = False
+
+    def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
+        """Balance, starting from what members had."""
+        return sticky.balance(counts, _claimants(members))
+
+    def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
+        """What this member had last: by the time it joins, it owns nothing any more."""
+        return sticky.encode_previous(owned, generation) if owned else None
+
+    def read_user_data(self, member: Member, data: bytes | None) -> Member:
+        """Take over what the member had last."""
+        previous = sticky.decode_previous(data)
+        if previous is None:
+            return member
+        owned, generation = previous
+        return Member(member.member_id, member.topics, owned, generation, member.group_instance_id)
+
+
+class CooperativeSticky:
+    """The same, but members go on reading what they keep; what moves, moves in a second rebalance.
+
+    A partition whose owner is another member is withheld: its owner learns from its assignment that
+    it must give it up, does so and joins again; only then it is given away. So nobody ever has it
+    twice (KIP-429).
+    """
+
+    name: Final = "cooperative-sticky"
+    is_cooperative: Final = True
+
+    def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
+        """Balance, then withhold what others still have."""
+        given = sticky.balance(counts, _claimants(members))
+        owners: dict[TopicPartition, list[str]] = {}
+        for member in members:
+            for partition in member.owned:
+                owners.setdefault(partition, []).append(member.member_id)
+        return {
+            member_id: [p for p in partitions if owners.get(p, [member_id]) == [member_id]]
+            for member_id, partitions in given.items()
+        }
+
+    def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
+        """The generation; what is owned is said elsewhere in the join."""
+        return sticky.encode_generation(generation)
+
+    def read_user_data(self, member: Member, data: bytes | None) -> Member:
+        """Take over the generation, where the join itself is too old to say it (KIP-792)."""
+        generation = sticky.decode_generation(data)
+        if member.generation >= 0 or generation is None:
+            return member
+        return Member(
+            member.member_id, member.topics, member.owned, generation, member.group_instance_id
+        )
+
+
+ASSIGNORS: Final[Mapping[str, Assignor]] = {
+    assignor.name: assignor for assignor in (CooperativeSticky(), Sticky(), Range(), RoundRobin())
+}
+
+
+def _claimants(members: Sequence[Member]) -> list[sticky.Claimant]:
+    return [
+        sticky.Claimant(member.member_id, frozenset(member.topics), member.owned, member.generation)
+        for member in sorted(members, key=lambda member: member.order)
+    ]

@@ -1,0 +1,353 @@
+"""One member of a classic consumer group: what it does next, and what the user must do first.
+
+Pure. Two sides drive it: a loop that carries out `next_step` and hands in what brokers answered,
+and the user's polls, which carry out `pending` (partitions to give up and to take). Nothing is
+taken from the user or given to him but inside of a poll: what earlier polls returned counts as
+done by then, so it can be committed first.
+
+    AWAY --poll--> PREPARING --all given up--> JOINING --> SYNCING --> TAKING --taken--> STABLE
+     ^                ^  ^                        |           |           |                |
+     |                |  +-- fenced: all is lost--+-----------+-----------+----------------+
+     |                +------- the group rebalances, or what this member wants changed ----+
+     +---------- nobody polled for max_poll_interval_ms: left, all is lost ----------------+
+
+Eager members give up everything in PREPARING. Cooperative ones (KIP-429) keep reading; in TAKING
+they give up what the new assignment lacks, and then join once more so that others get it. So
+between TAKING and the next JOINING nobody else has what is being given up.
+
+Ownership is what the user has: `owned` changes only when the user's poll has carried it out.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from ...protocol.errors import ErrorCode
+from ...protocol.types import TopicPartition
+
+NO_GENERATION: Final = -1
+NO_MEMBER: Final = ""
+
+
+class Stage(Enum):
+    """Where a member is in its life."""
+
+    AWAY = auto()
+    """Not in the group; the next poll joins."""
+    PREPARING = auto()
+    """About to join, once the user has given up what must be given up."""
+    JOINING = auto()
+    SYNCING = auto()
+    """The generation has begun; the assignment is on its way."""
+    TAKING = auto()
+    """The assignment is here; the user's next poll carries it out."""
+    STABLE = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What holds for all of a member's life."""
+
+    group_instance_id: str | None = None
+    is_cooperative: bool = True
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Send JoinGroup; say why, for whoever reads the broker's log (KIP-800)."""
+
+    member_id: str
+    generation: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMember:
+    """Somebody in the group, as its leader is told."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A generation began."""
+
+    member_id: str
+    generation: int
+    protocol: str
+    is_leader: bool
+    skips_assignment: bool = False
+    """The leader must keep the assignment that exists (KIP-814)."""
+    members: tuple[JoinedMember, ...] = ()
+    """For the leader: all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Send SyncGroup; the leader works out the assignment first."""
+
+    joined: Joined
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Send Heartbeat."""
+
+    member_id: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Send LeaveGroup; nothing depends on the answer."""
+
+    member_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do before `until_ms`, None: before something happens."""
+
+    until_ms: int | None
+
+
+Step = Join | Sync | Heartbeat | Leave | Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the user's poll has to carry out, in the order of the fields."""
+
+    lost: tuple[TopicPartition, ...] = ()
+    """Others may have these already."""
+    revoked: tuple[TopicPartition, ...] = ()
+    """Ours until they are given up: commit first."""
+    target: tuple[TopicPartition, ...] | None = None
+    """All there will be, where this is an assignment."""
+
+
+class Membership:
+    """See the module. All times are monotonic milliseconds."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.stage = Stage.AWAY
+        self.member_id = NO_MEMBER
+        self.generation = NO_GENERATION
+        self.owned: dict[TopicPartition, None] = {}
+        """What the user has now."""
+        self.last_owned: tuple[TopicPartition, ...] = ()
+        self.last_generation = NO_GENERATION
+        """What the newest assignment was, and in which generation: for sticky assignors."""
+        self.reason = ""
+        """Why it joins, or joined last."""
+        self._terms = terms
+        self._wanted: frozenset[str] = frozenset()
+        self._joined: Joined | None = None
+        self._target: tuple[TopicPartition, ...] | None = None
+        self._is_lost = False
+        self._again: str | None = None
+        """Why to join again as soon as this rebalance is over."""
+        self._farewell: Leave | None = None
+        self._heartbeat_at_ms = 0
+        self._polled_at_ms = 0
+        self._is_polling = False
+
+    @property
+    def is_member(self) -> bool:
+        """May it commit: is there a generation, and was nothing lost?"""
+        return self.generation != NO_GENERATION and not self._is_lost
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Is a generation about to begin, without the user's doing?"""
+        return self.stage in (Stage.JOINING, Stage.SYNCING)
+
+    # -- the user's side
+
+    def on_topics(self, topics: Iterable[str], reason: str) -> None:
+        """The user wants other topics, or a pattern matches others."""
+        wanted = frozenset(topics)
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self.request_rejoin(reason)
+
+    def on_poll_begun(self, now_ms: int) -> None:
+        """The user polls: he is alive, and does what `pending` says."""
+        self._is_polling, self._polled_at_ms = True, now_ms
+        if self.stage is Stage.AWAY and self._wanted:
+            self._prepare(self.reason or "first poll")
+
+    def on_poll_ended(self, now_ms: int) -> None:
+        """The user works on what he got."""
+        self._is_polling, self._polled_at_ms = False, now_ms
+
+    def pending(self) -> Change | None:
+        """What the user must carry out now, if anything; the same until it is done."""
+        owned = tuple(self.owned)
+        if self._is_lost and owned:
+            return Change(lost=owned)
+        if self.stage is Stage.PREPARING:
+            revoked = self._to_give_up()
+            return Change(revoked=revoked) if revoked else None
+        if self.stage is Stage.TAKING and self._target is not None:
+            kept = dict.fromkeys(self._target)
+            return Change(revoked=tuple(p for p in owned if p not in kept), target=self._target)
+        return None
+
+    def on_given_up(self, partitions: Sequence[TopicPartition]) -> None:
+        """The user has let go of these; whatever happened meanwhile, he no longer has them."""
+        for partition in partitions:
+            self.owned.pop(partition, None)
+        if not self.owned:
+            self._is_lost = False
+        if self.stage is Stage.TAKING and partitions and self._terms.is_cooperative:
+            self._again = f"{len(partitions)} partitions were given up"
+
+    def on_taken(self, change: Change) -> list[TopicPartition] | None:
+        """The user takes the assignment over: what is new of it; None where it is void by now."""
+        if self.stage is not Stage.TAKING or self._target is not change.target:
+            return None
+        assert self._target is not None
+        added = [partition for partition in self._target if partition not in self.owned]
+        self.owned = dict.fromkeys(self._target)
+        self.last_owned, self.last_generation = self._target, self.generation
+        self._target = None
+        self.stage = Stage.STABLE
+        again, self._again = self._again, None
+        if again is not None:
+            self._prepare(again)
+        return added
+
+    def request_rejoin(self, reason: str) -> None:
+        """Something changed that the group should know: join again."""
+        if self.stage is Stage.STABLE:
+            self._prepare(reason)
+        elif self.stage is not Stage.AWAY and self.stage is not Stage.PREPARING:
+            self._again = reason
+
+    def on_left(self) -> Leave | None:
+        """The user is done: who should be told, if anybody. Static members just stay away."""
+        farewell = self._leave("the consumer was closed or unsubscribed")
+        self._farewell = None
+        self.owned, self._is_lost, self._wanted = {}, False, frozenset()
+        return farewell
+
+    # -- the loop's side
+
+    def next_step(self, now_ms: int) -> Step:
+        """What to carry out now."""
+        if self._farewell is not None:
+            farewell, self._farewell = self._farewell, None
+            return farewell
+        if self.stage is Stage.AWAY:
+            return Wait(None)
+        silent_at_ms = self._polled_at_ms + self._terms.max_poll_interval_ms
+        if not self._is_polling and now_ms >= silent_at_ms:
+            limit = self._terms.max_poll_interval_ms
+            self._farewell = self._leave(f"nobody polled for max_poll_interval_ms={limit}")
+            return self.next_step(now_ms)
+        if self.stage is Stage.PREPARING and not self._is_lost and not self._to_give_up():
+            self.stage = Stage.JOINING
+        if self.stage is Stage.JOINING:
+            return Join(self.member_id, self.generation, self.reason)
+        if self.stage is Stage.SYNCING:
+            assert self._joined is not None
+            return Sync(self._joined)
+        if self.generation == NO_GENERATION:
+            return Wait(None if self._is_polling else silent_at_ms)
+        if now_ms >= self._heartbeat_at_ms:
+            return Heartbeat(self.member_id, self.generation)
+        wake_ms = self._heartbeat_at_ms
+        return Wait(wake_ms if self._is_polling else min(wake_ms, silent_at_ms))
+
+    def on_member_id(self, member_id: str) -> None:
+        """The coordinator names the member; it is to join under that name (KIP-394)."""
+        self.member_id = member_id
+
+    def on_joined(self, joined: Joined, now_ms: int) -> None:
+        """JoinGroup was answered: a generation began."""
+        if self.stage is not Stage.JOINING:
+            return
+        self.member_id, self.generation = joined.member_id, joined.generation
+        self._joined = joined
+        self._heartbeat_at_ms = now_ms + self._terms.heartbeat_interval_ms
+        self.stage = Stage.SYNCING
+
+    def on_synced(self, partitions: Sequence[TopicPartition], now_ms: int) -> None:
+        """SyncGroup was answered: this is the assignment."""
+        if self.stage is not Stage.SYNCING:
+            return
+        self._joined = None
+        self._target = tuple(dict.fromkeys(partitions))
+        self._heartbeat_at_ms = now_ms + self._terms.heartbeat_interval_ms
+        self.stage = Stage.TAKING
+
+    def on_alive(self, now_ms: int) -> None:
+        """Heartbeat was answered, with whatever code."""
+        self._heartbeat_at_ms = now_ms + self._terms.heartbeat_interval_ms
+
+    def on_refused(self, step: Join | Sync | Heartbeat, code: ErrorCode) -> bool:
+        """A coordinator answered with an error; False: it is one for the user, and final for now.
+
+        Also for commits: hand in the heartbeat that would have been sent with them.
+        """
+        member_id, generation = (
+            (step.joined.member_id, step.joined.generation)
+            if isinstance(step, Sync)
+            else (step.member_id, step.generation)
+        )
+        if (member_id, generation) != (self.member_id, self.generation):
+            return True  # it speaks of a membership that is over anyway
+        what = f"{type(step).__name__} was answered {code.name}"
+        if code is ErrorCode.REBALANCE_IN_PROGRESS:
+            if isinstance(step, Sync):
+                self.stage = Stage.JOINING
+                self.reason = "another rebalance began before this one was over"
+            elif isinstance(step, Heartbeat):
+                self.request_rejoin("the group rebalances")
+            return True
+        if code is ErrorCode.UNKNOWN_MEMBER_ID:
+            self._fence(what, NO_MEMBER)
+            return True
+        if code is ErrorCode.ILLEGAL_GENERATION:
+            self._fence(what, self.member_id)
+            return True
+        if code.retriable:
+            if isinstance(step, Sync):
+                # A new coordinator may not know this generation; it knows the member.
+                self.stage = Stage.JOINING
+                self.reason = what
+            return True
+        self._fence(what, NO_MEMBER)
+        self.stage = Stage.AWAY
+        return False
+
+    # -- within
+
+    def _to_give_up(self) -> tuple[TopicPartition, ...]:
+        if self._terms.is_cooperative:
+            return tuple(p for p in self.owned if p.topic not in self._wanted)
+        return tuple(self.owned)
+
+    def _prepare(self, reason: str) -> None:
+        self.stage = Stage.PREPARING
+        self.reason = reason
+
+    def _fence(self, reason: str, member_id: str) -> None:
+        self.member_id, self.generation = member_id, NO_GENERATION
+        self._joined = self._target = self._again = None
+        self._is_lost = bool(self.owned)
+        self._prepare(reason)
+
+    def _leave(self, reason: str) -> Leave | None:
+        is_known = self.member_id != NO_MEMBER and self._terms.group_instance_id is None
+        farewell = Leave(self.member_id, reason) if is_known else None
+        self._fence(reason, NO_MEMBER)
+        self.stage = Stage.AWAY
+        return farewell
