@@ -30,6 +30,8 @@ FAULTS = (
     "slow-network",
     "lossy-datagrams",
     "gray-node",
+    "late-words",
+    "slow-follower",
     "clock-jump",
 )
 OPERATIONS = (

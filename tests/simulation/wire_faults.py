@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from collections.abc import Sequence
 
 from .cluster import Daemon
 from .faults import Fault, Faults
@@ -22,6 +23,8 @@ class WireFaults(Faults):
             "slow-network": self.slow_network,
             "lossy-datagrams": self.lossy_datagrams,
             "gray-node": self.gray_node,
+            "late-words": self.late_words,
+            "slow-follower": self.slow_follower,
         }
 
     @property
@@ -139,6 +142,46 @@ class WireFaults(Faults):
                 network.delay(victim, other, 0)
                 network.delay(other, victim, 0)
         return True
+
+    async def late_words(self) -> bool:
+        """What a leader says reaches the active controller late, while others come and go."""
+        leader = self.some_leader()
+        controller = self.active_controller()
+        self._delay(leader, controller, self.rng.choice((0.2, 0.5, 1.0, 1.5)))
+        await self._trouble([each for each in self.brokers if each is not leader])
+        self._delay(leader, controller, 0)
+        return True
+
+    async def slow_follower(self) -> bool:
+        """Leaders and one broker hear of each other late; it falls behind while others die."""
+        slow = self.rng.choice(self.brokers)
+        others = [each for each in self.brokers if each is not slow]
+        seconds = self.rng.choice((0.02, 0.1, 0.4, 0.8))
+        for other in others:
+            self._delay(slow, other, seconds)
+            self._delay(other, slow, seconds)
+        await asyncio.sleep(3 * self.rng.random())
+        await self._trouble(others)
+        for other in others:
+            self._delay(slow, other, 0)
+            self._delay(other, slow, 0)
+        return True
+
+    def _delay(self, source: Daemon, target: Daemon, seconds: float) -> None:
+        self.world.network.delay(source.host, target.host, seconds)
+
+    async def _trouble(self, among: Sequence[Daemon]) -> None:
+        """Some of these die or stand still, one after the other, for short or for longer."""
+        for _ in range(self.rng.randint(1, 4)):
+            victim = self.rng.choice(among)
+            process = victim.process
+            if self.rng.random() < 0.5 or process is None or not process.alive:
+                await self._bounce([victim])
+            else:
+                self.world.pause(process)
+                await asyncio.sleep(4 * self.rng.random())
+                self.world.resume(process)
+            await asyncio.sleep(2 * self.rng.random())
 
 
 class MachineFaults(Faults):
