@@ -5,7 +5,7 @@
         recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint
         <topic>-<partition>/
             partition.metadata  leader-epoch-checkpoint
-            <base offset, 20 digits>.log .index .timeindex .snapshot
+            <base offset, 20 digits>.log .index .timeindex .txnindex .snapshot
 
 Any error of the file system is the failure of the whole directory (`LogDirectoryFailed`): it is
 noted once, reported once, and nothing under the directory is written again.
@@ -22,7 +22,8 @@ from ..runtime.errors import LogDirectoryFailed
 from ..runtime.fs import File, FileSystem
 
 LOG, INDEX, TIME_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".snapshot"
-SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX)
+ABORTED_INDEX = ".txnindex"
+SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED_INDEX)
 TEMPORARY = ".tmp"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"

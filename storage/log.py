@@ -11,6 +11,7 @@ a producer snapshot at each roll. What is not flushed is not trusted: see recove
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from ..protocol.batch_header import CONTROL_BIT
 from ..protocol.record_batch import BatchHeader
 from ..protocol.types import Buffer
 from ..runtime.errors import InvariantViolation
@@ -19,7 +20,8 @@ from .files import Files
 from .flushing import SharedFlush
 from .log_view import LogView, OffsetOutOfRange
 from .lookup import TimestampOffset
-from .producer_snapshots import ProducerReplay, ProducerSnapshots
+from .producer_replay import ProducerReplay, observe_control
+from .producer_snapshots import ProducerSnapshots
 from .producer_state import ProducerState
 from .reading import Cold, LogSlice
 from .recovery import Opening, open_from_disk
@@ -152,7 +154,8 @@ class Log(LogView):
             end = segment.append(batches, start, self._limits)
             self.log_end_offset = segment.next_offset
             # Before a roll: the snapshot it takes must know all that lies below it.
-            self._observe_producers(batches, start, end)
+            is_all = start == 0 and end == len(batches)
+            self._observe_producers(segment, batches if is_all else batches[start:end])
             if end == len(batches):
                 if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
                     self._flush_is_due()
@@ -160,12 +163,17 @@ class Log(LogView):
             start = end
             segment = self._roll(batches[start][0].base_offset)
 
-    def _observe_producers(self, batches: Sequence[Batch], start: int, end: int) -> None:
+    def _observe_producers(self, segment: Segment, appended: Sequence[Batch]) -> None:
         now_ms = -1
-        for header, _ in batches[start:end] if start or end < len(batches) else batches:
+        for header, buffer in appended:
             if header.producer_id >= 0:
                 now_ms = now_ms if now_ms >= 0 else self._runtime.wall_ms()
-                self.producers.observe(header, now_ms)
+                if not header.attributes & CONTROL_BIT:
+                    self.producers.observe(header, now_ms)
+                    continue
+                aborted = observe_control(self.producers, header, buffer, now_ms)
+                if aborted is not None:
+                    segment.note_aborted(aborted)
 
     def append_run(self, headers: Sequence[BatchHeader], data: Buffer) -> None:
         """Append batches that lie one after the other in `data`, as a follower receives them."""

@@ -4,10 +4,8 @@ A snapshot named N holds the producers as of offset N. One that is torn or missi
 replay of batch headers, never a wrong answer.
 """
 
-from ..runtime.runtime import Runtime
 from .files import SNAPSHOT, Files, file_name, offset_in
 from .producer_state import ProducerState
-from .scan import Pace, Scan
 from .segment import Segment
 
 
@@ -57,41 +55,3 @@ class ProducerSnapshots:
 
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{file_name(offset, SNAPSHOT)}"
-
-
-class ProducerReplay:
-    """Learns producers from batch headers: from a snapshot up to some offset."""
-
-    def __init__(self, files: Files, directory: str, segments: list[Segment], now_ms: int) -> None:
-        self._files = files
-        self._snapshots = ProducerSnapshots(files, directory)
-        self._segments = segments
-        self._now_ms = now_ms
-
-    def run(self, end_offset: int) -> ProducerState:
-        """Do it at once: after a truncation, when no other state may be seen."""
-        start, state = self._snapshots.newest(end_offset, self._now_ms)
-        for scan in self._scans(start, end_offset):
-            while self._observe(scan, state, start, end_offset):
-                pass
-        return state
-
-    async def run_slowly(self, end_offset: int, runtime: Runtime) -> ProducerState:
-        """Do it while others run: when a log is opened."""
-        start, state = self._snapshots.newest(end_offset, self._now_ms)
-        pace = Pace(runtime)
-        for scan in self._scans(start, end_offset):
-            while self._observe(scan, state, start, end_offset):
-                await pace.step()
-        return state
-
-    def _scans(self, start: int, end: int) -> list[Scan]:
-        overlapping = [s for s in self._segments if s.next_offset > start and s.base_offset < end]
-        return [Scan(self._files, segment) for segment in overlapping]
-
-    def _observe(self, scan: Scan, state: ProducerState, start: int, end: int) -> bool:
-        window = scan.next_window()
-        for _, header in window:
-            if header.producer_id >= 0 and start <= header.base_offset < end:
-                state.observe(header, self._now_ms)
-        return bool(window)

@@ -1,16 +1,22 @@
-"""What each idempotent producer last wrote to a partition: why a retry is no duplicate.
+"""What each producer last wrote to a partition: why a retry is no duplicate, and what is undecided.
 
 Pure. Every replica keeps this, from the batches it appends, so that a new leader goes on
-refusing what the old one would have refused. Per producer (Kafka's rules):
+refusing what the old one would have refused. Per producer (Kafka's rules, in this order):
 
-    | the batch                                        | the answer                            |
+    | the batch of a client                            | the answer                            |
     |--------------------------------------------------|---------------------------------------|
     | equals one of the last five (epoch, sequences)   | a duplicate, at its old offset        |
     | older than the one batch that a snapshot keeps   | a duplicate, at an unknown offset     |
     | epoch older than the producer's                  | INVALID_PRODUCER_EPOCH                |
+    | transactional, none open, not verified           | INVALID_TXN_STATE                     |
     | epoch newer, first sequence not 0                | OUT_OF_ORDER_SEQUENCE_NUMBER          |
     | same epoch, sequence not the next (MAX wraps)    | OUT_OF_ORDER_SEQUENCE_NUMBER          |
+    | not transactional, though a transaction is open  | INVALID_TXN_STATE                     |
     | nothing is known of the producer                 | accepted with any sequence            |
+
+A transaction is open from its first batch to its marker, and counts as undecided until the marker
+is below the high watermark. Until then, too, what a marker or a new epoch has changed can be taken
+back: a truncation does that.
 
 The snapshot is Kafka's `.snapshot` file, big-endian:
 
@@ -19,20 +25,27 @@ The snapshot is Kafka's `.snapshot` file, big-endian:
            offset_delta i32, timestamp i64, coordinator_epoch i32, current_txn_first_offset i64
 """
 
+from collections import deque
 from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
 import crc32c
 
+from ..protocol.batch_header import TRANSACTIONAL_BIT
 from ..protocol.errors import ErrorCode
 from ..protocol.record_batch import BatchHeader
+from .aborted import AbortedTransaction
+from .markers import TransactionMarker
 
 MAX_SEQUENCE = 2**31 - 1
+NOT_VERIFIED = -1
 DUPLICATES_KNOWN = 5
 # More than a producer may have in flight: after a truncation that cuts all of those, the batch
 # before them is still known, and with it the next sequence.
 BATCHES_KEPT = DUPLICATES_KNOWN + 3
+RAISES_EPOCH_FROM = 2
+"""Version of transactions whose markers carry a newer epoch than their batches (KIP-890)."""
 
 _HEAD = Struct(">hIi")
 _ENTRY = Struct(">qhiqiqiq")
@@ -60,18 +73,31 @@ class Producer:
         "epoch",
         "is_from_snapshot",
         "last_seen_ms",
+        "since",
         "transaction_start",
     )
 
-    def __init__(self, epoch: int, last_seen_ms: int) -> None:
+    def __init__(self, epoch: int, last_seen_ms: int, since: int = -1) -> None:
         self.epoch = epoch
         self.batches: list[ProducedBatch] = []
         """Oldest first, all of the current epoch."""
         self.is_from_snapshot = False
         """The first of `batches` had others before it, which the snapshot does not tell."""
         self.last_seen_ms = last_seen_ms
+        self.since = since
+        """Offset that made it known here; -1: a snapshot did."""
         self.coordinator_epoch = -1
         self.transaction_start = -1
+        """First offset of its open transaction; -1: none is open."""
+
+    def copy(self) -> "Producer":
+        """As it is now; later batches of the same epoch are added to both."""
+        copied = Producer(self.epoch, self.last_seen_ms, self.since)
+        copied.batches = self.batches
+        copied.is_from_snapshot = self.is_from_snapshot
+        copied.coordinator_epoch = self.coordinator_epoch
+        copied.transaction_start = self.transaction_start
+        return copied
 
     def duplicate_of(self, header: BatchHeader) -> ProducedBatch | None:
         """The batch among the last five that this one repeats."""
@@ -99,18 +125,54 @@ class Producer:
         return ProducedBatch(first, last, -1, oldest.base_offset - 1, oldest.timestamp)
 
 
+def _refuse_sequence(producer: Producer, header: BatchHeader) -> ErrorCode | None:
+    """Is the batch out of turn? None if it is the next."""
+    if header.producer_epoch < producer.epoch:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if header.producer_epoch > producer.epoch or not producer.batches:
+        expected = 0
+    else:
+        expected = wrapped(producer.batches[-1].last_sequence + 1)
+    if header.base_sequence != expected:
+        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    return None
+
+
 def wrapped(sequence: int) -> int:
     """Bring a sequence that ran past its ends back between them."""
     return sequence % (MAX_SEQUENCE + 1)
 
 
-class ProducerState:
-    """The idempotent producers of one partition."""
+class Change(NamedTuple):
+    """A marker, or the first batch of a newer epoch: what it put an end to."""
 
-    __slots__ = ("_producers",)
+    offset: int
+    producer_id: int
+    before: Producer | None
+    """None: nothing was known."""
+
+    @property
+    def transaction_start(self) -> int:
+        """First offset of the transaction that a marker ended; -1 if it was none."""
+        return -1 if self.before is None else self.before.transaction_start
+
+
+class ProducerState:
+    """The producers of one partition."""
+
+    __slots__ = ("_open", "_producers", "_settled", "unsettled")
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
+        self._open: dict[int, int] = {}
+        """Producers of open transactions by first offset, in that order."""
+        self.unsettled: deque[Change] | None = None
+        """What may be taken back, oldest first. Whoever moves the high watermark settles it.
+
+        None until there is something: an idle log is to be small.
+        """
+        self._settled = -1
+        """Offset of the newest change that cannot be taken back any more."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -122,10 +184,13 @@ class ProducerState:
         """What is known of a producer."""
         return self._producers.get(producer_id)
 
+    # May it be appended?
+
     def check(self, header: BatchHeader) -> ProducedBatch | ErrorCode | None:
         """May the leader append this batch of a client? None: yes, and then `observe` it.
 
-        A `ProducedBatch` means that it is a duplicate of that one: answer with its offset.
+        A `ProducedBatch` means that it is a duplicate of that one: answer with its offset. For
+        transactional batches there is `check_transactional`.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
@@ -135,22 +200,66 @@ class ProducerState:
             batches
             and header.producer_epoch == producer.epoch
             and header.base_sequence == (batches[-1].last_sequence + 1) & MAX_SEQUENCE
+            and producer.transaction_start < 0
         ):
             return None  # The next in line, as nearly all are: it repeats none of them.
-        duplicate = producer.duplicate_of(header)
-        if duplicate is not None:
-            return duplicate
-        if header.producer_epoch < producer.epoch:
+        known = producer.duplicate_of(header) or _refuse_sequence(producer, header)
+        if known is None and producer.transaction_start >= 0:
+            return ErrorCode.INVALID_TXN_STATE
+        return known
+
+    def check_transactional(
+        self, header: BatchHeader, verified_up_to: int
+    ) -> ProducedBatch | ErrorCode | None:
+        """`check` for a batch of a transaction.
+
+        Where none is open yet, the first sequence may be `verified_up_to` at the most: what the
+        verification has seen as the least; NOT_VERIFIED if there was none (KIP-890).
+        """
+        producer = self._producers.get(header.producer_id)
+        if producer is not None:
+            known = producer.duplicate_of(header)
+            if known is not None:
+                return known
+            if header.producer_epoch < producer.epoch:
+                # Before the rest: a client that is fenced learns that it can go on (KAFKA-19690).
+                return ErrorCode.INVALID_PRODUCER_EPOCH
+        if not self.has_open_transaction(header.producer_id, header.producer_epoch):
+            if verified_up_to == NOT_VERIFIED:
+                return ErrorCode.INVALID_TXN_STATE
+            if header.base_sequence > verified_up_to:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return None if producer is None else _refuse_sequence(producer, header)
+
+    def check_epoch(self, producer_id: int, epoch: int) -> ErrorCode:
+        """May a coordinator append a batch of this producer, which has no sequence?"""
+        producer = self._producers.get(producer_id)
+        is_old = producer is not None and epoch < producer.epoch
+        return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else ErrorCode.NONE
+
+    def check_marker(self, marker: TransactionMarker) -> ErrorCode:
+        """May this marker be appended? One that came before may come again: it ends nothing."""
+        producer = self._producers.get(marker.producer_id)
+        if producer is None:
+            return ErrorCode.NONE
+        is_open = producer.transaction_start >= 0
+        is_late = (
+            is_open
+            and marker.producer_epoch == producer.epoch
+            and marker.transaction_version >= RAISES_EPOCH_FROM
+        )
+        if marker.producer_epoch < producer.epoch or is_late:
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        if header.producer_epoch > producer.epoch:
-            expected = 0
-        elif not producer.batches:
-            return None
-        else:
-            expected = wrapped(producer.batches[-1].last_sequence + 1)
-        if header.base_sequence != expected:
-            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        return None
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        return ErrorCode.NONE
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Has this epoch of the producer written a batch that no marker decides yet?"""
+        producer = self._producers.get(producer_id)
+        return producer is not None and producer.transaction_start >= 0 and producer.epoch == epoch
+
+    # What is in the log.
 
     def observe(self, header: BatchHeader, now_ms: int) -> None:
         """Take in a batch that is in the log, or is staged to be; seeing it twice is harmless.
@@ -158,25 +267,29 @@ class ProducerState:
         `now_ms` is wall time and counts for expiry. The batch's own timestamps do not: a producer
         that replays last year's events must not be forgotten at once.
         """
-        producer = self._producers.get(header.producer_id)
+        producer_id = header.producer_id
+        base_offset = header.base_offset
+        producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._producers[header.producer_id] = Producer(header.producer_epoch, now_ms)
+            producer = Producer(header.producer_epoch, now_ms, base_offset)
+            self._producers[producer_id] = producer
         batches = producer.batches
         last_offset = header.last_offset
         if batches and batches[-1].last_offset >= last_offset:
             return
         producer.last_seen_ms = now_ms
         if producer.epoch != header.producer_epoch:
-            producer.epoch = header.producer_epoch
-            producer.is_from_snapshot = False
-            batches.clear()
-        if header.is_control:
-            return
+            batches = self._begin_epoch(producer_id, producer, header.producer_epoch, base_offset)
+        if header.attributes & TRANSACTIONAL_BIT and producer.transaction_start < 0:
+            producer.transaction_start = base_offset
+            self._open[base_offset] = producer_id
+        if header.base_sequence < 0:
+            return  # A coordinator's: it repeats nothing.
         batches.append(
             ProducedBatch(
                 header.base_sequence,
                 header.last_sequence,
-                header.base_offset,
+                base_offset,
                 last_offset,
                 header.max_timestamp,
             )
@@ -184,21 +297,120 @@ class ProducerState:
         if len(batches) > BATCHES_KEPT:
             del batches[0]
 
+    def observe_marker(
+        self, marker: TransactionMarker, offset: int, now_ms: int
+    ) -> AbortedTransaction | None:
+        """Take in a marker that is in the log; the transaction, if it aborted one with records."""
+        producer_id = marker.producer_id
+        producer = self._producers.get(producer_id)
+        start = -1 if producer is None else producer.transaction_start
+        if start > offset:
+            return None
+        before = None if producer is None else producer.copy()
+        if producer is None:
+            producer = Producer(marker.producer_epoch, now_ms, offset)
+            self._producers[producer_id] = producer
+        self._note_change(Change(offset, producer_id, before))
+        if producer.epoch != marker.producer_epoch:
+            producer.epoch, producer.batches = marker.producer_epoch, []
+            producer.is_from_snapshot = False
+        producer.last_seen_ms = now_ms
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.transaction_start = -1
+        if start < 0:
+            return None
+        self._open.pop(start, None)
+        if marker.is_commit:
+            return None
+        stable = next(iter(self._open), offset + 1)
+        return AbortedTransaction(producer_id, start, offset, min(stable, offset + 1))
+
+    def _begin_epoch(
+        self, producer_id: int, producer: Producer, epoch: int, offset: int
+    ) -> list[ProducedBatch]:
+        before = producer.copy()
+        before.transaction_start = -1  # It goes on: no marker has ended it.
+        self._note_change(Change(offset, producer_id, before))
+        producer.epoch, producer.batches = epoch, []
+        producer.is_from_snapshot = False
+        return producer.batches
+
+    def _note_change(self, change: Change) -> None:
+        if self.unsettled is None:
+            self.unsettled = deque()
+        self.unsettled.append(change)
+
+    # What is undecided.
+
+    @property
+    def has_undecided(self) -> bool:
+        """Might the last stable offset be below the high watermark?"""
+        return bool(self._open or self.unsettled)
+
+    def first_undecided(self, otherwise: int) -> int:
+        """First offset of the oldest transaction that is open, or whose marker is not settled."""
+        first = next(iter(self._open), otherwise)
+        for change in self.unsettled or ():
+            if 0 <= change.transaction_start < first:
+                first = change.transaction_start
+        return min(first, otherwise)
+
+    def settle(self, high_watermark: int) -> None:
+        """What lies below the high watermark is decided for good."""
+        unsettled = self.unsettled
+        while unsettled and unsettled[0].offset < high_watermark:
+            self._settled = unsettled.popleft().offset
+        if not unsettled:
+            self.unsettled = None
+
     def truncate_to(self, offset: int) -> bool:
         """Forget batches from `offset` on; False if what is left is not enough to go on with."""
-        is_complete = True
+        is_complete = offset > self._settled
+        while self.unsettled and self.unsettled[-1].offset >= offset:
+            self._take_back(self.unsettled.pop())
         for producer_id, producer in list(self._producers.items()):
+            if producer.since >= offset:
+                del self._producers[producer_id]
+                continue
             before = len(producer.batches)
             producer.batches = [b for b in producer.batches if b.last_offset < offset]
+            if producer.transaction_start >= offset:
+                producer.transaction_start = -1
             if before and not producer.batches:
                 del self._producers[producer_id]
                 is_complete = False
+        self._note_open()
         return is_complete
 
+    def _take_back(self, change: Change) -> None:
+        now, before = self._producers.get(change.producer_id), change.before
+        if before is None:
+            self._producers.pop(change.producer_id, None)
+            return
+        if now is not None and before.transaction_start < 0:
+            # A new epoch within a transaction ended nothing; a later one goes with its batches.
+            before.transaction_start = now.transaction_start
+        self._producers[change.producer_id] = before
+
+    def _note_open(self) -> None:
+        starts = (
+            (producer.transaction_start, producer_id)
+            for producer_id, producer in self._producers.items()
+            if producer.transaction_start >= 0
+        )
+        self._open = dict(sorted(starts))
+
     def remove_expired(self, now_ms: int, expire_after_ms: int) -> int:
-        """Forget producers idle for that long (wall time, in ms); how many were there?"""
+        """Forget producers idle for that long (wall time, in ms); how many were there?
+
+        Never one with an open transaction: readers wait for its marker.
+        """
         idle_since = now_ms - expire_after_ms
-        idle = [id_ for id_, one in self._producers.items() if one.last_seen_ms <= idle_since]
+        idle = [
+            producer_id
+            for producer_id, one in self._producers.items()
+            if one.last_seen_ms <= idle_since and one.transaction_start < 0
+        ]
         for producer_id in idle:
             del self._producers[producer_id]
         return len(idle)
@@ -209,7 +421,8 @@ class ProducerState:
         for producer_id, producer in self._producers.items():
             # What is staged may still be lost; and a snapshot must agree with its own name.
             below = [b for b in producer.batches if b.last_offset < end_offset]
-            if producer.batches and not below:
+            start = producer.transaction_start if producer.transaction_start < end_offset else -1
+            if producer.batches and not below and start < 0:
                 continue
             last = below[-1] if below else ProducedBatch(-1, -1, -1, -1, -1)
             entries.append(
@@ -221,7 +434,7 @@ class ProducerState:
                     last.last_offset - last.base_offset,
                     producer.last_seen_ms,
                     producer.coordinator_epoch,
-                    producer.transaction_start,
+                    start,
                 )
             )
         body = _HEAD.pack(_VERSION, 0, len(entries))[_CRC_STARTS_AT:] + b"".join(entries)
@@ -250,4 +463,5 @@ class ProducerState:
                     ProducedBatch(first, last_sequence, base, last_offset, timestamp)
                 )
             state._producers[producer_id] = producer
+        state._note_open()
         return state

@@ -16,9 +16,20 @@ from dataclasses import dataclass, field
 from ..protocol.record_batch import BatchHeader
 from ..runtime.runtime import Runtime
 from . import compacted
-from .files import INDEX, LEADER_EPOCHS, LOG, TEMPORARY, TIME_INDEX, Files, offset_in
+from .aborted import AbortedIndex
+from .files import (
+    ABORTED_INDEX,
+    LEADER_EPOCHS,
+    LOG,
+    SEGMENT_SUFFIXES,
+    TEMPORARY,
+    Files,
+    file_name,
+    offset_in,
+)
 from .leader_epochs import LeaderEpochs
-from .producer_snapshots import ProducerReplay, ProducerSnapshots
+from .producer_replay import ProducerReplay, observe_stored
+from .producer_snapshots import ProducerSnapshots
 from .producer_state import ProducerState
 from .scan import WINDOW, Pace, Scan, rebuild_indexes
 from .segment import Segment
@@ -73,6 +84,8 @@ class _Loader:
         self._now_ms = opening.runtime.wall_ms()
         self._pace = Pace(opening.runtime)
         self._segments: list[Segment] = []
+        self._damaged_aborted: dict[Segment, None] = {}
+        """Segments whose index of aborted transactions cannot be read."""
         self._epochs = LeaderEpochs()
         self._are_epochs_written = True
         self._names_changed = False
@@ -129,9 +142,9 @@ class _Loader:
     def _find_segments(self) -> list[Segment]:
         names = self._files.names(self._directory)
         bases = [base for name in names if (base := offset_in(name, LOG)) is not None]
-        known = dict.fromkeys(bases)
+        known, known_names = dict.fromkeys(bases), dict.fromkeys(names)
         for name in names:
-            owner = [offset_in(name, suffix) for suffix in (INDEX, TIME_INDEX)]
+            owner = [offset_in(name, suffix) for suffix in SEGMENT_SUFFIXES[1:]]
             is_orphan = any(base is not None and base not in known for base in owner)
             if is_orphan or name.endswith(TEMPORARY):
                 self._files.remove(f"{self._directory}/{name}")
@@ -144,7 +157,17 @@ class _Loader:
             segment.seen_ms = self._now_ms
             if at + 1 < len(segments):
                 segment.next_offset = segments[at + 1].base_offset
+            if file_name(segment.base_offset, ABORTED_INDEX) in known_names:
+                self._load_aborted(segment)
         return segments
+
+    def _load_aborted(self, segment: Segment) -> None:
+        data = self._files.read_small(segment.path + ABORTED_INDEX)
+        end = segment.next_offset if segment.next_offset > segment.base_offset else None
+        segment.aborted = AbortedIndex.decode(data or b"", segment.base_offset, end)
+        if segment.aborted is None:
+            segment.aborted = AbortedIndex()
+            self._damaged_aborted[segment] = None
 
     async def _load_segments(self) -> ProducerState:
         """Believe what may be believed, recover the rest."""
@@ -156,7 +179,7 @@ class _Loader:
                 at + 1 == doubtful < len(self._segments)
                 and segment.next_offset >= self._recovery_point
             )
-            await self._trust(segment, with_indexes=not is_just_complete)
+            await self._trust(at, with_indexes=not is_just_complete)
         if doubtful == len(self._segments) and self._segments:
             last = self._segments[-1]
             try:
@@ -183,17 +206,31 @@ class _Loader:
             at += 1
         return at
 
-    async def _trust(self, segment: Segment, *, with_indexes: bool) -> None:
+    async def _trust(self, at: int, *, with_indexes: bool) -> None:
         """A segment that was flushed: only its indexes may be missing."""
-        newest = None
+        segment, newest = self._segments[at], None
+        has_markers = segment in self._damaged_aborted
         if with_indexes:
             newest = SegmentIndexes.newest_timestamp(self._files, segment.path, segment.base_offset)
         if newest is None:
             log.info("%s gets new indexes", segment.path)
-            await rebuild_indexes(self._runtime, self._files, segment, self._opening.config)
+            rebuilt = rebuild_indexes(self._runtime, self._files, segment, self._opening.config)
+            has_markers = await rebuilt or has_markers
             segment.close()
         else:
             segment.max_timestamp, segment.max_timestamp_offset = newest
+        if has_markers:
+            await self._find_aborted(at)
+
+    async def _find_aborted(self, at: int) -> None:
+        """Learn a segment's aborted transactions from its batches, and those before it."""
+        segment = self._segments[at]
+        log.info("%s: its aborted transactions are looked up", segment.path)
+        before = self._segments[:at]
+        replay = ProducerReplay(self._files, self._directory, before, self._now_ms)
+        await replay.find_aborted(segment, self._runtime)
+        segment.save_indexes()
+        segment.close()
 
     async def _load_epochs(self, doubtful: int) -> None:
         """Read the epochs' file for what was flushed; make them anew where there is no telling."""
@@ -239,6 +276,7 @@ class _Loader:
             self._drop_from(at)
             return False
         segment.forget_indexes()
+        segment.forget_aborted()
         segment.next_offset = segment.base_offset
         scan = Scan(
             self._files,
@@ -254,8 +292,9 @@ class _Loader:
                 if header.next_offset <= self._recovery_point:
                     dubious = position + header.size
                 self._note_epoch(header)
-                if header.producer_id >= 0:
-                    producers.observe(header, self._now_ms)
+                aborted = observe_stored(producers, (position, header), scan, self._now_ms)
+                if aborted is not None:
+                    segment.note_aborted(aborted)
             await self._pace.step()
         if scan.problem is not None:
             log.warning(

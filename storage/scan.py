@@ -88,6 +88,10 @@ class Scan:
             at += header.size
         return found
 
+    def batch(self, position: int, header: BatchHeader) -> memoryview:
+        """The bytes of a batch that was found there."""
+        return self._files.read_some(self._segment.file(), position, header.size)
+
     def _fault_of(self, header: BatchHeader) -> str | None:
         if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset_delta < 0:
             return "no batch header"
@@ -122,22 +126,24 @@ class Scan:
 
 async def rebuild_indexes(
     runtime: Runtime, files: Files, segment: Segment, config: TopicConfig
-) -> None:
-    """Make a segment's indexes anew from its batches, and save them.
+) -> bool:
+    """Make a segment's indexes anew from its batches, and save them; are there markers in it?
 
     Behind a damaged header it has none, and what was known of the segment's end stays. Appends
     and cuts may come between: only what holds at the end is taken over.
     """
     pace = Pace(runtime)
+    has_markers = False
     while True:
         made = Segment(files, segment.path.rpartition("/")[0], segment.base_offset)
         scan = Scan(files, segment, has_gaps=config.is_compacted)
         while window := scan.next_window():
             for position, header in window:
                 made.index(header, position, config.index_interval_bytes)
+                has_markers = has_markers or (header.is_control and header.producer_id >= 0)
             await pace.step()
             if segment.is_removed:
-                return
+                return False
         if scan.position <= segment.size:
             segment.adopt_indexes(made, is_whole=scan.problem is None)
-            return
+            return has_markers

@@ -1,0 +1,111 @@
+"""The aborted transactions of one segment: which of its and earlier records nobody may be given.
+
+Pure. An entry belongs to the segment that holds the transaction's marker. Kept in memory as it
+lies in the file, Kafka's `.txnindex`, 34 bytes each, big-endian, in the order of the markers:
+
+    version i16 = 0 | producer_id i64 | first_offset i64 | last_offset i64 (of the marker)
+    | last_stable_offset i64 (once the transaction had ended)
+
+A segment without one has no file. Compaction keeps exactly the entries whose marker it keeps, in
+the segment that the marker goes to: an entry that outlives its marker would hide whatever the
+producer wrote afterwards, and a marker may only go when no batch of its transaction is left.
+"""
+
+from bisect import bisect_left
+from struct import Struct
+from typing import NamedTuple
+
+_ENTRY = Struct(">hqqqq")
+ABORTED_ENTRY = _ENTRY.size
+_VERSION = 0
+_LAST_OFFSET = Struct(">q")
+_LAST_OFFSET_AT = 18
+
+
+class AbortedTransaction(NamedTuple):
+    """A transaction of one producer in one partition, from its first record to its marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """Of its marker."""
+    last_stable_offset: int
+    """First offset of the oldest transaction that was still open, or what followed the marker."""
+
+
+class AbortedIndex:
+    """The entries of one segment."""
+
+    __slots__ = ("_entries", "is_saved")
+
+    def __init__(self) -> None:
+        self._entries = bytearray()
+        self.is_saved = False
+        """The file holds all that the memory does."""
+
+    def __len__(self) -> int:
+        return len(self._entries) // ABORTED_ENTRY
+
+    def __getitem__(self, at: int) -> AbortedTransaction:
+        """The entry at a place from 0 on."""
+        if not 0 <= at < len(self):
+            raise IndexError(at)
+        return AbortedTransaction(*_ENTRY.unpack_from(self._entries, at * ABORTED_ENTRY)[1:])
+
+    def add(self, aborted: AbortedTransaction) -> None:
+        """Note one more; its marker is the newest."""
+        self._entries += _ENTRY.pack(_VERSION, *aborted)
+        self.is_saved = False
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget those whose marker is at `offset` or later: they are open again."""
+        at = self._first_ending_at(offset) * ABORTED_ENTRY
+        if at < len(self._entries):
+            del self._entries[at:]
+            self.is_saved = False
+
+    def collect(self, start: int, end: int, into: list[AbortedTransaction]) -> bool:
+        """Add those with records from `start` up to `end`; False if later segments may have more.
+
+        True: whatever ends later begins at `end` or behind.
+        """
+        for at in range(self._first_ending_at(start), len(self)):
+            aborted = self[at]
+            if aborted.first_offset < end:
+                into.append(aborted)
+            if aborted.last_stable_offset >= end:
+                return True
+        return False
+
+    def encode(self) -> bytes:
+        """The file."""
+        return bytes(self._entries)
+
+    @classmethod
+    def decode(
+        cls, data: bytes, base_offset: int, next_offset: int | None
+    ) -> "AbortedIndex | None":
+        """Read a file; None if it cannot be of a segment with these bounds."""
+        if len(data) % ABORTED_ENTRY:
+            return None
+        before = base_offset - 1
+        for version, producer_id, first, last, stable in _ENTRY.iter_unpack(data):
+            is_ordered = before < last and first <= last and stable <= last + 1
+            if version != _VERSION or producer_id < 0 or first < 0 or not is_ordered:
+                return None
+            before = last
+        if next_offset is not None and before >= next_offset:
+            return None
+        index = cls()
+        index._entries = bytearray(data)
+        index.is_saved = True
+        return index
+
+    def _first_ending_at(self, offset: int) -> int:
+        """Place of the first entry whose marker is at `offset` or later."""
+        entries = self._entries
+
+        def last_offset(at: int) -> int:
+            return int(_LAST_OFFSET.unpack_from(entries, at * ABORTED_ENTRY + _LAST_OFFSET_AT)[0])
+
+        return bisect_left(range(len(self)), offset, key=last_offset)

@@ -1,0 +1,55 @@
+"""The control batch that ends a producer's transaction in one partition, as storage sees it.
+
+Pure. protocol/records.py knows the bytes; here a marker also says whose it is.
+"""
+
+from dataclasses import dataclass
+
+from ..protocol.batch_header import BatchHeader
+from ..protocol.errors import RemoteProtocolError
+from ..protocol.records import (
+    EndTransactionMarker,
+    build_end_transaction_batch,
+    parse_end_transaction_marker,
+    records,
+)
+from ..protocol.types import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionMarker:
+    """How a transaction ended, and who says so."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    """Leader epoch of the coordinator's partition: an older one has been replaced."""
+    is_commit: bool
+    transaction_version: int = 0
+    """2: the epoch was raised for this marker, so that one of an equal epoch is late (KIP-1228)."""
+
+
+def encode_marker(marker: TransactionMarker, timestamp_ms: int) -> bytearray:
+    """The marker as a batch at offset 0."""
+    ending = EndTransactionMarker(marker.is_commit, marker.coordinator_epoch)
+    producer_id, epoch = marker.producer_id, marker.producer_epoch
+    return build_end_transaction_batch(ending, producer_id, epoch, timestamp_ms)
+
+
+def read_marker(header: BatchHeader, batch: Buffer) -> TransactionMarker | None:
+    """The marker in a control batch; None where it holds another kind of control record.
+
+    One whose record compaction took away says nothing any more: None, too.
+    """
+    if header.producer_id < 0:
+        return None
+    try:
+        found = records(batch)
+        ending = parse_end_transaction_marker(found[0].key, found[0].value) if found else None
+    except RemoteProtocolError:
+        return None
+    if ending is None:
+        return None
+    return TransactionMarker(
+        header.producer_id, header.producer_epoch, ending.coordinator_epoch, ending.commit
+    )

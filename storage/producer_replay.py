@@ -1,0 +1,91 @@
+"""What batches on disk tell of producers and of aborted transactions, learnt by walking them.
+
+From a snapshot on, headers are enough, but for the markers of transactions, which are read. Used
+when a log is opened, after a truncation that went too far back, and where an index is lost.
+"""
+
+from ..protocol.batch_header import CONTROL_BIT
+from ..protocol.record_batch import BatchHeader
+from ..protocol.types import Buffer
+from ..runtime.runtime import Runtime
+from .aborted import AbortedTransaction
+from .files import Files
+from .markers import read_marker
+from .producer_snapshots import ProducerSnapshots
+from .producer_state import ProducerState
+from .scan import Pace, Scan
+from .segment import Segment
+
+
+def observe_control(
+    producers: ProducerState, header: BatchHeader, batch: Buffer, now_ms: int
+) -> AbortedTransaction | None:
+    """Take in a control batch; the transaction that it aborts, if it does."""
+    marker = read_marker(header, batch)
+    if marker is None:
+        return None
+    return producers.observe_marker(marker, header.base_offset, now_ms)
+
+
+def observe_stored(
+    producers: ProducerState, found: tuple[int, BatchHeader], scan: Scan, now_ms: int
+) -> AbortedTransaction | None:
+    """Take in a batch that a scan has found; the transaction that it aborts, if it does."""
+    position, header = found
+    if header.producer_id < 0:
+        return None
+    if header.attributes & CONTROL_BIT:
+        return observe_control(producers, header, scan.batch(position, header), now_ms)
+    producers.observe(header, now_ms)
+    return None
+
+
+class ProducerReplay:
+    """Learns producers from a snapshot up to some offset."""
+
+    def __init__(self, files: Files, directory: str, segments: list[Segment], now_ms: int) -> None:
+        self._files = files
+        self._snapshots = ProducerSnapshots(files, directory)
+        self._segments = segments
+        self._now_ms = now_ms
+
+    def run(self, end_offset: int) -> ProducerState:
+        """Do it at once: after a truncation, when no other state may be seen."""
+        start, state = self._snapshots.newest(end_offset, self._now_ms)
+        for scan in self._scans(start, end_offset):
+            while self._observe(scan, state, start, end_offset):
+                pass
+        return state
+
+    async def run_slowly(self, end_offset: int, runtime: Runtime) -> ProducerState:
+        """Do it while others run: when a log is opened."""
+        start, state = self._snapshots.newest(end_offset, self._now_ms)
+        pace = Pace(runtime)
+        for scan in self._scans(start, end_offset):
+            while self._observe(scan, state, start, end_offset):
+                await pace.step()
+        return state
+
+    async def find_aborted(self, segment: Segment, runtime: Runtime) -> None:
+        """Learn anew which transactions are marked as aborted in a segment; nothing is saved."""
+        state = await self.run_slowly(segment.base_offset, runtime)
+        pace = Pace(runtime)
+        scan = Scan(self._files, segment)
+        segment.forget_aborted()
+        while window := scan.next_window():
+            for found in window:
+                aborted = observe_stored(state, found, scan, self._now_ms)
+                if aborted is not None:
+                    segment.note_aborted(aborted)
+            await pace.step()
+
+    def _scans(self, start: int, end: int) -> list[Scan]:
+        overlapping = [s for s in self._segments if s.next_offset > start and s.base_offset < end]
+        return [Scan(self._files, segment) for segment in overlapping]
+
+    def _observe(self, scan: Scan, state: ProducerState, start: int, end: int) -> bool:
+        window = scan.next_window()
+        for found in window:
+            if start <= found[1].base_offset < end:
+                observe_stored(state, found, scan, self._now_ms)
+        return bool(window)
