@@ -1,0 +1,139 @@
+"""The transactional ids of one partition of `__transaction_state`, and what changes of them.
+
+Applied at commit, unlike groups: until then the old state holds, and any other request about the id
+is told CONCURRENT_TRANSACTIONS. Owns no log, no clock; the driver appends what `begin` gives and
+says with `settle` what became of it.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from ...protocol.batch_header import BatchHeader
+from ...protocol.coordinator_records import UnknownRecord, decode_transaction_record
+from ...protocol.errors import RemoteProtocolError
+from ...protocol.types import NO_PRODUCER_ID
+from ...runtime.errors import InvariantViolation
+from .records import encode, encode_tombstone, from_record
+from .transaction import EPOCH_MAX, PREVIOUS, State, Transaction
+
+log = logging.getLogger(__name__)
+
+
+class Ledger:
+    """One shard's transactional ids."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Transaction] = {}
+        self._changing: dict[str, Transaction | None] = {}
+        """Changes in the log or on the way there, not known to be committed; None: forgotten."""
+
+    def __iter__(self) -> Iterator[Transaction]:
+        """As committed."""
+        return iter(self._known.values())
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        """As committed; None: not known, or forgotten."""
+        return self._known.get(transactional_id)
+
+    def is_changing(self, transactional_id: str) -> bool:
+        """Is a change on its way, so that nothing may be decided?"""
+        return transactional_id in self._changing
+
+    @property
+    def changing(self) -> Mapping[str, Transaction | None]:
+        """What is on its way."""
+        return MappingProxyType(self._changing)
+
+    # Loading.
+
+    def replay(self, key: bytes, value: bytes | None, offset: int, header: BatchHeader) -> None:
+        """Take in a record of the log; tombstones of what is not known change nothing."""
+        try:
+            record = decode_transaction_record(key, value)
+        except RemoteProtocolError as error:
+            log.error("__transaction_state, offset %d: %s", offset, error)
+            return
+        if isinstance(record, UnknownRecord):
+            log.warning("__transaction_state, offset %d: unknown kind %d", offset, record.kind)
+            return
+        transaction = from_record(record)
+        if transaction is None:
+            self._known.pop(record.key.transactional_id, None)
+        else:
+            self._known[transaction.transactional_id] = transaction
+
+    def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
+        """Nobody writes to this topic in transactions."""
+
+    def on_loaded(self, wall_ms: int) -> list[Transaction]:
+        """All was replayed: gives what was being ended. No wall time is left in the future."""
+        for transactional_id, known in list(self._known.items()):
+            if max(known.started_ms, known.updated_ms) > wall_ms:
+                self._known[transactional_id] = replace(
+                    known,
+                    started_ms=min(known.started_ms, wall_ms),
+                    updated_ms=min(known.updated_ms, wall_ms),
+                )
+        return [known for known in self._known.values() if known.state.is_prepared]
+
+    # Changes.
+
+    def begin(self, change: Transaction, level: int) -> tuple[bytes, bytes | None]:
+        """Give the record of a change, and let nothing else be decided before `settle`."""
+        self._check(change)
+        self._changing[change.transactional_id] = change
+        return encode(change, level)
+
+    def begin_to_forget(self, transactional_id: str) -> tuple[bytes, bytes | None]:
+        """The same for the tombstone of an unused id."""
+        assert transactional_id not in self._changing
+        self._changing[transactional_id] = None
+        return encode_tombstone(transactional_id)
+
+    def settle(self, transactional_id: str, *, is_committed: bool) -> None:
+        """The change is committed and holds; or its append failed, and the old state does.
+
+        An append whose outcome is not known counts as failed. It may still be committed: nothing
+        was done or answered for it, and what is decided next comes behind it in the log.
+        """
+        change = self._changing.pop(transactional_id)
+        if not is_committed:
+            return
+        if change is None:
+            self._known.pop(transactional_id, None)
+        else:
+            self._known[transactional_id] = change
+
+    def _check(self, change: Transaction) -> None:
+        transactional_id = change.transactional_id
+        if transactional_id in self._changing:
+            raise InvariantViolation(f"{transactional_id}: two changes at once")
+        present = self._known.get(transactional_id)
+        if present is None and change.state is not State.EMPTY:
+            raise InvariantViolation(f"{transactional_id}: begins as {change.state.title}")
+        if present is not None and present.state not in PREVIOUS[change.state]:
+            detail = f"from {present.state.title} to {change.state.title}"
+            raise InvariantViolation(f"{transactional_id}: no transition {detail}")
+        if not 0 <= change.epoch <= EPOCH_MAX:
+            raise InvariantViolation(f"{transactional_id}: epoch {change.epoch}")
+
+    def check_invariants(self) -> None:
+        """No two ids have a producer id in common, and every value is one that can be."""
+        owners: dict[int, str] = {}
+        for known in self._known.values():
+            name = known.transactional_id
+            for producer_id in (known.producer_id, known.next_producer_id):
+                if producer_id != NO_PRODUCER_ID and owners.setdefault(producer_id, name) != name:
+                    other = owners[producer_id]
+                    raise InvariantViolation(f"{name} and {other}: producer id {producer_id}")
+            if known.partitions and known.state.is_idle:
+                raise InvariantViolation(f"{name}: {known.state.title} with partitions")
+            if known.next_producer_id != NO_PRODUCER_ID and not known.state.is_prepared:
+                raise InvariantViolation(f"{name}: {known.state.title} with another id to come")
+            if not 0 <= known.epoch <= EPOCH_MAX:
+                raise InvariantViolation(f"{name}: epoch {known.epoch}")
