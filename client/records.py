@@ -4,11 +4,13 @@ Plain values; nothing here reads or writes.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 from ..protocol.record_batch import Headers, TimestampType
 from ..protocol.types import TopicPartition
 from .errors import ClientError
+from .serialization import K, V
+from .serialization import K, V
 
 
 class RecordMetadata(NamedTuple):
@@ -36,18 +38,18 @@ class BatchMetadata(NamedTuple):
     record_count: int
 
 
-class ProducerRecord(NamedTuple):
+class ProducerRecord(NamedTuple, Generic[K, V]):
     """One record for `send_batch`."""
 
-    value: bytes | None
-    key: bytes | None = None
+    value: V | None
+    key: K | None = None
     headers: Headers = ()
     timestamp_ms: int | None = None
     """Milliseconds since the epoch; None is now."""
 
 
-class ConsumerRecord(NamedTuple):
-    """One record read."""
+class ConsumerRecord(NamedTuple, Generic[K, V]):
+    """One record read; key and value are bytes unless the consumer has deserializers."""
 
     topic: str
     partition: int
@@ -55,8 +57,8 @@ class ConsumerRecord(NamedTuple):
     timestamp_ms: int
     """-1 when the record has none."""
     timestamp_type: TimestampType
-    key: bytes | None
-    value: bytes | None
+    key: K | None
+    value: V | None
     headers: Headers = ()
 
     @property

@@ -95,7 +95,7 @@ class Producer(SyncClient[aio_producer.Producer]):
         self._is_closed = False
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
-        twin.on_room = self._on_room
+        twin.intake.on_room = self._on_room
         super().__init__("producer", twin)
         _open[id(self)] = self
 

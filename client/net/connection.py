@@ -81,8 +81,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._peer: dict[int, Versions] = {}
         self._chosen: dict[int, int] = {}
-        self.features: dict[str, int] = {}
-        """Levels of features that the cluster had finalised when the connection was opened."""
+        self.features: dict[str, int] = {}  # finalised when the connection was opened
 
     # -- opening and closing
 
@@ -259,13 +258,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         timeout_ms = self._options.connect_timeout_ms
         while True:
             answer: ApiVersionsResponse = await self._send(request, version, timeout_ms, raw=False)
-            self._peer = {
-                api.api_key: Versions(api.min_version, api.max_version) for api in answer.api_keys
-            }
+            served = answer.api_keys
+            self._peer = {a.api_key: Versions(a.min_version, a.max_version) for a in served}
             if answer.error_code == ErrorCode.NONE:
-                self.features = {
-                    one.name: one.max_version_level for one in answer.finalized_features
-                }
+                self.features = {f.name: f.max_version_level for f in answer.finalized_features}
                 return
             code = ErrorCode(answer.error_code)
             if code is not ErrorCode.UNSUPPORTED_VERSION or version == 0:
@@ -278,9 +274,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def _arm(self, at_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        wait_ms = max(at_ms - self._runtime.monotonic_ms(), 0)
         self._timer_at_ms = at_ms
-        self._timer = self._loop.call_later(wait_ms / 1000, self._on_timer)
+        wait_s = max(at_ms - self._runtime.monotonic_ms(), 0) / 1000
+        self._timer = self._loop.call_later(wait_s, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
@@ -301,8 +297,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; called once."""
-        # uvloop's transports are asyncio's in all but ancestry.
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's, in all but ancestry
         if self._end is not None:
             self._transport.abort()
 

@@ -75,6 +75,7 @@ class Limits:
     delivery_timeout_ms: int
     codec: Codec
     is_idempotent: bool
+    is_transactional: bool = False
 
 
 class Run(NamedTuple):
@@ -158,6 +159,12 @@ class Accumulator:
         self.flush_count = 0
         """While above zero nothing lingers."""
         self.on_released: Callable[[], None] = lambda: None
+        self.admit: Callable[[TopicPartition], bool] | None = None
+        """Asked before each batch whether its partition may be sent to now: of transactions."""
+        self.on_lost: Callable[[ClientError, bool], None] | None = None
+        """Told why records were lost, and whether they had been sent."""
+        self.giving_up: ClientError | None = None
+        """While set, what is not in flight is given up for this reason."""
         self._dice = dice
         self._check_deadlines_at_ms = 0
 
@@ -185,6 +192,8 @@ class Accumulator:
                 batch = self.append(topic, parked.partition, parked.record, parked.size, now_ms)
             except UnknownTopic as error:
                 parked.claim.fail(error)
+                if self.on_lost is not None:
+                    self.on_lost(error, False)
             else:
                 parked.claim.bind(batch, batch.record_count - 1)
 
@@ -259,6 +268,7 @@ class Accumulator:
         queue = topic.queues[partition] = PartitionQueue(
             TopicPartition(topic.name, partition),
             is_idempotent=self.limits.is_idempotent,
+            is_transactional=self.limits.is_transactional,
             max_in_flight=self.limits.max_in_flight,
         )
         return queue
@@ -266,7 +276,13 @@ class Accumulator:
     def _new_batch(self, queue: PartitionQueue, now_ms: int) -> Batch:
         limits = self.limits
         deadline_ms = now_ms + limits.delivery_timeout_ms
-        batch = Batch(queue.partition, limits.codec, now_ms, deadline_ms)
+        batch = Batch(
+            queue.partition,
+            limits.codec,
+            now_ms,
+            deadline_ms,
+            is_transactional=limits.is_transactional,
+        )
         batch.when_done(self._on_done)
         queue.waiting.append(batch)
         self.busy[queue.partition] = queue
@@ -274,6 +290,8 @@ class Accumulator:
 
     def _on_done(self, batch: Batch) -> None:
         self.used_bytes -= batch.size
+        if self.on_lost is not None and isinstance(batch.outcome, ClientError):
+            self.on_lost(batch.outcome, batch.order >= 0)
         self.on_released()
 
     # -- out
@@ -292,6 +310,8 @@ class Accumulator:
                     continue
                 batch = queue.next_to_send(now_ms)
                 if batch is None or self._ready_at_ms(queue, batch) > now_ms:
+                    continue
+                if self.admit is not None and not self.admit(partition):
                     continue
                 leader = view.leader_of(partition.topic, partition.partition)
                 if leader is None:
@@ -371,7 +391,18 @@ class Accumulator:
         for one in gone:
             self.used_bytes -= one.size
             one.claim.fail(error)
+        if self.on_lost is not None:
+            self.on_lost(error, False)
         self.on_released()
+
+    def give_up_waiting(self) -> None:
+        """While `giving_up` is set: let go of all that is not in flight."""
+        if self.giving_up is None:
+            return
+        for topic in list(self.parked):
+            self.on_topic_refused(topic, self.giving_up)
+        for queue in list(self.busy.values()):
+            queue.fail_waiting(self.giving_up)
 
     def fail_all(self, error: ClientError) -> list[Batch]:
         """Give up everything; batches are returned, completed."""
@@ -380,6 +411,13 @@ class Accumulator:
         return [batch for queue in list(self.busy.values()) for batch in queue.fail_all(error)]
 
     # -- producer ids
+
+    def change_identity(self, identity: ProducerIdentity) -> None:
+        """Number everything from 0 under another identity; nothing may be in flight."""
+        self.identity = identity
+        for topic in self.topics.values():
+            for queue in topic.queues.values():
+                queue.on_identity(identity)
 
     def wants_identity(self) -> bool:
         """Does a partition with something to send lack a producer id? Gives out the one at hand."""

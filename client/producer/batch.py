@@ -60,12 +60,18 @@ class Batch:
     )
 
     def __init__(
-        self, partition: TopicPartition, codec: Codec, created_ms: int, deadline_ms: int
+        self,
+        partition: TopicPartition,
+        codec: Codec,
+        created_ms: int,
+        deadline_ms: int,
+        *,
+        is_transactional: bool = False,
     ) -> None:
         self.partition = partition
         self.created_ms = created_ms
         self.deadline_ms = deadline_ms
-        self.builder: BatchBuilder | None = BatchBuilder(codec)
+        self.builder: BatchBuilder | None = BatchBuilder(codec, is_transactional=is_transactional)
         self.size = 0
         self.record_count = 0
         self.is_closed = False

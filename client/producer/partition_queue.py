@@ -18,6 +18,9 @@ Pure. The theory, for an idempotent producer:
   left is numbered from 0. For a younger batch it only says that an older one is missing.
 
 Without idempotence one batch is in flight, so order holds through retries.
+
+In transactions the epoch is the coordinator's to raise: a batch that would need another one is
+given up, and with it the transaction.
 """
 
 from collections import deque
@@ -64,7 +67,14 @@ class Answer:
 class PartitionQueue:
     """The batches of one partition in the order their records came."""
 
-    def __init__(self, partition: TopicPartition, *, is_idempotent: bool, max_in_flight: int):
+    def __init__(
+        self,
+        partition: TopicPartition,
+        *,
+        is_idempotent: bool,
+        max_in_flight: int,
+        is_transactional: bool = False,
+    ) -> None:
         self.partition = partition
         self.waiting: deque[Batch] = deque()
         self.in_flight: list[Batch] = []
@@ -79,6 +89,7 @@ class PartitionQueue:
         self.not_before_ms = 0
         self.failure_count = 0
         self._is_idempotent = is_idempotent
+        self._is_transactional = is_transactional
         self._max_in_flight = max_in_flight if is_idempotent else 1
         self._next_sequence = 0
         self._next_order = 0
@@ -195,16 +206,18 @@ class PartitionQueue:
             return Verdict.DONE
         batch.last_error = f"{code.name}: {answer.message or code.doc}"
         if self._is_idempotent and code in SEQUENCE_LOST:
-            if self.oldest is batch:
-                self._must_renumber = True
-            return self._again(batch, not_before_ms)
-        if code.retriable:
+            is_lost = self.oldest is batch
+            if not is_lost or not self._is_transactional:
+                self._must_renumber |= is_lost
+                return self._again(batch, not_before_ms)
+        elif code.retriable:
             return self._again(batch, not_before_ms)
         self._leave_flight(batch)
         error = ApiError(code, answer.message)
         if code in FENCED:
-            # Somebody else's epoch, or a broker's confusion: start afresh under a new id.
-            self._drop_identity()
+            if not self._is_transactional:
+                # Somebody else's epoch, or a broker's confusion: start afresh under a new id.
+                self._drop_identity()
             batch.complete(ProducerFenced(self.partition, error))
         else:
             batch.complete(DeliveryFailed(self.partition, error))
@@ -243,6 +256,13 @@ class PartitionQueue:
             why = self.blocked or batch.last_error
             batch.complete(DeliveryTimeout(self.partition, waited_ms, why))
         return over
+
+    def fail_waiting(self, error: ClientError) -> None:
+        """Give up what is not in flight."""
+        given_up = list(self.waiting)
+        self.waiting.clear()
+        for batch in given_up:
+            batch.complete(error)
 
     def fail_all(self, error: ClientError) -> list[Batch]:
         """Give up everything; what was given up is returned, completed."""

@@ -1,28 +1,36 @@
 """The asyncio producer: what users call.
 
-Checks what it is given and hands it to the accumulator; `Sender` does the rest.
+Checks and serializes what it is given and hands it to the intake; `Sender` does the rest, and
+`Transactions` where a transactional.id is set.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Generic, Self, Unpack
 
 from ...protocol.record_batch import Codec, Headers
 from ...runtime.runtime import Runtime, SystemRuntime
 from ..config import ProducerConfig, ProducerSettings, Servers, configured
-from ..errors import BufferFull, ClientClosed
+from ..errors import ClientClosed, ClientError, TransactionMisuse
 from ..metadata import Metadata, pool_for
 from ..records import OnDelivery, ProducerRecord
-from .accumulator import Accumulator, Limits, Parked, Row, TopicQueues, check_target, checked_size
+from ..serialization import K, Serializer, V
+from .accumulator import Limits, Row, check_target, checked_size
 from .delivery import BatchDelivery, Delivery, until_settled
+from .intake import Intake
+from .interceptors import OutgoingRecord, ProducerInterceptor, intercepted
+from .metrics import ProducerMetrics
 from .sender import Sender
+from .transacting import Transacting
+from .transactions import Transactions
 
 log = logging.getLogger(__name__)
 
 
-class Producer:
+class Producer(Transacting, Generic[K, V]):
     """Sends records to topics.
 
         async with Producer("localhost:9092") as producer:
@@ -37,15 +45,26 @@ class Producer:
             await producer.drain()
         await producer.flush()
 
+    With a transactional_id records are sent in transactions, each of which counts or does not:
+
+        async with Producer("localhost:9092", transactional_id="billing-1") as producer:
+            async with producer.transaction():
+                producer.send("invoices", b"...")
+                await producer.send_offsets(offsets, consumer.group_metadata())
+
     Defaults: acks=all, idempotent (retries neither duplicate nor reorder), 5 ms linger. Records
-    of one partition are written in the order they were sent. Settings are keyword arguments named
-    as Kafka's, with underscores; an unknown one is a ConfigError that names the nearest.
+    of one partition are written in the order they were sent. Keys and values are bytes, or what
+    `key_serializer` and `value_serializer` take. Settings are keyword arguments named as Kafka's,
+    with underscores; an unknown one is a ConfigError that names the nearest.
     """
 
     def __init__(
         self,
         bootstrap_servers: Servers | None = None,
         *,
+        key_serializer: Serializer[K] | None = None,
+        value_serializer: Serializer[V] | None = None,
+        interceptors: Sequence[ProducerInterceptor[K, V]] = (),
         on_delivery: OnDelivery | None = None,
         runtime: Runtime | None = None,
         **settings: Unpack[ProducerSettings],
@@ -53,10 +72,11 @@ class Producer:
         """`on_delivery(error, metadata)` is called for every record, unless `send` got its own."""
         self.config = configured(ProducerConfig, bootstrap_servers, settings)
         self._runtime = runtime or SystemRuntime("producer")
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self.is_plain = key_serializer is None and value_serializer is None
+        self._interceptors = tuple(interceptors)
         self._on_delivery = on_delivery
-        limits = _limits(self.config)
-        self._accumulator = Accumulator(limits, self._runtime.rng)
-        self._accumulator.on_released = self._on_released
         self._pool = pool_for(self._runtime, self.config)
         self._metadata = Metadata(
             self._runtime,
@@ -64,49 +84,67 @@ class Producer:
             self._pool,
             auto_create=self.config.allow_auto_create_topics,
         )
+        self.intake = Intake(self._runtime, self.config, self._metadata, _limits(self.config))
+        """For the sync producer, which hands records over in its own way."""
+        self._accumulator = self.intake.accumulator
+        self._metrics = ProducerMetrics(self._runtime.monotonic_ms())
+        self.intake.refusal = self._refusal
         self._sender: Sender | None = None
-        self.on_room: Callable[[], None] | None = None
-        """Called whenever records are settled, for whoever waits in another way than `drain`."""
-        self._room_waiters: list[asyncio.Future[None]] = []
-        self._is_closed = False
-        self._is_usable = False
-        """Whether the checks of `_check_usable` may be left out: most records pay for none."""
-        self._buffer_memory = self.config.buffer_memory
-        self._batch_size = limits.batch_size
+        self._transactions: Transactions | None = None
         self._max_record = self.config.max_request_size
 
     @classmethod
-    def from_config(
-        cls,
-        config: Mapping[str, Any],
-        *,
-        on_delivery: OnDelivery | None = None,
-        runtime: Runtime | None = None,
-    ) -> Self:
-        """Make a producer from a mapping with Kafka's dotted keys."""
-        keywords: Any = dict(config)
-        return cls(on_delivery=on_delivery, runtime=runtime, **keywords)
+    def from_config(cls, config: Mapping[str, Any], **arguments: Any) -> Self:
+        """Make a producer from a mapping with Kafka's dotted keys, and arguments as above."""
+        return cls(**dict(config), **arguments)
 
     # -- life
 
     async def start(self) -> Self:
-        """Reach the cluster; `async with` does it. BootstrapError after bootstrap_timeout_ms."""
-        if self._is_closed:
+        """Reach the cluster; `async with` does it. BootstrapError after bootstrap_timeout_ms.
+
+        With a transactional_id it takes that over: an older producer of it is fenced, and its
+        open transaction aborted. RequestTimedOut if that is not done in max_block_ms.
+        """
+        if self.intake.is_closed:
             raise ClientClosed("the producer is closed")
         if self._sender is None:
             try:
                 await self._metadata.start()
+                self._sender = Sender(
+                    self._runtime, self.config, self._metadata, self._accumulator, self._metrics
+                )
+                self._sender.on_fatal = self._on_state
+                if self.config.transactional_id is not None:
+                    self._transactions = Transactions(
+                        self._runtime,
+                        self.config,
+                        self._metadata,
+                        self._accumulator,
+                        self._on_state,
+                    )
+                    await self._transactions.start()
             except BaseException:
-                await self._pool.close()
+                await self._stop()
                 raise
-            self._sender = Sender(self._runtime, self.config, self._metadata, self._accumulator)
-            self._sender.on_fatal = self._on_fatal
             self._sender.start()
-            self._is_usable = True
+            self.intake.wake = self._sender.wake
+            self._on_state()
         return self
 
-    def _on_fatal(self) -> None:
-        self._is_usable = False
+    def _on_state(self) -> None:
+        """What may be sent has changed: a transaction began or ended, or something is fatal."""
+        assert self._sender is not None
+        self.intake.is_usable = self._refusal() is None and not self.intake.is_closed
+        if self._transactions is not None:
+            self._sender.is_implicit = self._transactions.state.is_implicit
+        self._sender.wake()
+
+    def _refusal(self) -> ClientError | None:
+        assert self._sender is not None
+        if self._sender.fatal is not None or self._transactions is None:
+            return self._sender.fatal
+        return self._transactions.state.why_not_send
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -120,41 +158,53 @@ class Producer:
         await self.close()
 
     async def close(self, timeout_ms: int | None = None) -> None:
-        """Flush and end; `async with` does it.
+        """Flush and end; `async with` does it. An open transaction is aborted.
 
         What is not acknowledged after `timeout_ms` (default: no bound but delivery_timeout_ms)
         fails with ClientClosed.
         """
-        if self._is_closed:
+        if self.intake.is_closed:
             return
-        self._is_closed = True
-        self._is_usable = False
+        self.intake.is_closed = True
+        self.intake.is_usable = False
         try:
-            if self._sender is not None:
-                await self.flush(timeout_ms)
-        except TimeoutError:
-            pass
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                    await self._settle()
         finally:
-            await self._end()
+            lost = await self._stop()
+            if lost:
+                log.warning("%d records were not acknowledged when the producer was closed", lost)
+            for interceptor in self._interceptors:
+                interceptor.close()
 
-    async def _end(self) -> None:
+    async def _settle(self) -> None:
+        if self._transactions is not None and self._transactions.state.can_abort:
+            log.warning("the producer was closed in a transaction, which is aborted")
+            with suppress(ClientError):
+                await self._transactions.abort()
+        elif self.intake.wake is not None:
+            await self.flush()
+
+    async def _stop(self) -> int:
+        """End at once; give how many records were lost by that."""
+        if self._transactions is not None:
+            await self._transactions.close()
         if self._sender is not None:
             await self._sender.close()
         lost = self._accumulator.fail_all(ClientClosed("the producer was closed before the ack"))
-        if lost:
-            count = sum(batch.record_count for batch in lost)
-            log.warning("%d records were not acknowledged when the producer was closed", count)
         await self._metadata.close()
         await self._pool.close()
-        self._on_released()
+        self.intake.close()
+        return sum(batch.record_count for batch in lost)
 
     # -- sending
 
     def send(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: V | None = None,
+        key: K | None = None,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -171,101 +221,66 @@ class Producer:
         clients do, else one after the other, a batch each. `timestamp_ms` is now by default.
 
         Raises at once: MessageTooLarge above max_request_size; BufferFull when buffer_memory bytes
-        wait (see `drain`); ClientClosed; TypeError or ValueError for what no record can be.
+        wait (see `drain`); ClientClosed; TransactionError outside of a transaction; TypeError or
+        ValueError for what no record can be.
         """
+        if self._interceptors:
+            record = OutgoingRecord(topic, value, key, partition, timestamp_ms, headers)
+            record = intercepted(self._interceptors, record)
+            topic, value, key, partition, timestamp_ms, headers = record
         if timestamp_ms is None:
             timestamp_ms = self._runtime.wall_ms()
         check_target(topic, partition)
-        record = (timestamp_ms, key, value, headers)
-        size = checked_size(record, self._max_record)
+        pair = (key, value) if self.is_plain else self.to_bytes(key, value)
+        row = (timestamp_ms, *pair, headers)
+        size = checked_size(row, self._max_record)
         delivery = Delivery(timestamp_ms)
         callback = on_delivery or self._on_delivery
         if callback is not None:
             call_when_done(asyncio.get_running_loop(), delivery, callback)
-        self.accept(topic, partition, record, size, delivery)
+        self.accept(topic, partition, row, size, delivery)
         return delivery
 
+    def to_bytes(self, key: K | None, value: V | None) -> tuple[bytes | None, bytes | None]:
+        """Serialize a key and a value; null stays null."""
+        key_bytes: Any = key
+        value_bytes: Any = value
+        # Without a serializer K and V are bytes: whatever else it is, `checked_size` refuses it.
+        if key is not None and self._key_serializer is not None:
+            key_bytes = self._key_serializer(key)
+        if value is not None and self._value_serializer is not None:
+            value_bytes = self._value_serializer(value)
+        return key_bytes, value_bytes
+
     def send_batch(
-        self, topic: str, records: Iterable[ProducerRecord], *, partition: int | None = None
+        self, topic: str, records: Iterable[ProducerRecord[K, V]], *, partition: int | None = None
     ) -> BatchDelivery:
         """Send many records with one answer for all of them; the fastest way to send.
 
         Partitions are chosen as in `send`. Awaiting the result gives one BatchMetadata for each
         run of records that travelled together. All are taken in, or (BufferFull, MessageTooLarge,
-        TypeError) none is.
+        TypeError) none is. Interceptors do not see them one by one: they are not called.
         """
         check_target(topic, partition)
-        wall_ms = self._runtime.wall_ms()
-        limit = self._max_record
+        wall_ms, limit = self._runtime.wall_ms(), self._max_record
         rows: list[tuple[Row, int]] = []
         for value, key, headers, timestamp_ms in records:
-            row = (wall_ms if timestamp_ms is None else timestamp_ms, key, value, headers)
+            when_ms = wall_ms if timestamp_ms is None else timestamp_ms
+            row = (
+                when_ms,
+                *((key, value) if self.is_plain else self.to_bytes(key, value)),
+                headers,
+            )
             rows.append((row, checked_size(row, limit)))
-        self._check_usable()
-        now_ms = self._runtime.monotonic_ms()
-        queues = self._queues(topic, now_ms)
-        deliveries: list[tuple[Delivery, int]] = []
-        if queues is None:
-            for row, size in rows:
-                deliveries.append((Delivery(row[0]), 1))
-                self._park(topic, partition, row, size, deliveries[-1][0])
-        else:
-            for run in self._accumulator.append_all(queues, partition, rows, now_ms):
-                delivery = Delivery(run.timestamp_ms, run.batch, run.first)
-                deliveries.append((delivery, run.record_count))
-        self._wake()
-        return BatchDelivery(deliveries)
+        return BatchDelivery(self.intake.accept_all(topic, partition, rows))
 
     def accept(
         self, topic: str, partition: int | None, record: Row, size: int, delivery: Delivery
     ) -> None:
         """Take in a record whose `checked_size` is known; `send` in other words."""
-        accumulator = self._accumulator
-        if accumulator.used_bytes >= self._buffer_memory or not self._is_usable:
-            self._check_usable()
-        now_ms = self._runtime.monotonic_ms()
-        queues = accumulator.topics.get(topic) or self._queues(topic, now_ms)
-        if queues is None:
-            self._park(topic, partition, record, size, delivery)
-            return
-        batch = accumulator.append(queues, partition, record, size, now_ms)
-        index = batch.record_count - 1
-        delivery.bind(batch, index)
-        # Later records of an open batch change nothing about when it goes out.
-        if index == 0 or batch.size >= self._batch_size:
-            self._wake()
-
-    def _queues(self, topic: str, now_ms: int) -> TopicQueues | None:
-        """Find a topic's queues, None while its partitions are not known."""
-        queues = self._accumulator.topics.get(topic)
-        if queues is None:
-            self._metadata.watch(topic)
-            known = self._metadata.view.partitions_of(topic)
-            if known is not None:
-                self._accumulator.on_topic(topic, known, now_ms)
-                queues = self._accumulator.topics[topic]
-        return queues
-
-    def _park(
-        self, topic: str, partition: int | None, record: Row, size: int, delivery: Delivery
-    ) -> None:
-        wait_ms = min(self.config.max_block_ms, self.config.delivery_timeout_ms)
-        deadline_ms = self._runtime.monotonic_ms() + wait_ms
-        self._accumulator.park(topic, Parked(record, partition, size, deadline_ms, delivery))
-        self._wake()
-
-    def _wake(self) -> None:
-        assert self._sender is not None
-        self._sender.wake()
-
-    def _check_usable(self) -> None:
-        if self._is_closed or self._sender is None:
-            raise ClientClosed("the producer is closed" if self._is_closed else "not started")
-        if self._sender.fatal is not None:
-            raise self._sender.fatal
-        if not self._accumulator.has_room():
-            used = self._accumulator.used_bytes
-            raise BufferFull(f"{used} bytes wait already; await drain() between sends")
+        for one in self._interceptors:
+            call_when_done(asyncio.get_running_loop(), delivery, one.on_acknowledgement)
+        self.intake.accept(topic, partition, record, size, delivery)
 
     # -- waiting
 
@@ -274,43 +289,17 @@ class Producer:
 
         Raises BufferFull after max_block_ms, ClientClosed if the producer is closed meanwhile.
         """
-        if self._accumulator.has_room():
-            return
-        try:
-            async with asyncio.timeout(self.config.max_block_ms / 1000):
-                while not self._accumulator.has_room():
-                    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                    self._room_waiters.append(waiter)
-                    await waiter
-        except TimeoutError:
-            used, waited = self._accumulator.used_bytes, self.config.max_block_ms
-            raise BufferFull(f"{used} bytes still wait after {waited} ms") from None
-        if self._is_closed:
-            raise ClientClosed("the producer was closed")
-
-    @property
-    def used_bytes(self) -> int:
-        """Bytes of records that are not settled."""
-        return self._accumulator.used_bytes
-
-    def _on_released(self) -> None:
-        if self.on_room is not None:
-            self.on_room()
-        if self._room_waiters and (self._accumulator.has_room() or self._is_closed):
-            waiters, self._room_waiters = self._room_waiters, []
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+        await self.intake.drain()
 
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Send all that was given so far without lingering, and wait until its fate is known.
 
         Errors are for the deliveries and callbacks. Raises TimeoutError after `timeout_ms`.
         """
-        if self._sender is None:
+        if self.intake.wake is None:
             raise ClientClosed("not started")
         self._accumulator.flush_count += 1
-        self._sender.wake()
+        self.intake.wake()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await until_settled(self._accumulator)
@@ -318,10 +307,28 @@ class Producer:
         finally:
             self._accumulator.flush_count -= 1
 
+    def _transacting(self) -> Transactions:
+        if self.intake.is_closed or self.intake.wake is None:
+            raise ClientClosed("the producer is closed" if self.intake.is_closed else "not started")
+        if self._transactions is None:
+            raise TransactionMisuse("transactions need a transactional_id")
+        return self._transactions
+
+    # -- looking
+
     async def partitions_for(self, topic: str) -> list[int]:
         """List a topic's partitions; UnknownTopic if it does not appear within max_block_ms."""
         await self._metadata.wait_for_topics([topic], self.config.max_block_ms)
         return sorted(self._metadata.view.topics[topic].partitions)
+
+    def metrics(self) -> dict[str, float]:
+        """Give what was measured so far, by the names of Kafka's producer-metrics."""
+        return self._metrics.read(self._accumulator, self._runtime.monotonic_ms())
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of records that are not settled."""
+        return self._accumulator.used_bytes
 
 
 def call_when_done(
@@ -347,4 +354,5 @@ def _limits(config: ProducerConfig) -> Limits:
         delivery_timeout_ms=config.delivery_timeout_ms,
         codec=Codec[config.compression_type.upper()],
         is_idempotent=config.is_idempotent,
+        is_transactional=config.transactional_id is not None,
     )

@@ -13,16 +13,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from ...protocol.api import ApiKey
 from ...protocol.errors import ApiError, ErrorCode, ProtocolError
 from ...protocol.messages.produce import (
-    PartitionProduceData,
     PartitionProduceResponse,
-    ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
 )
-from ...protocol.types import NO_LEADER, ZERO_UUID, TopicPartition
+from ...protocol.types import NO_LEADER, TopicPartition
 from ...runtime.runtime import Runtime
 from ..cluster import Broker, Changes, ClusterView
 from ..config import ProducerConfig
@@ -33,13 +29,13 @@ from ..net.connection import KafkaConnection
 from ..net.pool import PRODUCE
 from .accumulator import Accumulator, Parcel
 from .batch import Batch, ProducerIdentity
+from .metrics import ProducerMetrics
 from .partition_queue import Answer, PartitionQueue, Verdict
+from .produce_request import produce_request, produce_version
 from .producer_ids import ProducerIds
 
 log = logging.getLogger(__name__)
 
-TOPIC_ID_VERSION: Final = 13
-"""From this version on a produce request names topics by id."""
 WARM_EVERY_MS: Final = 1_000
 WARM_PARTITIONS: Final = 64
 """Among so many that are being sent to, who may lead next is known well enough."""
@@ -72,11 +68,16 @@ class Sender:
         config: ProducerConfig,
         metadata: Metadata,
         accumulator: Accumulator,
+        metrics: ProducerMetrics,
     ) -> None:
         self._runtime = runtime
         self._config = config
         self._metadata = metadata
         self._accumulator = accumulator
+        self._metrics = metrics
+        self._is_transactional = config.transactional_id is not None
+        self.is_implicit = False
+        """Do partitions join a transaction with their first batch?"""
         self._loop = asyncio.get_running_loop()
         self._flights: dict[_Flight, None] = {}
         self._connecting: dict[int, int] = {}
@@ -96,7 +97,7 @@ class Sender:
 
     def start(self) -> None:
         """Begin with what every first record would wait for: a producer id."""
-        if self._config.is_idempotent:
+        if self._config.is_idempotent and not self._is_transactional:
             self._producer_ids.allocate()
 
     def wake(self) -> None:
@@ -119,8 +120,11 @@ class Sender:
         if self._is_closed:
             return
         now_ms = self._runtime.monotonic_ms()
-        _log_failures(self._accumulator.on_deadlines(now_ms))
-        if self._config.is_idempotent and self._accumulator.wants_identity():
+        self._note_failures(self._accumulator.on_deadlines(now_ms))
+        self._accumulator.give_up_waiting()
+        wants_identity = self._config.is_idempotent and self._accumulator.wants_identity()
+        # In transactions the coordinator gives it, when they are begun and ended.
+        if wants_identity and not self._is_transactional:
             self._producer_ids.allocate()
         drained = self._accumulator.drain(now_ms, self._metadata.view, self._room)
         for parcel in drained.parcels:
@@ -186,8 +190,9 @@ class Sender:
             self._on_lost(flight, f"{broker.address}: the connection was lost")
             return
         try:
-            version = self._version(connection, parcel)
-            request = self._request(parcel, version)
+            view, is_older = self._metadata.view, self._is_transactional and not self.is_implicit
+            version = produce_version(connection, view, parcel, adds_partitions=not is_older)
+            request = produce_request(self._config, view, parcel, version)
             if self._config.acks_number == 0:
                 connection.send_and_forget(request, version=version)
                 self._on_forgotten(flight)
@@ -200,32 +205,8 @@ class Sender:
             return
         flight.version = version
         self._flights[flight] = None
+        self._metrics.on_sent(parcel, now_ms)
         future.add_done_callback(lambda future: self._on_answered(flight, future))
-
-    def _version(self, connection: KafkaConnection, parcel: Parcel) -> int:
-        version = connection.version_of(ApiKey.PRODUCE)
-        if version >= TOPIC_ID_VERSION:
-            view = self._metadata.view
-            ids = [view.topic_id(queue.partition.topic) for queue, _ in parcel.batches]
-            if ZERO_UUID in ids:
-                return TOPIC_ID_VERSION - 1
-        return version
-
-    def _request(self, parcel: Parcel, version: int) -> ProduceRequest:
-        topics: dict[str, TopicProduceData] = {}
-        for queue, batch in parcel.batches:
-            name, index = queue.partition
-            topic = topics.get(name)
-            if topic is None:
-                topic = topics[name] = TopicProduceData(name=name, partition_data=[])
-                if version >= TOPIC_ID_VERSION:
-                    topic.topic_id = self._metadata.view.topic_id(name)
-            topic.partition_data.append(PartitionProduceData(index=index, records=batch.encode()))
-        return ProduceRequest(
-            acks=self._config.acks_number,
-            timeout_ms=self._config.request_timeout_ms,
-            topic_data=list(topics.values()),
-        )
 
     # -- answers
 
@@ -238,6 +219,8 @@ class Sender:
         self._flights.pop(flight, None)
         if future.cancelled():
             return
+        now_ms = self._runtime.monotonic_ms()
+        self._metrics.on_answered(now_ms - flight.sent_ms, now_ms)
         error = future.exception()
         if self._is_closed:
             return
@@ -253,6 +236,7 @@ class Sender:
         now_ms = self._runtime.monotonic_ms()
         for queue, batch, attempt in flight.batches:
             queue.on_attempt_lost(batch, attempt, why, self._retry_at_ms(queue, now_ms))
+            self._metrics.retried.record(batch.record_count, now_ms)
         self._metadata.refresh_soon(avoid=flight.node_id)
         self.wake()
 
@@ -296,7 +280,9 @@ class Sender:
         )
         verdict = queue.on_answer(batch, attempt, said, not_before_ms)
         if verdict is Verdict.FAILED:
-            _log_failures([batch])
+            self._note_failures([batch])
+        elif verdict is Verdict.RETRY:
+            self._metrics.retried.record(batch.record_count, self._runtime.monotonic_ms())
         if verdict is not Verdict.DONE:
             log.debug("%s: %s: %s", queue.partition, code.name, verdict.name)
         if code.stale_metadata:
@@ -359,10 +345,16 @@ class Sender:
         if isinstance(identity, ClientError):
             self.fatal = identity
             self.on_fatal()
-            _log_failures(self._accumulator.fail_all(identity))
+            self._note_failures(self._accumulator.fail_all(identity))
         else:
             self._accumulator.identity = identity
         self.wake()
+
+    def _note_failures(self, batches: list[Batch]) -> None:
+        for batch in batches:
+            self._metrics.failed.record(batch.record_count, self._runtime.monotonic_ms())
+            # Said here, because whoever sent the records may not look at what became of them.
+            log.warning("%d records were not delivered: %s", batch.record_count, batch.outcome)
 
 
 def _trails(view: ClusterView, queue: PartitionQueue, answer: PartitionProduceResponse) -> bool:
@@ -385,9 +377,3 @@ def _connect_to_replicas(metadata: Metadata, accumulator: Accumulator) -> None:
             broker = view.brokers.get(node_id)
             if broker is not None and pool.ready(broker.address, PRODUCE) is None:
                 pool.start(broker.address, PRODUCE)
-
-
-def _log_failures(batches: list[Batch]) -> None:
-    # Said here, because whoever sent the records may not look at what became of them.
-    for batch in batches:
-        log.warning("%d records were not delivered: %s", batch.record_count, batch.outcome)

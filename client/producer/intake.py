@@ -1,0 +1,145 @@
+"""Records on their way in: whether they may, into which batch, and who waits for room.
+
+Between the producer that users call and the accumulator. Owns the checks that most records pay
+nothing for; never sends, never serializes.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from ...runtime.runtime import Runtime
+from ..config import ProducerConfig
+from ..errors import BufferFull, ClientClosed, ClientError
+from ..metadata import Metadata
+from .accumulator import Accumulator, Limits, Parked, Row, TopicQueues
+from .delivery import Delivery
+
+
+class Intake:
+    """Takes records in while the producer is open, and in a transaction if it has those."""
+
+    def __init__(
+        self, runtime: Runtime, config: ProducerConfig, metadata: Metadata, limits: Limits
+    ) -> None:
+        self.accumulator = Accumulator(limits, runtime.rng)
+        self.accumulator.on_released = self._on_released
+        self.is_usable = False
+        """Whether the checks of `check_usable` may be left out: most records pay for none."""
+        self.is_closed = False
+        self.wake: Callable[[], None] | None = None
+        """Has the sender look for something to send; None until there is one."""
+        self.refusal: Callable[[], ClientError | None] = lambda: None
+        """Why nothing may be sent now, where that is for the sender or a transaction to say."""
+        self.on_room: Callable[[], None] | None = None
+        """Called whenever records are settled, for whoever waits in another way than `drain`."""
+        self._runtime = runtime
+        self._config = config
+        self._metadata = metadata
+        self._room_waiters: list[asyncio.Future[None]] = []
+        self._buffer_memory = config.buffer_memory
+        self._batch_size = limits.batch_size
+
+    def accept(
+        self, topic: str, partition: int | None, record: Row, size: int, delivery: Delivery
+    ) -> None:
+        """Take in a record whose `checked_size` is known; its delivery hears what becomes of it."""
+        accumulator = self.accumulator
+        if accumulator.used_bytes >= self._buffer_memory or not self.is_usable:
+            self.check_usable()
+        now_ms = self._runtime.monotonic_ms()
+        queues = accumulator.topics.get(topic) or self._queues(topic, now_ms)
+        if queues is None:
+            self._park(topic, partition, record, size, delivery)
+            return
+        batch = accumulator.append(queues, partition, record, size, now_ms)
+        index = batch.record_count - 1
+        delivery.bind(batch, index)
+        # Later records of an open batch change nothing about when it goes out.
+        if index == 0 or batch.size >= self._batch_size:
+            assert self.wake is not None
+            self.wake()
+
+    def accept_all(
+        self, topic: str, partition: int | None, rows: Sequence[tuple[Row, int]]
+    ) -> list[tuple[Delivery, int]]:
+        """Take in records with their sizes; a delivery for each run that travels together."""
+        self.check_usable()
+        now_ms = self._runtime.monotonic_ms()
+        queues = self._queues(topic, now_ms)
+        deliveries: list[tuple[Delivery, int]] = []
+        if queues is None:
+            for row, size in rows:
+                deliveries.append((Delivery(row[0]), 1))
+                self._park(topic, partition, row, size, deliveries[-1][0])
+        else:
+            for run in self.accumulator.append_all(queues, partition, rows, now_ms):
+                delivery = Delivery(run.timestamp_ms, run.batch, run.first)
+                deliveries.append((delivery, run.record_count))
+        assert self.wake is not None
+        self.wake()
+        return deliveries
+
+    def _queues(self, topic: str, now_ms: int) -> TopicQueues | None:
+        """Find a topic's queues, None while its partitions are not known."""
+        queues = self.accumulator.topics.get(topic)
+        if queues is None:
+            self._metadata.watch(topic)
+            known = self._metadata.view.partitions_of(topic)
+            if known is not None:
+                self.accumulator.on_topic(topic, known, now_ms)
+                queues = self.accumulator.topics[topic]
+        return queues
+
+    def _park(
+        self, topic: str, partition: int | None, record: Row, size: int, delivery: Delivery
+    ) -> None:
+        wait_ms = min(self._config.max_block_ms, self._config.delivery_timeout_ms)
+        deadline_ms = self._runtime.monotonic_ms() + wait_ms
+        self.accumulator.park(topic, Parked(record, partition, size, deadline_ms, delivery))
+        assert self.wake is not None
+        self.wake()
+
+    def check_usable(self) -> None:
+        """Raise why no record may come in now, if that is so."""
+        if self.is_closed or self.wake is None:
+            raise ClientClosed("the producer is closed" if self.is_closed else "not started")
+        refusal = self.refusal()
+        if refusal is not None:
+            raise refusal
+        if not self.accumulator.has_room():
+            used = self.accumulator.used_bytes
+            raise BufferFull(f"{used} bytes wait already; await drain() between sends")
+
+    # -- waiting for room
+
+    async def drain(self) -> None:
+        """Wait until there is room in buffer_memory; at once if there is.
+
+        Raises BufferFull after max_block_ms, ClientClosed if the producer is closed meanwhile.
+        """
+        if self.accumulator.has_room():
+            return
+        try:
+            async with asyncio.timeout(self._config.max_block_ms / 1000):
+                while not self.accumulator.has_room():
+                    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    self._room_waiters.append(waiter)
+                    await waiter
+        except TimeoutError:
+            used, waited = self.accumulator.used_bytes, self._config.max_block_ms
+            raise BufferFull(f"{used} bytes still wait after {waited} ms") from None
+        if self.is_closed:
+            raise ClientClosed("the producer was closed")
+
+    def close(self) -> None:
+        """Let nothing in any more; whoever waits for room hears of it."""
+        self._on_released()
+
+    def _on_released(self) -> None:
+        if self.on_room is not None:
+            self.on_room()
+        if self._room_waiters and (self.accumulator.has_room() or self.is_closed):
+            waiters, self._room_waiters = self._room_waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)

@@ -1,0 +1,51 @@
+"""What may look at, and change, each record on its way out, and hear what became of it (KIP-42)."""
+
+from collections.abc import Sequence
+from typing import Generic, NamedTuple
+
+from ...protocol.record_batch import Headers
+from ..errors import ClientError
+from ..records import RecordMetadata
+from ..serialization import K, V
+
+
+class OutgoingRecord(NamedTuple, Generic[K, V]):
+    """A record as it was given to `send`, before it is serialized."""
+
+    topic: str
+    value: V | None
+    key: K | None
+    partition: int | None
+    timestamp_ms: int | None
+    headers: Headers
+
+
+class ProducerInterceptor(Generic[K, V]):
+    """Derive from it; what is not overridden does nothing. Runs on the producer's loop.
+
+    In the sync producer `on_send` runs in the thread that sends.
+    """
+
+    def on_send(self, record: OutgoingRecord[K, V]) -> OutgoingRecord[K, V]:
+        """Give the record to send; several interceptors are called one after the other.
+
+        What it raises, `send` raises, and nothing is sent.
+        """
+        return record
+
+    def on_acknowledgement(
+        self, error: ClientError | None, metadata: RecordMetadata | None
+    ) -> None:
+        """One record is acknowledged or failed. Must be quick: nothing else is done meanwhile."""
+
+    def close(self) -> None:
+        """The producer is closed."""
+
+
+def intercepted(
+    interceptors: Sequence[ProducerInterceptor[K, V]], record: OutgoingRecord[K, V]
+) -> OutgoingRecord[K, V]:
+    """The record as all interceptors together want it."""
+    for interceptor in interceptors:
+        record = interceptor.on_send(record)
+    return record

@@ -1,0 +1,78 @@
+"""What a producer measures, and how Kafka's producers call it.
+
+Pure; counted per request and per batch, never per record.
+"""
+
+from ..metrics import Stat
+from .accumulator import Accumulator, Parcel
+
+
+class ProducerMetrics:
+    """The numbers of one producer since it was made."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.sent = Stat(now_ms)
+        """Records in a batch that went out, again with each attempt, as Kafka counts."""
+        self.failed = Stat(now_ms)
+        """Records in a batch that was given up."""
+        self.retried = Stat(now_ms)
+        """Records in a batch that must go out again."""
+        self._requests = Stat(now_ms)
+        self._latency = Stat(now_ms)
+        self._batch_size = Stat(now_ms)
+        self._record_size = Stat(now_ms)
+        self._compression = Stat(now_ms)
+        self._queued = Stat(now_ms)
+
+    def on_sent(self, parcel: Parcel, now_ms: int) -> None:
+        """A request goes out."""
+        request_bytes = 0
+        for _, batch in parcel.batches:
+            size = len(batch.encode())
+            request_bytes += size
+            self.sent.record(batch.record_count, now_ms)
+            self._batch_size.record(size, now_ms)
+            self._record_size.record(batch.size / batch.record_count, now_ms)
+            self._compression.record(size / batch.size, now_ms)
+            self._queued.record(now_ms - batch.created_ms, now_ms)
+        self._requests.record(request_bytes, now_ms)
+
+    def on_answered(self, latency_ms: float, now_ms: int) -> None:
+        """A request was answered, or is known to be lost."""
+        self._latency.record(latency_ms, now_ms)
+
+    def read(self, accumulator: Accumulator, now_ms: int) -> dict[str, float]:
+        """Give all numbers by Kafka's names; averages and maxima of nothing are NaN."""
+        sent, requests = self.sent, self._requests
+        limit = accumulator.limits.buffer_memory
+        return {
+            "record-send-total": sent.total,
+            "record-send-rate": sent.rate(now_ms),
+            "record-error-total": self.failed.total,
+            "record-error-rate": self.failed.rate(now_ms),
+            "record-retry-total": self.retried.total,
+            "record-retry-rate": self.retried.rate(now_ms),
+            "record-size-avg": self._record_size.average(now_ms),
+            "record-size-max": self._record_size.highest(now_ms),
+            "record-queue-time-avg": self._queued.average(now_ms),
+            "record-queue-time-max": self._queued.highest(now_ms),
+            "records-per-request-avg": _ratio(sent.rate(now_ms), requests.per_second(now_ms)),
+            "batch-size-avg": self._batch_size.average(now_ms),
+            "batch-size-max": self._batch_size.highest(now_ms),
+            "compression-rate-avg": self._compression.average(now_ms),
+            "request-total": float(requests.count),
+            "request-rate": requests.per_second(now_ms),
+            "request-size-avg": requests.average(now_ms),
+            "request-size-max": requests.highest(now_ms),
+            "outgoing-byte-total": requests.total,
+            "outgoing-byte-rate": requests.rate(now_ms),
+            "request-latency-avg": self._latency.average(now_ms),
+            "request-latency-max": self._latency.highest(now_ms),
+            "requests-in-flight": float(requests.count - self._latency.count),
+            "buffer-total-bytes": float(limit),
+            "buffer-available-bytes": float(max(limit - accumulator.used_bytes, 0)),
+        }
+
+
+def _ratio(dividend: float, divisor: float) -> float:
+    return dividend / divisor if divisor else float("nan")

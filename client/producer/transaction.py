@@ -1,0 +1,338 @@
+"""The state of one producer's transactions: what may be done now, and what an answer means.
+
+Pure. `Transactions` asks coordinators and carries out what is decided here.
+
+Two protocols (KIP-890). Where the cluster has finalised transaction.version 2, partitions join a
+transaction with the first batch, offsets with their commit, and each EndTxn gives the next epoch:
+nothing late can get into a later transaction. Before that each partition is added first, the epoch
+stays, and is raised by hand (InitProducerId, KIP-360) after an abort that leaves a gap in a
+partition's sequence.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Final
+
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.types import TopicPartition
+from ..errors import (
+    ClientError,
+    ProducerFenced,
+    TransactionAbortable,
+    TransactionFailed,
+    TransactionMisuse,
+)
+from ..refusals import Refused, refusal
+from .batch import ProducerIdentity
+
+
+class Phase(Enum):
+    """Where a producer is in its transactions."""
+
+    NEW = "has no producer id yet"
+    READY = "is in no transaction"
+    OPEN = "is in a transaction"
+    COMMITTING = "is committing"
+    ABORTING = "is aborting"
+    DOOMED = "can only abort"
+    FAILED = "can do no more transactions"
+
+
+class Step(Enum):
+    """What a coordinator is asked for."""
+
+    INIT = "InitProducerId"
+    ADD_PARTITIONS = "AddPartitionsToTxn"
+    ADD_OFFSETS = "AddOffsetsToTxn"
+    COMMIT_OFFSETS = "TxnOffsetCommit"
+    END = "EndTxn"
+
+
+class Reaction(Enum):
+    """What to do after an answer."""
+
+    DONE = auto()
+    AGAIN = auto()
+    """Ask again after a while."""
+    ABORT = auto()
+    """The transaction is lost, the producer is not."""
+    RENEW = auto()
+    """As ABORT, and the coordinator knows nothing of our epoch: it must be raised."""
+    FAIL = auto()
+    """The producer is lost."""
+
+
+FENCED: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
+_AGAIN: Final = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+)
+_UNKNOWN_HERE: Final = (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+_ONLY_THIS_TRANSACTION: Final = (
+    ErrorCode.TRANSACTION_ABORTABLE,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.OPERATION_NOT_ATTEMPTED,
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    # Of offsets: the group went on without the member that read these records.
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.OFFSET_METADATA_TOO_LARGE,
+    ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+)
+
+
+def reaction_to(step: Step, code: ErrorCode) -> Reaction:
+    """Judge a coordinator's answer."""
+    if code is ErrorCode.NONE:
+        return Reaction.DONE
+    if code in FENCED:
+        return Reaction.FAIL
+    if code in _AGAIN or code.retriable:
+        return Reaction.AGAIN
+    if step is Step.INIT:
+        return Reaction.FAIL
+    if code in _UNKNOWN_HERE:
+        return Reaction.RENEW
+    return Reaction.ABORT if code in _ONLY_THIS_TRANSACTION else Reaction.FAIL
+
+
+class Transaction:
+    """One transactional id, from its first transaction to its last."""
+
+    def __init__(self) -> None:
+        self.phase = Phase.NEW
+        self.identity: ProducerIdentity | None = None
+        self.is_implicit = False
+        """Do partitions and offsets add themselves (transaction.version 2)?"""
+        self.needs_renewal = False
+        """Must InitProducerId raise the epoch before the next transaction?"""
+        self._error: ClientError | None = None
+        self._added: dict[TopicPartition, None] = {}
+        self._wanted: dict[TopicPartition, None] = {}
+        self._unanswered = 0
+        self._has_begun = False
+        self._is_unknown_to_coordinator = False
+
+    # -- what may be done now
+
+    @property
+    def why_not_send(self) -> ClientError | None:
+        """Say why no record may be sent now; None if one may."""
+        if self.phase is Phase.OPEN:
+            return None
+        if self._error is not None:
+            return self._error
+        todo = "begin a transaction first" if self.phase is Phase.READY else "nothing can be sent"
+        return TransactionMisuse(f"the producer {self.phase.value}: {todo}")
+
+    def check_may_end(self) -> None:
+        """Raise unless offsets may be added, or the transaction be committed."""
+        if self._error is not None:
+            raise self._error
+        if self.phase is not Phase.OPEN:
+            raise TransactionMisuse(f"the producer {self.phase.value}: no transaction is open")
+
+    @property
+    def error(self) -> ClientError | None:
+        """Why the transaction, or the producer, is lost."""
+        return self._error
+
+    @property
+    def can_abort(self) -> bool:
+        """Is there a transaction that can still be aborted?"""
+        return self.phase in (Phase.OPEN, Phase.DOOMED, Phase.ABORTING)
+
+    # -- life
+
+    def on_identity(self, identity: ProducerIdentity, *, is_implicit: bool) -> None:
+        """InitProducerId was answered: what was open before is aborted, the epoch is new."""
+        self.identity = identity
+        self.is_implicit = is_implicit
+        self.needs_renewal = False
+        if self.phase is Phase.NEW:
+            self.phase = Phase.READY
+
+    def on_protocol(self, *, is_implicit: bool) -> None:
+        """Before a transaction: the coordinator speaks the newer or the older protocol now.
+
+        Going over to the newer one raises the epoch, so that nothing late of the older protocol
+        counts for it.
+        """
+        if is_implicit and not self.is_implicit:
+            self.needs_renewal = True
+        self.is_implicit = is_implicit
+
+    def begin(self) -> None:
+        """Open a transaction; the coordinator hears of it with the first partition or offset."""
+        if self.phase is not Phase.READY:
+            raise self._error or TransactionMisuse(
+                f"the producer {self.phase.value}: end that transaction first"
+            )
+        self.phase = Phase.OPEN
+
+    def fail(self, error: ClientError) -> None:
+        """A record was lost, or an answer was final: the transaction can only be aborted."""
+        if self.phase in (Phase.OPEN, Phase.COMMITTING):
+            self.phase = Phase.DOOMED
+            self._error = TransactionAbortable(error)
+
+    def fail_for_good(self, error: ClientError) -> None:
+        """Nothing can be done with this producer any more."""
+        if self.phase is not Phase.FAILED:
+            self.phase = Phase.FAILED
+            self._error = error
+
+    # -- partitions and offsets
+
+    def admit(self, partition: TopicPartition) -> bool:
+        """May batches of this partition be sent now? If it must be added first, that is noted."""
+        if self.phase not in (Phase.OPEN, Phase.COMMITTING):
+            return False
+        if partition in self._added:
+            return True
+        if self.is_implicit:
+            self._added[partition] = None
+            self._has_begun = True
+            return True
+        self._wanted.setdefault(partition)
+        return False
+
+    def to_add(self) -> list[TopicPartition]:
+        """List partitions that AddPartitionsToTxn must name before their batches can go."""
+        return list(self._wanted) if self.phase in (Phase.OPEN, Phase.COMMITTING) else []
+
+    def on_asked(self, step: Step) -> None:
+        """A request that begins the transaction at the coordinator goes out."""
+        if step is Step.COMMIT_OFFSETS and self.is_implicit:
+            self._has_begun = True
+        elif step in (Step.ADD_PARTITIONS, Step.ADD_OFFSETS):
+            self._unanswered += 1
+
+    def on_partitions_answered(self, codes: Mapping[TopicPartition, ErrorCode]) -> Reaction:
+        """AddPartitionsToTxn was answered, partition by partition."""
+        refused: list[tuple[TopicPartition, ErrorCode]] = []
+        for partition, code in codes.items():
+            if code is ErrorCode.NONE:
+                self._has_begun = True
+                self._wanted.pop(partition, None)
+                self._added[partition] = None
+            else:
+                refused.append((partition, code))
+        if not refused:
+            return self.on_answer(Step.ADD_PARTITIONS, ErrorCode.NONE)
+        # All or none: what was not attempted says nothing of why.
+        refused.sort(key=lambda one: one[1] is ErrorCode.OPERATION_NOT_ATTEMPTED)
+        (topic, index), code = refused[0]
+        return self.on_answer(Step.ADD_PARTITIONS, code, f"{topic}-{index}")
+
+    def on_answer(self, step: Step, code: ErrorCode, detail: str = "") -> Reaction:
+        """Take a coordinator's answer."""
+        if step in (Step.ADD_PARTITIONS, Step.ADD_OFFSETS):
+            self._unanswered -= 1
+        reaction = reaction_to(step, code)
+        if reaction is Reaction.DONE and step is Step.ADD_OFFSETS:
+            self._has_begun = True
+        elif reaction is Reaction.RENEW:
+            self.needs_renewal = self._is_unknown_to_coordinator = True
+        if reaction in (Reaction.ABORT, Reaction.RENEW):
+            self.fail(refusal(code, detail))
+        elif reaction is Reaction.FAIL:
+            self.fail_for_good(_final(code, detail))
+        return reaction
+
+    def on_batch_lost(self, error: ClientError, *, was_sent: bool) -> None:
+        """A batch will not be sent again. If it was sent, its sequence is a gap from now on."""
+        self.needs_renewal |= was_sent
+        cause = getattr(error, "error", None)
+        if isinstance(error, ProducerFenced) and isinstance(cause, ApiError):
+            # An old epoch may only mean that the transaction took too long and was aborted: the
+            # coordinator, asked to end it, tells that from being fenced (KIP-588).
+            if cause.code is ErrorCode.PRODUCER_FENCED:
+                self.fail_for_good(error)
+                return
+        elif isinstance(cause, ApiError) and cause.code in _FATAL_FOR_BATCHES:
+            self.fail_for_good(TransactionFailed(error))
+            return
+        self.fail(error)
+
+    # -- ending
+
+    def begin_end(self, *, commit: bool) -> None:
+        """Commit or abort from now on; the same call again goes on where it was interrupted."""
+        if self.phase is Phase.FAILED:
+            assert self._error is not None
+            raise self._error
+        if commit and self.phase is not Phase.COMMITTING:
+            self.check_may_end()
+            self.phase = Phase.COMMITTING
+        elif not commit and not self.can_abort:
+            why = "begin one first"
+            if self.phase is Phase.COMMITTING:
+                why = "its outcome is not known: call commit_transaction again"
+            raise TransactionMisuse(f"the producer {self.phase.value}: {why}")
+        elif not commit:
+            self.phase = Phase.ABORTING
+            self._error = None
+
+    @property
+    def must_tell_coordinator(self) -> bool:
+        """Is there anything that EndTxn would end?"""
+        return self._has_begun and not self._is_unknown_to_coordinator
+
+    def on_end_answered(self, code: ErrorCode, next_identity: ProducerIdentity) -> Reaction:
+        """EndTxn was answered; the identity of the newer protocol's answer is the next one."""
+        was_aborting = self.phase is Phase.ABORTING
+        reaction = reaction_to(Step.END, code)
+        if reaction is Reaction.DONE:
+            if self.is_implicit and next_identity.producer_id >= 0:
+                self.identity = next_identity
+                self.needs_renewal = False
+        elif was_aborting and reaction in (Reaction.ABORT, Reaction.RENEW):
+            # The coordinator does not know this transaction: a new epoch aborts what there is.
+            self.needs_renewal = True
+            return Reaction.DONE
+        elif reaction is not Reaction.AGAIN:
+            self.on_answer(Step.END, code, "EndTxn")
+        return reaction
+
+    def on_ended(self) -> None:
+        """All is done: the next transaction may begin."""
+        self.phase = Phase.READY
+        self._error = None
+        self._added.clear()
+        self._wanted.clear()
+        self._unanswered = 0
+        self._has_begun = self._is_unknown_to_coordinator = False
+
+    @property
+    def must_renew(self) -> bool:
+        """Must InitProducerId be asked before this transaction counts as ended?
+
+        Where a request to add something was never answered, it may have begun a transaction: the
+        same request aborts that.
+        """
+        return self.needs_renewal or (self._unanswered > 0 and not self._has_begun)
+
+
+_FATAL_FOR_BATCHES: Final[Mapping[ErrorCode, None]] = dict.fromkeys(
+    (
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    )
+)
+
+
+def _final(code: ErrorCode, detail: str) -> ClientError:
+    if code in FENCED:
+        return ProducerFenced(None, Refused(code, detail))
+    return TransactionFailed(refusal(code, detail))

@@ -1,0 +1,89 @@
+"""The requests of transactions, built from what is to be said.
+
+Pure. Whom to send them to, in which version and how often is `Transactions`'.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from ...protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from ...protocol.types import TopicPartition
+from ..group_types import ConsumerGroupMetadata, OffsetAndMetadata
+from .batch import ProducerIdentity
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+"""The next offset to read of each partition, with or without a note."""
+
+
+def add_partitions(
+    transactional_id: str, identity: ProducerIdentity, partitions: Sequence[TopicPartition]
+) -> AddPartitionsToTxnRequest:
+    """Add partitions, as clients do."""
+    topics: dict[str, list[int]] = {}
+    for name, index in partitions:
+        topics.setdefault(name, []).append(index)
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=transactional_id,
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.epoch,
+        v3_and_below_topics=[
+            AddPartitionsToTxnTopic(name=name, partitions=indexes)
+            for name, indexes in topics.items()
+        ],
+    )
+
+
+def codes_of(answer: AddPartitionsToTxnResponse) -> dict[TopicPartition, ErrorCode]:
+    """What became of each partition."""
+    return {
+        TopicPartition(topic.name, one.partition_index): ErrorCode(one.partition_error_code)
+        for topic in answer.results_by_topic_v3_and_below
+        for one in topic.results_by_partition
+    }
+
+
+def commit_offsets(
+    transactional_id: str,
+    identity: ProducerIdentity,
+    group: ConsumerGroupMetadata,
+    offsets: Offsets,
+) -> TxnOffsetCommitRequest:
+    """Commit a group's offsets with the transaction."""
+    topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+    for (name, index), given in offsets.items():
+        position = OffsetAndMetadata(given) if isinstance(given, int) else given
+        topic = topics.setdefault(name, TxnOffsetCommitRequestTopic(name=name, partitions=[]))
+        topic.partitions.append(
+            TxnOffsetCommitRequestPartition(
+                partition_index=index,
+                committed_offset=position.offset,
+                committed_leader_epoch=position.leader_epoch,
+                committed_metadata=position.metadata,
+            )
+        )
+    return TxnOffsetCommitRequest(
+        transactional_id=transactional_id,
+        group_id=group.group_id,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        generation_id=group.generation_id,
+        member_id=group.member_id,
+        group_instance_id=group.group_instance_id,
+        topics=list(topics.values()),
+    )
+
+
+def first_error(answer: TxnOffsetCommitResponse) -> int:
+    """Why the offsets were not taken; 0 where they were."""
+    codes = [one.error_code for topic in answer.topics for one in topic.partitions]
+    return next((code for code in codes if code), 0)
