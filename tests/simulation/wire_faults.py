@@ -161,11 +161,33 @@ class WireFaults(Faults):
             self._delay(slow, other, seconds)
             self._delay(other, slow, seconds)
         await asyncio.sleep(3 * self.rng.random())
-        await self._trouble(others)
+        if self.rng.random() < 0.5:
+            await self._trouble(others)
+        else:
+            await self._return_with(slow, others)
         for other in others:
             self._delay(slow, other, 0)
             self._delay(other, slow, 0)
         return True
+
+    async def _return_with(self, slow: Daemon, others: Sequence[Daemon]) -> None:
+        """All die, `slow` first, which misses the last writes; it is among the first to return.
+
+        Whoever leads then knows an old high watermark only, and has few to tell it a newer one.
+        """
+        slow.kill()
+        await asyncio.sleep(self.rng.random())
+        for other in others:
+            other.kill()
+        await self.down_time()
+        order = [slow, *self.rng.sample(others, len(others))]
+        early = self.rng.randint(2, len(order))
+        for daemon in order[:early]:
+            daemon.start()
+        await asyncio.sleep(4 * self.rng.random())
+        for daemon in order[early:]:
+            daemon.start()
+        await asyncio.sleep(self.rng.random())
 
     def _delay(self, source: Daemon, target: Daemon, seconds: float) -> None:
         self.world.network.delay(source.host, target.host, seconds)
