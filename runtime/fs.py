@@ -217,6 +217,10 @@ class OsFileSystem:
     def __init__(self) -> None:
         self._threads = DiskThreads()
 
+    def __reduce__(self) -> tuple[type["OsFileSystem"], tuple[()]]:
+        """In a worker process it is the same file system, with threads of its own."""
+        return OsFileSystem, ()
+
     def open(self, path: str, *, create: bool = False, write: bool = False) -> OsFile:
         flags = os.O_CLOEXEC | (os.O_RDWR if create or write else os.O_RDONLY)
         return OsFile(os.open(path, flags | (os.O_CREAT if create else 0), 0o644), self._threads)

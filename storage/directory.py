@@ -27,6 +27,7 @@ from .checkpoints import (
     decode_partition_metadata,
     encode_clean_shutdown,
 )
+from .cleaner_offsets import CleanerOffsets
 from .files import (
     CLEAN_SHUTDOWN,
     DEFAULT_MAX_OPEN,
@@ -39,6 +40,7 @@ from .files import (
     STRAY,
     Files,
 )
+from .flushing import FlushesDue
 from .identity import belong, identify
 from .log import Log
 from .log_view import LogView
@@ -73,9 +75,10 @@ class LogDirectory:
         self.log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         """The checkpoints as read at start; 0 where they say nothing."""
-        self._to_flush: dict[Log, None] = {}
         # Bound once: each of a thousand idle logs would hold two of its own.
-        self._on_flush_due, self._on_truncating = self._flush_soon, self._take_back
+        self._on_flush_due = FlushesDue(runtime, path).add
+        self._on_truncating = self._take_back
+        self.compacted = CleanerOffsets(files)
         self._points = RecoveryPoints(files, f"{path}/{RECOVERY_POINTS}", {})
         self._watermarks = RecoveryPoints(files, f"{path}/{HIGH_WATERMARKS}", {})
         self._starts = RecoveryPoints(files, f"{path}/{LOG_STARTS}", {})
@@ -84,7 +87,6 @@ class LogDirectory:
         self._on_damaged = self._tell_damage
         self.on_damaged: Callable[[TopicPartition, CorruptLog], None] | None = None
         """Told of batches that are not what was written, at each read that meets one."""
-        self._is_flushing = False
         self._is_checkpointing = False
 
     @classmethod
@@ -158,6 +160,7 @@ class LogDirectory:
         self.recovery_points, self._points = _read_offsets(self.files, RECOVERY_POINTS)
         self.log_starts, self._starts = _read_offsets(self.files, LOG_STARTS)
         self.high_watermarks, self._watermarks = _read_offsets(self.files, HIGH_WATERMARKS)
+        self.compacted.read()
         mark = f"{self.path}/{CLEAN_SHUTDOWN}"
         data = self.files.read_small(mark)
         if data is not None:
@@ -208,6 +211,7 @@ class LogDirectory:
         self._unopened.pop(partition, None)
         added.on_flush_due, added.on_truncating = self._on_flush_due, self._on_truncating
         added.on_damaged = self._on_damaged
+        self.compacted.cut(partition, added.log_end_offset)
         return added
 
     def high_watermark_of(self, partition: TopicPartition) -> int:
@@ -237,10 +241,10 @@ class LogDirectory:
         self._unopened.pop(partition, None)
         open_log = self.logs.pop(partition, None)
         if open_log is not None:
-            self._to_flush.pop(open_log, None)
             open_log.abandon()
         for known in (self.recovery_points, self.log_starts, self.high_watermarks):
             known.pop(partition, None)
+        self.compacted.forget(partition)
         # The checkpoint on disk must not vouch for the next log of this name.
         self._checkpoint_soon()
         path = self.path_of(partition)
@@ -285,6 +289,7 @@ class LogDirectory:
         partition = _partition_in(owner.directory)
         if self.high_watermarks.get(partition, 0) > offset:
             self.high_watermarks[partition] = offset
+        self.compacted.cut(partition, offset)
         for checkpoint in (self._points, self._watermarks):
             if checkpoint.vouches_above(partition, offset):
                 checkpoint.take_back({})
@@ -295,23 +300,6 @@ class LogDirectory:
         """What logs say now; for those not opened yet, what the checkpoint said."""
         now = {partition: getattr(one, attribute) for partition, one in self.logs.items()}
         return {k: v for k, v in {**at_start, **now}.items() if v}
-
-    def _flush_soon(self, rolled: Log) -> None:
-        self._to_flush[rolled] = None
-        if not self._is_flushing:
-            self._is_flushing = True
-            self._runtime.spawn(self._flush_rolled(), f"flush of {self.path}")
-
-    async def _flush_rolled(self) -> None:
-        try:
-            while self._to_flush:
-                rolled = next(iter(self._to_flush))
-                del self._to_flush[rolled]
-                await rolled.flush()
-        except LogDirectoryFailed as error:
-            log.error("%s", error)  # whoever watches the directory was told
-        finally:
-            self._is_flushing = False
 
     def _checkpoint_soon(self) -> None:
         if not self._is_checkpointing:

@@ -3,8 +3,9 @@
     <data directory>/
         .lock  meta.properties  .kafka_cleanshutdown  bootstrap of Kafka: not ours
         recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint
+        cleaner-offset-checkpoint
         <topic>-<partition>/
-            partition.metadata  leader-epoch-checkpoint
+            partition.metadata  leader-epoch-checkpoint  offsets-have-gaps
             <base offset, 20 digits>.log .index .timeindex .txnindex .snapshot
 
 Any error of the file system is the failure of the whole directory (`LogDirectoryFailed`): it is
@@ -30,6 +31,8 @@ PARTITION_METADATA = "partition.metadata"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+GAPS = "offsets-have-gaps"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"

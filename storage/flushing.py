@@ -6,7 +6,17 @@ leaves it running, and a failure is noted even if nobody waits for it any more.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from ..runtime.errors import LogDirectoryFailed
+from ..runtime.runtime import Runtime
+
+if TYPE_CHECKING:
+    from .log import Log
+
+log = logging.getLogger(__name__)
 
 
 class SharedFlush:
@@ -42,3 +52,33 @@ def _look_at(turn: asyncio.Future[None]) -> None:
     """Whoever waited has the error, and `Files` has noted it."""
     if not turn.cancelled():
         turn.exception()
+
+
+class FlushesDue:
+    """The logs of one directory that have something to flush: one after the other, soon."""
+
+    __slots__ = ("_directory", "_is_running", "_logs", "_runtime")
+
+    def __init__(self, runtime: Runtime, directory: str) -> None:
+        self._runtime = runtime
+        self._directory = directory
+        self._logs: dict[Log, None] = {}
+        self._is_running = False
+
+    def add(self, owner: "Log") -> None:
+        """Flush this one, too."""
+        self._logs[owner] = None
+        if not self._is_running:
+            self._is_running = True
+            self._runtime.spawn(self._run(), f"flush of {self._directory}")
+
+    async def _run(self) -> None:
+        try:
+            while self._logs:
+                owner = next(iter(self._logs))
+                del self._logs[owner]
+                await owner.flush()
+        except LogDirectoryFailed as error:
+            log.error("%s", error)  # whoever watches the directory was told
+        finally:
+            self._is_running = False

@@ -16,12 +16,12 @@ from ..protocol.record_batch import BatchHeader
 from ..protocol.types import Buffer
 from ..runtime.errors import InvariantViolation
 from ..runtime.runtime import Runtime
+from .compacted_log import CompactedLog
 from .files import Files
 from .flushing import SharedFlush
-from .log_view import LogView, OffsetOutOfRange
+from .log_view import OffsetOutOfRange
 from .lookup import TimestampOffset
 from .producer_replay import ProducerReplay, observe_control
-from .producer_snapshots import ProducerSnapshots
 from .producer_state import ProducerState
 from .reading import Cold, LogSlice
 from .recovery import Opening, open_from_disk
@@ -33,12 +33,11 @@ from .topic_config import TopicConfig
 __all__ = ["Batch", "Cold", "Log", "LogSlice", "OffsetOutOfRange", "TimestampOffset"]
 
 
-class Log(LogView):
+class Log(CompactedLog):
     """The batches of one partition replica. One that is known to be new needs no `open`."""
 
     __slots__ = (
         "_flush",
-        "_is_abandoned",
         "_limits",
         "_rolls_next",
         "on_flush_due",
@@ -61,7 +60,7 @@ class Log(LogView):
         """All below it is on stable storage."""
         self.producers = ProducerState()
         self._flush: SharedFlush | None = None
-        self._is_abandoned = False
+        self._is_abandoned = self._has_gaps = False
         self._rolls_next = False
         """Something was cut and that is not stable yet: nothing may be written in its place.
 
@@ -109,7 +108,7 @@ class Log(LogView):
         log.segments.names_changed = opened.names_changed
         log.log_start_offset, log.log_end_offset = opened.log_start_offset, opened.log_end_offset
         log.recovery_point, log.producers = opened.recovery_point, opened.producers
-        log._rolls_next = opened.was_cut
+        log._rolls_next, log._has_gaps = opened.was_cut, opened.are_gaps_noted
         log._epoch_file.load(opened.leader_epochs, is_written=opened.are_epochs_written)
         if opened.segments and not clean:
             # Whose it is may be known to the page cache alone: the next flush takes that along.
@@ -177,11 +176,9 @@ class Log(LogView):
 
     def append_run(self, headers: Sequence[BatchHeader], data: Buffer) -> None:
         """Append batches that lie one after the other in `data`, as a follower receives them."""
-        view, at = memoryview(data), 0
-        batches: list[Batch] = []
-        for header in headers:
-            batches.append((header, view[at : at + header.size]))
-            at += header.size
+        batches, has_gaps = _split(headers, data, self.log_end_offset)
+        if has_gaps:
+            self.note_gaps()
         self.append(batches)
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
@@ -214,9 +211,6 @@ class Log(LogView):
     def _flush_is_due(self) -> None:
         if self.on_flush_due is not None:
             self.on_flush_due(self)
-
-    def _snapshots(self) -> ProducerSnapshots:
-        return ProducerSnapshots(self._files, self.directory)
 
     # Truncation.
 
@@ -344,3 +338,15 @@ class Log(LogView):
 def _limits_of(config: TopicConfig) -> Limits:
     """One object for all logs of a configuration: most of a thousand logs share one."""
     return Limits.of(config)
+
+
+def _split(headers: Sequence[BatchHeader], data: Buffer, due: int) -> tuple[list[Batch], bool]:
+    """The batches in `data`, and whether offsets are missing before or between them."""
+    view, at, has_gaps = memoryview(data), 0, False
+    batches: list[Batch] = []
+    for header in headers:
+        batches.append((header, view[at : at + header.size]))
+        at += header.size
+        has_gaps = has_gaps or header.base_offset > due
+        due = header.next_offset
+    return batches, has_gaps

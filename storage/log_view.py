@@ -110,6 +110,10 @@ class LogView:
         wanted = Wanted(offset, max_bytes, up_to, at_least_one)
         try:
             found = read(segment, wanted)
+            if not found.data and (behind := self._behind_gap(segment, found)) is not None:
+                return self.read(
+                    behind, max_bytes=max_bytes, up_to=up_to, at_least_one=at_least_one
+                )
             doubt_below = segment.doubt_below
             if not doubt_below or (found.data and found.position >= doubt_below):
                 return found
@@ -139,7 +143,11 @@ class LogView:
                 continue
             wanted = Wanted(offset, max_bytes, up_to, at_least_one, wait=True)
             try:
-                return self._judged(segment, read(segment, wanted), wanted)
+                found = read(segment, wanted)
+                if not found.data and (behind := self._behind_gap(segment, found)) is not None:
+                    offset = behind
+                    continue
+                return self._judged(segment, found, wanted)
             except (CorruptIndex, Cold):
                 segment.drop_indexes()
             except CorruptLog as error:
@@ -163,8 +171,17 @@ class LogView:
         self.damaged(error)
         return LogSlice(data[: verdict.size], found.segment_base, found.position)
 
+    def _behind_gap(self, segment: Segment, found: LogSlice) -> int | None:
+        """Where the next segment begins, if the offset lies in a gap at the end of this one."""
+        if found.position < segment.size or segment is self.segments[-1]:
+            return None
+        is_gap = self.rules.has_gaps
+        return self.segments.after(segment).base_offset if is_gap else None
+
     def _judged_empty(self, segment: Segment, found: LogSlice, wanted: Wanted) -> LogSlice:
         """Nothing below `up_to`: unless one batch lies across it, a damaged header hides some."""
+        if found.position >= segment.size and self.rules.has_gaps:
+            return found  # Cut within a gap: the log ends behind what it holds.
         if not wanted.wait:
             raise Cold
         prefix = memoryview(bytearray(HEADER_SIZE))
@@ -184,7 +201,7 @@ class LogView:
     @property
     def rules(self) -> Rules:
         """What its batches must agree with."""
-        return Rules(self.leader_epochs, self.config.is_compacted)
+        return Rules(self.leader_epochs)
 
     def damaged(self, error: CorruptLog) -> CorruptLog:
         """Tell of damage that a reader met, and return it to be raised."""
@@ -244,7 +261,8 @@ class LogView:
     async def ready(self, segment: Segment) -> None:
         """The segment's indexes are in memory on return."""
         if not segment.is_removed and not segment.load_indexes():
-            await rebuild_indexes(self._runtime, self._files, segment, self.config)
+            interval, has_gaps = self.config.index_interval_bytes, self.rules.has_gaps
+            await rebuild_indexes(self._runtime, self._files, segment, interval, has_gaps=has_gaps)
 
     def _segment_of(self, offset: int) -> Segment | None:
         """The segment that holds `offset`; None at the end of the log."""

@@ -59,7 +59,7 @@ async def _find(
     position = await _start_for(log, files, segment, timestamp)
     if position is None:
         return None
-    has_gaps = log.config.is_compacted or position > 0
+    has_gaps = log.rules.has_gaps or position > 0
     scan = Scan(files, segment, position, check_crc=True, has_gaps=has_gaps)
     pace = Pace(runtime)
     while not segment.is_removed and (window := scan.next_window()):

@@ -19,6 +19,7 @@ from . import compacted
 from .aborted import AbortedIndex
 from .files import (
     ABORTED_INDEX,
+    GAPS,
     LEADER_EPOCHS,
     LOG,
     SEGMENT_SUFFIXES,
@@ -64,6 +65,7 @@ class Opened:
     was_cut: bool = False
     """Batches were cut off, and the file not synced since."""
     are_epochs_written: bool = True
+    are_gaps_noted: bool = False
     names_changed: bool = False
     """Names in the directory may not be on stable storage."""
     producers: ProducerState = field(default_factory=ProducerState)
@@ -91,10 +93,13 @@ class _Loader:
         self._names_changed = False
         self._was_cut = False
         self._recovery_point = opening.recovery_point
+        self._has_gaps = opening.config.is_compacted
 
     async def load(self) -> Opened:
         opening, start = self._opening, self._opening.log_start_offset
         self._names_changed = compacted.settle(self._files, self._directory)
+        is_noted = self._files.exists(f"{self._directory}/{GAPS}")
+        self._has_gaps = is_noted or opening.config.is_compacted
         self._segments = self._find_segments()
         producers = await self._load_segments()
         if self._end() < self._recovery_point and not opening.is_clean:
@@ -130,6 +135,7 @@ class _Loader:
             leader_epochs=self._epochs,
             are_epochs_written=self._are_epochs_written and opening.is_clean,
             names_changed=self._names_changed or not opening.is_clean,
+            are_gaps_noted=is_noted,
             producers=producers,
         )
 
@@ -214,7 +220,9 @@ class _Loader:
             newest = SegmentIndexes.newest_timestamp(self._files, segment.path, segment.base_offset)
         if newest is None:
             log.info("%s gets new indexes", segment.path)
-            rebuilt = rebuild_indexes(self._runtime, self._files, segment, self._opening.config)
+            rebuilt = rebuild_indexes(
+                self._runtime, self._files, segment, self._interval, has_gaps=self._has_gaps
+            )
             has_markers = await rebuilt or has_markers
             segment.close()
         else:
@@ -282,7 +290,7 @@ class _Loader:
             self._files,
             segment,
             check_crc=True,
-            has_gaps=self._opening.config.is_compacted,
+            has_gaps=self._has_gaps,
             least_epoch=self._epochs.latest_epoch,
         )
         dubious = 0
@@ -322,7 +330,7 @@ class _Loader:
 
     def _is_hole(self, before: int, segment: Segment) -> bool:
         # Compaction leaves gaps of its own.
-        return segment.base_offset != before and not self._opening.config.is_compacted
+        return segment.base_offset != before and not self._has_gaps
 
     def _drop_from(self, at: int) -> None:
         while len(self._segments) > at:

@@ -12,7 +12,6 @@ from ..protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader
 from ..runtime.runtime import Runtime
 from .files import Files
 from .segment import MAX_RELATIVE, Segment
-from .topic_config import TopicConfig
 
 WINDOW = 1 << 20
 _CRC_STARTS_AT = 21
@@ -125,7 +124,7 @@ class Scan:
 
 
 async def rebuild_indexes(
-    runtime: Runtime, files: Files, segment: Segment, config: TopicConfig
+    runtime: Runtime, files: Files, segment: Segment, interval: int, *, has_gaps: bool
 ) -> bool:
     """Make a segment's indexes anew from its batches, and save them; are there markers in it?
 
@@ -136,10 +135,10 @@ async def rebuild_indexes(
     has_markers = False
     while True:
         made = Segment(files, segment.path.rpartition("/")[0], segment.base_offset)
-        scan = Scan(files, segment, has_gaps=config.is_compacted)
+        scan = Scan(files, segment, has_gaps=has_gaps)
         while window := scan.next_window():
             for position, header in window:
-                made.index(header, position, config.index_interval_bytes)
+                made.index(header, position, interval)
                 has_markers = has_markers or (header.is_control and header.producer_id >= 0)
             await pace.step()
             if segment.is_removed:

@@ -5,10 +5,13 @@ to roll or what to delete.
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 from .checkpoints import encode_partition_metadata
-from .files import PARTITION_METADATA, Files
+from .compacted import CLEANED, SWAP
+from .files import GAPS, INDEX, LOG, PARTITION_METADATA, TIME_INDEX, Files
 from .segment import Segment
+from .segment_indexes import SegmentIndexes
 
 
 class Segments(list[Segment]):
@@ -44,6 +47,10 @@ class Segments(list[Segment]):
         """The segment of exactly this base offset."""
         at = bisect_left(self, base_offset, key=lambda segment: segment.base_offset)
         return self[at] if at < len(self) and self[at].base_offset == base_offset else None
+
+    def after(self, segment: Segment) -> Segment:
+        """The one behind it; it is not the newest."""
+        return self[bisect_right(self, segment.base_offset, key=lambda each: each.base_offset)]
 
     def make_directory(self) -> None:
         """Before the first file: the directory, and in it whose partition this is."""
@@ -101,11 +108,62 @@ class Segments(list[Segment]):
                 is_newest = not self or segment is self[-1]
                 await segment.flush(with_indexes=not is_newest)
         if self.names_changed:
-            self.names_changed = False
-            # Without it nobody could tell whose batches these are.
-            await self._files.fdatasync_named(f"{self.directory}/{PARTITION_METADATA}")
-            await self._files.fsync_directory(self.directory)
-            await self._files.fsync_directory(self.directory.rpartition("/")[0] or "/")
+            await self.sync_names()
+
+    # Compaction.
+
+    @property
+    def have_gaps(self) -> bool:
+        """Was it noted that offsets are missing between batches?"""
+        return self._files.exists(f"{self.directory}/{GAPS}")
+
+    def note_gaps(self) -> None:
+        """Before the first gap: whoever reads here must not take one for damage, ever."""
+        self.make_directory()
+        self._files.replace_small(f"{self.directory}/{GAPS}", b"")
+        self.names_changed = True
+
+    def successor(self, of: Sequence[Segment]) -> Segment:
+        """A segment, not in the list yet, for what is left of neighbours."""
+        new = Segment(self._files, self.directory, of[0].base_offset)
+        new.indexes = None
+        new.seen_ms = max(each.seen_ms for each in of)
+        return new
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put the result of a compaction, stable as `.cleaned`, in the place of neighbours.
+
+        Done in one go, and stopped anywhere either is found whole (compacted.py), as long as
+        names of one directory reach the disk in the order in which they were changed.
+        """
+        files, path, at = self._files, new.path, self.index(old[0])
+        self.remove_results(but=path)
+        files.rename(path + LOG + CLEANED, path + LOG + SWAP)
+        for segment in old[:0:-1]:
+            segment.remove()
+        old[0].close()
+        old[0].is_removed = True
+        SegmentIndexes.remove(files, path)
+        files.rename(path + LOG + SWAP, path + LOG)
+        for suffix in (INDEX, TIME_INDEX):
+            files.rename(path + suffix + CLEANED, path + suffix)
+        self[at : at + len(old)] = [new]
+        self.names_changed = True
+
+    def remove_results(self, *, but: str = "") -> None:
+        """Remove what rounds that were given up have left: it would make a `.swap` look unsure."""
+        for name in self._files.names(self.directory):
+            path = f"{self.directory}/{name}"
+            if name.endswith(CLEANED) and not (but and path.startswith(but)):
+                self._files.remove(path)
+
+    async def sync_names(self) -> None:
+        """The names as they are now are stable on return."""
+        self.names_changed = False
+        # Without it nobody could tell whose batches these are.
+        await self._files.fdatasync_named(f"{self.directory}/{PARTITION_METADATA}")
+        await self._files.fsync_directory(self.directory)
+        await self._files.fsync_directory(self.directory.rpartition("/")[0] or "/")
 
     def close(self) -> None:
         """Close the files."""

@@ -1,0 +1,387 @@
+"""One round of compaction, as the worker process runs it: reads segments, writes finished files.
+
+    survey    the newest offset of each key, from the first dirty offset up to the end, or to where
+              the map is full: the round ends there
+    rewrite   group by group, oldest first: what is superseded goes, all else stays where it was;
+              each result is stable on disk, as `.cleaned`, before its group is handed back
+
+A round goes in steps of bounded size, so that its caller can pace it, give it up, and put each
+result in place before the next is begun; its map stays in the worker between steps. Never touches
+a file that is in use. What goes and what stays:
+
+    record   not the newest of its key, or without key           goes
+             tombstone, newest, its batch's delete horizon past  goes
+             at or behind the end of the round                   stays
+    batch    of an aborted transaction                           its records go
+             spent marker, its delete horizon past               goes
+             left without records                                goes, unless it is the last of a
+                                                                 producer or of its group: emptied
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from ..protocol.errors import RemoteProtocolError
+from ..protocol.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid
+from ..protocol.types import Buffer
+from ..runtime.errors import CorruptLog, LogDirectoryFailed
+from ..runtime.fs import File, FileSystem
+from .compacted import CLEANED
+from .files import INDEX, LOG, TIME_INDEX, Files, file_name
+from .integrity import size_of_first
+from .key_offsets import KeyOffsets
+from .record_walk import Rewrite, Slice, emptied, rewritten, walk
+from .segment import Segment
+from .transaction_walk import Aborted, TransactionWalk
+
+WINDOW = 1 << 20
+MAX_ROUNDS = 64
+"""Rounds remembered; more are those of processes that ended without saying so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A complete segment, as it was when the round began."""
+
+    base_offset: int
+    next_offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a round is to do."""
+
+    directory: str
+    groups: tuple[tuple[Source, ...], ...]
+    """Neighbours that become one segment each, from the log's start to the end of the round."""
+    first_dirty: int
+    """Below it every key is there once already."""
+    now_ms: int
+    """Wall time: what delete horizons are compared with and counted from."""
+    delete_retention_ms: int
+    index_interval_bytes: int
+    map_bytes: int
+    aborted: tuple[Aborted, ...] = ()
+    last_offsets: dict[int, int] = field(default_factory=dict)
+    """Producer id: last offset of its last batch in the log, which stays if only as a header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """One result, waiting on disk to take its group's place."""
+
+    group: int
+    size: int
+    next_offset: int
+    first_timestamp: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    is_changed: bool
+    """False: every batch is as it was in the one segment of the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step did."""
+
+    byte_count: int
+    """Read and written."""
+    finished: Finished | None = None
+    end_offset: int = -1
+    """The round is over, and all below is compacted; -1: there is more to do."""
+    failure: LogDirectoryFailed | None = None
+    damage: CorruptLog | None = None
+    is_lost: bool = False
+    """The worker knows nothing of the round: it was started anew since."""
+
+
+_rounds: OrderedDict[bytes, "Round"] = OrderedDict()
+
+
+def step(fs: FileSystem, token: bytes, order: Order | None, budget: int) -> Step:
+    """Do about `budget` bytes of the round named `token`, begun by the call with its order."""
+    if order is not None:
+        _rounds[token] = Round(order)
+        while len(_rounds) > MAX_ROUNDS:
+            _rounds.popitem(last=False)
+    current = _rounds.get(token)
+    if current is None:
+        return Step(0, is_lost=True)
+    files = Files(fs, current.order.directory)
+    try:
+        done = current.step(files, budget)
+    except CorruptLog as error:
+        done = Step(0, damage=error)
+    except LogDirectoryFailed as error:
+        done = Step(0, failure=error)
+    if done.end_offset >= 0 or done.damage is not None or done.failure is not None:
+        forget(token)
+    return done
+
+
+def forget(token: bytes) -> None:
+    """The round is over or was given up."""
+    _rounds.pop(token, None)
+
+
+class Round:
+    """The state of a round between its steps."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self._keys = KeyOffsets(order.map_bytes)
+        self._dirty = [
+            source
+            for group in order.groups
+            for source in group
+            if source.next_offset > order.first_dirty
+        ]
+        self._end = self._dirty[-1].next_offset if self._dirty else order.first_dirty
+        self._surveyed = TransactionWalk(order.aborted)
+        self._met = TransactionWalk(order.aborted)
+        self._at = (0, 0)
+        """Source of the phase, position in it."""
+        self._group = 0
+        self._made: Made | None = None
+
+    def step(self, files: Files, budget: int) -> Step:
+        """About `budget` bytes more of it."""
+        if self._dirty:
+            return self._survey(files, budget)
+        if self._group == len(self.order.groups):
+            return Step(0, end_offset=self._end)
+        return self._rewrite(files, budget)
+
+    # The survey.
+
+    def _survey(self, files: Files, budget: int) -> Step:
+        count = 0
+        while self._dirty and count < budget:
+            source, position = self._dirty[0], self._at[1]
+            reader = Reader(files, self.order.directory, source)
+            try:
+                for header, view in reader.window(position):
+                    if not self._note(reader, header, view):
+                        self._dirty.clear()
+                        break
+                    position += header.size
+                    count += header.size
+            finally:
+                reader.close()
+            self._at = (0, position)
+            if position >= source.size and self._dirty:
+                del self._dirty[0]
+                self._at = (0, 0)
+        if not self._dirty:
+            self._at = (0, 0)
+        return Step(count)
+
+    def _note(self, reader: "Reader", header: BatchHeader, view: memoryview) -> bool:
+        """Take in a batch; False if the map is full, and the round ends within it."""
+        if header.is_control or self._surveyed.is_aborted(header):
+            return True
+        if header.next_offset <= self.order.first_dirty:
+            return True
+        for each in reader.walk(header, view)[1]:
+            offset = header.base_offset + each.offset_delta
+            if each.key is None or offset < self.order.first_dirty:
+                continue
+            if not self._keys.put(each.key, offset):
+                self._end = offset
+                return False
+        return True
+
+    # The rewriting.
+
+    def _rewrite(self, files: Files, budget: int) -> Step:
+        group = self.order.groups[self._group]
+        if group[0].base_offset >= self._end:
+            self._group = len(self.order.groups)
+            return Step(0)
+        made = self._made
+        if made is None:
+            made = self._made = Made(files, self.order, group)
+        file = made.open(files)
+        count = made.size
+        try:
+            read = self._rewrite_some(files, made, budget)
+            made.write(files, file)
+            count = read + made.size - count
+            if self._at[0] < len(group):
+                return Step(count)
+            finished = made.finish(files, file, self._group)
+        finally:
+            file.close()
+        self._group += 1
+        self._at, self._made = (0, 0), None
+        return Step(count, finished)
+
+    def _rewrite_some(self, files: Files, made: "Made", budget: int) -> int:
+        group, count = made.group, 0
+        while self._at[0] < len(group) and count < budget:
+            at, position = self._at
+            reader = Reader(files, self.order.directory, group[at])
+            try:
+                for header, view in reader.window(position):
+                    position += header.size
+                    count += header.size
+                    is_last = at + 1 == len(group) and position == group[at].size
+                    made.add(header, self._decided(reader, header, view, is_last=is_last))
+            finally:
+                reader.close()
+            self._at = (at + 1, 0) if position >= group[at].size else (at, position)
+        return count
+
+    def _decided(
+        self, reader: "Reader", header: BatchHeader, view: memoryview, *, is_last: bool
+    ) -> Buffer | None:
+        """The bytes that stay of a batch: as it was, fewer, or None."""
+        if header.is_control:
+            spent = self._met.is_spent(header)
+            body, slices = reader.walk(header, view) if spent else (b"", [])
+            if not spent or header.base_offset >= self._end:
+                return view
+            kept: list[Slice] = [] if self._is_past(header) else slices
+            has_deletes = bool(slices)
+        else:
+            is_aborted = self._met.is_aborted(header)
+            if header.base_offset >= self._end:
+                return view
+            body, slices = reader.walk(header, view)
+            kept = [] if is_aborted else self._newest(header, slices)
+            has_deletes = any(not each.has_value for each in kept)
+        if not kept:
+            is_known = self.order.last_offsets.get(header.producer_id, -1) == header.last_offset
+            if not (is_last or (header.producer_id >= 0 and is_known)):
+                return None
+            return view if not header.record_count else emptied(header)
+        horizon_ms = None
+        if has_deletes and not header.has_delete_horizon and header.next_offset <= self._end:
+            horizon_ms = self.order.now_ms + self.order.delete_retention_ms
+        if len(kept) == header.record_count and horizon_ms is None:
+            return view
+        return rewritten(header, body, Rewrite(kept, horizon_ms))
+
+    def _newest(self, header: BatchHeader, slices: list[Slice]) -> list[Slice]:
+        end, base, is_past = self._end, header.base_offset, self._is_past(header)
+        return [
+            each
+            for each in slices
+            if base + each.offset_delta >= end
+            or (
+                each.key is not None
+                and (each.has_value or not is_past)
+                and self._keys.is_newest(each.key, base + each.offset_delta)
+            )
+        ]
+
+    def _is_past(self, header: BatchHeader) -> bool:
+        """May its tombstones go?"""
+        return header.has_delete_horizon and header.base_timestamp <= self.order.now_ms
+
+
+class Reader:
+    """The batches of one source, each checked before it is believed."""
+
+    def __init__(self, files: Files, directory: str, source: Source) -> None:
+        self._files = files
+        self._source = source
+        self._path = f"{directory}/{file_name(source.base_offset, LOG)}"
+        self._position = 0
+        with files.guard:
+            self._file = files.fs.open(self._path)
+
+    def window(self, position: int) -> list[tuple[BatchHeader, memoryview]]:
+        """The whole batches in the next window, one at least; CorruptLog if it is not good."""
+        size = min(WINDOW, self._source.size - position)
+        view = self._files.read_some(self._file, position, size)
+        first = size_of_first(view)
+        if first > len(view):
+            view = self._files.read_some(self._file, position, first)
+        found: list[tuple[BatchHeader, memoryview]] = []
+        at = 0
+        while (size := size_of_first(view[at : at + HEADER_SIZE])) and at + size <= len(view):
+            header = BatchHeader(view, at)
+            if not crc_is_valid(view, at, header):
+                raise CorruptLog(self._path, position + at, f"crc {header.crc:#010x} is wrong")
+            found.append((header, view[at : at + size]))
+            at += size
+        if not found:
+            raise CorruptLog(self._path, position, "no batch")
+        self._position = position
+        return found
+
+    def walk(self, header: BatchHeader, view: memoryview) -> tuple[bytes, list[Slice]]:
+        """Its records; CorruptLog if they cannot be read."""
+        try:
+            return walk(view, 0, header)
+        except RemoteProtocolError as error:
+            raise CorruptLog(self._path, self._position, str(error)) from error
+
+    def close(self) -> None:
+        """Close its file."""
+        self._file.close()
+
+
+class Made:
+    """A result as it grows: a file of batches and its indexes."""
+
+    def __init__(self, files: Files, order: Order, group: tuple[Source, ...]) -> None:
+        self.group = group
+        self._directory = order.directory
+        self._interval = order.index_interval_bytes
+        self._segment = Segment(files, order.directory, group[0].base_offset)
+        self._waiting: list[Buffer] = []
+        self._is_changed = len(group) > 1
+        self.size = 0
+
+    def open(self, files: Files) -> File:
+        """The file, begun anew for the first batches."""
+        with files.guard:
+            file = files.fs.open(self._segment.path + LOG + CLEANED, create=True, write=True)
+            if not self.size:
+                file.truncate(0)
+        return file
+
+    def add(self, before: BatchHeader, batch: Buffer | None) -> None:
+        """What is left of the next batch."""
+        if batch is None:
+            self._is_changed = True
+            return
+        header = before
+        if not isinstance(batch, memoryview):
+            header, self._is_changed = BatchHeader(batch), True
+        self._segment.index(header, self._segment.size, self._interval)
+        self._segment.size += header.size
+        self._waiting.append(batch)
+
+    def write(self, files: Files, file: File) -> None:
+        """Write what was added."""
+        waiting, self._waiting = self._waiting, []
+        size = self._segment.size
+        if waiting:
+            files.write(file, waiting, self.size, size - self.size)
+        self.size = size
+
+    def finish(self, files: Files, file: File, group: int) -> Finished:
+        """All is stable on return, but for the names that it gets when it is put in place."""
+        made, indexes = self._segment, self._segment.indexes
+        assert indexes is not None
+        with files.guard:
+            file.fdatasync_wait()
+        indexes.times.maybe_append(made.max_timestamp, made.max_timestamp_offset)
+        for suffix, data in (
+            (INDEX, indexes.offsets.encode()),
+            (TIME_INDEX, indexes.times.encode()),
+        ):
+            files.replace_now(made.path + suffix + CLEANED, data)
+        return Finished(
+            group,
+            self.size,
+            made.next_offset,
+            made.first_timestamp,
+            made.max_timestamp,
+            made.max_timestamp_offset,
+            self._is_changed,
+        )

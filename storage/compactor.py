@@ -1,0 +1,178 @@
+"""Compaction as the loop sees it: which part of a log is due, and each result put in its place.
+
+The work is compaction.py's, in a worker process. Decides what a round covers: never the newest
+segment, nothing unflushed, nothing at or above the offset that the caller gives (the last stable
+one), nothing younger than min.compaction.lag.ms. A round is given up, not mended, if the log is
+cut, damaged or gone meanwhile: what it has put in place stays, and the next begins anew.
+"""
+
+import errno
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from ..runtime.config import INT64_MAX
+from ..runtime.runtime import Runtime
+from .compaction import Order, Source, Step, forget, step
+from .log import Log
+from .segment import MAX_RELATIVE, Segment
+from .transaction_walk import Aborted
+
+log = logging.getLogger(__name__)
+
+STEP_BYTES = 8 << 20
+"""What the worker does in one go: a fraction of a second."""
+
+Pay = Callable[[int], Awaitable[None]]
+"""Awaited after so many bytes were read and written: the caller's pace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A part of a log that may be compacted."""
+
+    segments: tuple[Segment, ...]
+    """From the log's start to the end of the part."""
+    first_dirty: int
+    dirty_ratio: float
+    """Which share of these bytes was not compacted yet."""
+    is_overdue: bool
+    """Something waits longer than max.compaction.lag.ms allows."""
+
+    @property
+    def urgency(self) -> tuple[bool, float]:
+        """The greatest goes first."""
+        return self.is_overdue, self.dirty_ratio
+
+
+def due(owner: Log, compacted_to: int, up_to: int, now_ms: int) -> Due | None:
+    """What is to be compacted now, if anything: `up_to` bounds it, `now_ms` is wall time."""
+    config = owner.config
+    if not config.is_compacted or len(owner.segments) < 2:
+        return None
+    bound = min(up_to, owner.recovery_point)
+    youngest = now_ms - config.min_compaction_lag_ms
+    segments: list[Segment] = []
+    dirty_bytes = clean_bytes = 0
+    oldest: Segment | None = None
+    for segment in owner.segments[:-1]:
+        if segment.next_offset > bound:
+            break
+        if segment.next_offset <= compacted_to:
+            clean_bytes += segment.size
+        else:
+            if config.min_compaction_lag_ms and _newest(segment) > youngest:
+                break
+            oldest = oldest or segment
+            dirty_bytes += segment.size
+        segments.append(segment)
+    if oldest is None:
+        return None
+    ratio = dirty_bytes / (dirty_bytes + clean_bytes)
+    lag_ms = config.max_compaction_lag_ms
+    is_overdue = lag_ms < INT64_MAX and now_ms - _oldest(oldest) > lag_ms
+    if ratio <= config.min_cleanable_dirty_ratio and not is_overdue:
+        return None
+    first_dirty = max(compacted_to, owner.segments[0].base_offset)
+    return Due(tuple(segments), first_dirty, ratio, is_overdue)
+
+
+def _newest(segment: Segment) -> int:
+    return segment.max_timestamp if segment.max_timestamp >= 0 else segment.seen_ms
+
+
+def _oldest(segment: Segment) -> int:
+    return segment.first_timestamp if segment.first_timestamp >= 0 else _newest(segment)
+
+
+def groups_of(segments: Sequence[Segment], max_bytes: int) -> list[list[Segment]]:
+    """Neighbours that fit one segment even if nothing of them goes."""
+    groups: list[list[Segment]] = []
+    for segment in segments:
+        if groups:
+            group = groups[-1]
+            size = sum(each.size for each in group) + segment.size
+            reach = segment.next_offset - 1 - group[0].base_offset
+            if size <= max_bytes and reach <= MAX_RELATIVE:
+                group.append(segment)
+                continue
+        groups.append([segment])
+    return groups
+
+
+class Compactor:
+    """Runs rounds, one at a time."""
+
+    def __init__(self, runtime: Runtime, map_bytes: int, pay: Pay) -> None:
+        self._runtime = runtime
+        self._map_bytes = map_bytes
+        self._pay = pay
+
+    async def compact(self, owner: Log, part: Due, aborted: Sequence[Aborted] = ()) -> int | None:
+        """Compact a part; up to where the log is compacted then, on stable storage.
+
+        None if the round was given up. Raises LogDirectoryFailed.
+        """
+        groups = groups_of(part.segments, owner.config.segment_bytes)
+        largest = max(sum(each.size for each in group) for group in groups)
+        if owner.free_space() <= largest:
+            log.warning("%r is not compacted: that could take %d bytes more", owner, largest)
+            return None
+        order = Order(
+            directory=owner.directory,
+            groups=tuple(tuple(_source(each) for each in group) for group in groups),
+            first_dirty=part.first_dirty,
+            now_ms=self._runtime.wall_ms(),
+            delete_retention_ms=owner.config.delete_retention_ms,
+            index_interval_bytes=owner.config.index_interval_bytes,
+            map_bytes=self._map_bytes,
+            aborted=tuple(aborted),
+            last_offsets={
+                producer_id: producer.batches[-1].last_offset
+                for producer_id, producer in owner.producers
+                if producer.batches
+            },
+        )
+        token = self._runtime.rng.randbytes(16)
+        try:
+            return await self._run(owner, groups, order, token)
+        finally:
+            if owner.is_in_use:
+                owner.segments.remove_results()
+
+    async def _run(
+        self, owner: Log, groups: list[list[Segment]], order: Order, token: bytes
+    ) -> int | None:
+        truncations = owner.truncations
+        given: Order | None = order
+        while True:
+            done = await self._runtime.offload(step, self._runtime.fs, token, given, STEP_BYTES)
+            given = None
+            if not owner.is_in_use or owner.truncations != truncations:
+                await self._runtime.offload(forget, token)
+                return None
+            if _is_given_up(owner, done):
+                return None
+            if done.finished is not None:
+                group = groups[done.finished.group]
+                if any(each.is_removed for each in group):
+                    await self._runtime.offload(forget, token)
+                    return None  # Retention was here first.
+                if done.finished.is_changed:
+                    owner.put_in_place(group, done.finished)
+                    await owner.segments.sync_names()
+            if done.end_offset >= 0:
+                return done.end_offset
+            await self._pay(done.byte_count)
+
+
+def _is_given_up(owner: Log, done: Step) -> bool:
+    if done.failure is not None:
+        raise owner.failed(OSError(errno.EIO, done.failure.why))
+    if done.damage is not None:
+        log.warning("%r is not compacted: %s", owner, owner.damaged(done.damage))
+    return done.is_lost or done.damage is not None
+
+
+def _source(segment: Segment) -> Source:
+    return Source(segment.base_offset, segment.next_offset, segment.size)

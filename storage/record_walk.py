@@ -1,0 +1,145 @@
+"""The records of one batch as slices: what compaction must know of each, and where its bytes are.
+
+Pure. Keys are copied out, values never looked at. A record is
+
+    length varint | attributes int8 | timestamp_delta varlong | offset_delta varint
+    | key_length varint, key | value_length varint, value | headers
+
+so all of it from the offset delta on can be copied as it is, whatever becomes of the batch.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..protocol.batch_header import CODEC_MASK, DELETE_HORIZON_BIT, HEADER, SIZE_AND_OFFSET
+from ..protocol.compression import Codec, compress
+from ..protocol.errors import RemoteProtocolError
+from ..protocol.primitives import encode_varint, read_varint
+from ..protocol.record_batch import (
+    HEADER_SIZE,
+    MAGIC,
+    BatchHeader,
+    TimestampType,
+    seal,
+)
+from ..protocol.records import record_bytes
+from ..protocol.types import Buffer
+
+
+class Slice(NamedTuple):
+    """One record within the decompressed records of its batch."""
+
+    start: int
+    rest: int
+    """Where the offset delta begins: from here to `end` nothing depends on the batch."""
+    end: int
+    timestamp_delta: int
+    offset_delta: int
+    key: bytes | None
+    has_value: bool
+
+
+def walk(buf: Buffer, pos: int, header: BatchHeader) -> tuple[bytes, list[Slice]]:
+    """The records' bytes, decompressed, and where each lies; RemoteProtocolError if damaged."""
+    if not header.record_count:
+        return b"", []
+    body = record_bytes(buf, pos, header)
+    found: list[Slice] = []
+    at = 0
+    try:
+        for _ in range(header.record_count):
+            found.append(_slice_at(body, at))
+            at = found[-1].end
+    except (IndexError, ValueError) as error:
+        raise RemoteProtocolError(f"{header!r}: damaged at {at}: {error}") from error
+    if at != len(body):
+        raise RemoteProtocolError(f"{header!r}: {len(body) - at} bytes after the last record")
+    return body, found
+
+
+def _slice_at(body: bytes, start: int) -> Slice:
+    length, at = read_varint(body, start)
+    end = at + length
+    if length < 0 or end > len(body):
+        raise ValueError(f"a record of {length} bytes")
+    timestamp_delta, rest = read_varint(body, at + 1)
+    offset_delta, at = read_varint(body, rest)
+    size, at = read_varint(body, at)
+    key = None
+    if size >= 0:
+        key, at = body[at : at + size], at + size
+    size, at = read_varint(body, at)
+    if at + max(size, 0) >= end:  # The number of headers is still to come.
+        raise ValueError("a record ends early")
+    return Slice(start, rest, end, timestamp_delta, offset_delta, key, size >= 0)
+
+
+class Rewrite(NamedTuple):
+    """What becomes of a batch."""
+
+    kept: Sequence[Slice]
+    """In order; all of them, some, or none."""
+    delete_horizon_ms: int | None = None
+    """When the batch's tombstones or its marker may go, to be noted in it (KIP-534)."""
+
+
+def rewritten(header: BatchHeader, body: bytes, rewrite: Rewrite) -> bytearray:
+    """The batch with some of its records: offsets, sequences, epochs and times as they were.
+
+    A batch that has a delete horizon keeps it.
+    """
+    kept, horizon_ms = rewrite
+    if not kept:
+        return emptied(header)
+    codec = Codec(header.attributes & CODEC_MASK)
+    base_timestamp, attributes = header.base_timestamp, header.attributes
+    if horizon_ms is not None:
+        attributes |= DELETE_HORIZON_BIT
+    shift = 0 if horizon_ms is None else base_timestamp - horizon_ms
+    base_timestamp -= shift
+    parts: list[bytes] = []
+    for each in kept:
+        if shift:
+            rest = body[each.rest : each.end]
+            delta = encode_varint(each.timestamp_delta + shift)
+            # Attributes of records are defined by nobody: the byte is 0.
+            parts += (encode_varint(1 + len(delta) + len(rest)), b"\x00", delta, rest)
+        else:
+            parts.append(body[each.start : each.end])
+    packed = compress(codec, b"".join(parts))
+    max_timestamp = header.max_timestamp
+    if header.timestamp_type is TimestampType.CREATE_TIME:
+        max_timestamp = base_timestamp + shift + max(each.timestamp_delta for each in kept)
+    return _batch(header, packed, (attributes, base_timestamp, max_timestamp, len(kept)))
+
+
+def emptied(header: BatchHeader) -> bytearray:
+    """The batch without records: what its producer did last, and where the log goes on."""
+    attributes = header.attributes & ~CODEC_MASK & ~DELETE_HORIZON_BIT
+    newest = header.max_timestamp
+    return _batch(header, b"", (attributes, newest, newest, 0))
+
+
+def _batch(header: BatchHeader, packed: Buffer, fields: tuple[int, int, int, int]) -> bytearray:
+    attributes, base_timestamp, max_timestamp, count = fields
+    batch = bytearray(HEADER_SIZE)
+    batch += packed
+    HEADER.pack_into(
+        batch,
+        0,
+        header.base_offset,
+        len(batch) - SIZE_AND_OFFSET,
+        header.leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        header.last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        count,
+    )
+    seal(batch)
+    return batch

@@ -1,0 +1,62 @@
+"""Which batches of transactions compaction drops: those of aborted ones, and spent markers.
+
+Pure; told of every batch of the log in order. A marker is spent when none of its transaction's
+batches is left before it: then nobody who reads from the start needs it (KIP-98).
+
+    batch                                     what becomes of it
+    of an aborted transaction                 dropped
+    of any other                              compacted as usual
+    marker, batches of its transaction met    stays
+    marker, none met                          spent: goes when its delete horizon has passed
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..protocol.record_batch import BatchHeader
+
+
+class Aborted(NamedTuple):
+    """One transaction that was aborted, as the index of the log's aborted ones has it."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """Of its marker."""
+
+
+class TransactionWalk:
+    """What a walk over the log has met so far."""
+
+    __slots__ = ("_aborted", "_met", "_next", "_open")
+
+    def __init__(self, aborted: Iterable[Aborted]) -> None:
+        self._aborted = sorted(aborted, key=lambda each: each.first_offset)
+        self._next = 0
+        self._open: dict[int, Aborted] = {}
+        self._met: dict[int, None] = {}
+        """Producers of whose open transaction a batch was met."""
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Take in a batch of data: does it belong to an aborted transaction?"""
+        if not header.is_transactional:
+            return False
+        self._met[header.producer_id] = None
+        while self._next < len(self._aborted):
+            begun = self._aborted[self._next]
+            if begun.first_offset > header.last_offset:
+                break
+            self._open[begun.producer_id] = begun
+            self._next += 1
+        begun_by = self._open.get(header.producer_id)
+        return begun_by is not None and (
+            begun_by.first_offset <= header.base_offset <= begun_by.last_offset
+        )
+
+    def is_spent(self, header: BatchHeader) -> bool:
+        """Take in a marker: is nothing of its transaction left before it?"""
+        self._open.pop(header.producer_id, None)
+        if header.producer_id not in self._met:
+            return True
+        del self._met[header.producer_id]
+        return False
