@@ -1,16 +1,86 @@
-"""One cluster of one broker for every test of this folder that only produces and consumes."""
+"""Clusters that all tests of this folder share, behind the observer, and the clients' agents."""
 
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ..support.cluster import Cluster, running_cluster
+from minikafka.broker.api.table import make_apis
+from minikafka.protocol.api import ApiKey
+
+from ..support.cluster import Cluster
+from . import javascript
+from .agent import Agent, Agents
+from .clients import JAVASCRIPT, client_of
+from .observer import OBSERVATIONS, Observer, Test, start_observed
+
+SETTINGS = {
+    "num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+}
+"""Groups that need not wait for more members; sessions short enough to see their end."""
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def observer() -> Iterator[Observer]:
+    with Observer() as observer:
+        yield observer
+
+
+@pytest.fixture(scope="session")
+def cluster(observer: Observer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory: Path = tmp_path_factory.mktemp("compat")
-    with running_cluster(directory, brokers=1, broker_settings={"num.partitions": "3"}) as one:
-        yield one
+    with Cluster(directory, brokers=1, broker_settings=SETTINGS) as one:
+        yield start_observed(observer, one)
         one.stop()
+
+
+@pytest.fixture(scope="session")
+def agents() -> Iterator[Agents]:
+    with Agents() as agents:
+        yield agents
+
+
+@pytest.fixture
+def agent(cluster: Cluster, agents: Agents, client: str) -> Iterator[Agent]:
+    """The agent of the client that the test is parametrised with."""
+    if client in JAVASCRIPT:
+        javascript.skip_if_missing()
+        if ApiKey.JOIN_GROUP not in make_apis():
+            pytest.skip("reads only as a member of a group")
+    with agents.taken(client, cluster.bootstrap) as (one,):
+        yield one
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, client: str) -> str:
+    """A name for the test's topic."""
+    node: pytest.Item = request.node
+    return re.sub(r"[^a-zA-Z0-9._-]+", "-", node.name).strip("-")
+
+
+@pytest.fixture(autouse=True)
+def observed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Put down what is seen from here on to this test."""
+    node: pytest.Item = request.node
+    client = client_of(node)
+    name = node.nodeid.rpartition("tests/compat/")[2]
+    OBSERVATIONS.running = None if client is None else Test(name, client)
+    yield
+    OBSERVATIONS.running = None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Only what tests that pass have shown counts."""
+    if report.when == "call" and report.passed:
+        OBSERVATIONS.passed[report.nodeid.rpartition("tests/compat/")[2]] = None
+
+
+def pytest_sessionfinish() -> None:
+    """`python -m tests.compat.page` asks for what was seen."""
+    if path := os.environ.get("COMPAT_OBSERVED"):
+        OBSERVATIONS.save(Path(path))

@@ -1,0 +1,96 @@
+"""What agents in Python share: one line of JSON in, one line out; events in between."""
+
+import json
+import sys
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+Place = tuple[str, int]
+_out = threading.Lock()
+
+
+class Sent(NamedTuple):
+    """A record to be produced."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+    timestamp_ms: int
+
+
+def records_in(request: Mapping[str, Any]) -> list[Sent]:
+    """Read the records of a request."""
+    return [
+        Sent(
+            one["p"],
+            data(one["k"]),
+            data(one["v"]),
+            [(name, data(value) or b"") for name, value in one["h"]],
+            one["t"],
+        )
+        for one in request["records"]
+    ]
+
+
+def record_out(record: Sent, topic: str, offset: int) -> dict[str, Any]:
+    """Write a record that was consumed."""
+    return {
+        "topic": topic,
+        "o": offset,
+        "p": record.partition,
+        "k": text(record.key),
+        "v": text(record.value),
+        "h": [[name, text(value)] for name, value in record.headers],
+        "t": record.timestamp_ms,
+    }
+
+
+def data(value: str | None) -> bytes | None:
+    """Bytes of their text."""
+    return None if value is None else b64decode(value)
+
+
+def text(value: bytes | None) -> str | None:
+    """Text of bytes."""
+    return None if value is None else b64encode(bytes(value)).decode()
+
+
+def say(line: Mapping[str, Any]) -> None:
+    """Write one line; from any thread."""
+    with _out:
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+
+def tell_assigned(places: Iterable[Place]) -> None:
+    """Tell everything that is assigned now."""
+    say({"event": "assigned", "places": [list(place) for place in sorted(places)]})
+
+
+def tell_records(records: list[dict[str, Any]]) -> None:
+    """Tell what a member of a group has received."""
+    say({"event": "records", "records": records})
+
+
+def failure(code: int | None, error: BaseException) -> dict[str, Any]:
+    """Tell what the client raised."""
+    return {"error": {"code": code, "name": type(error).__name__, "text": str(error)}}
+
+
+def lines() -> Iterable[dict[str, Any]]:
+    """Requests, until standard input ends."""
+    for line in sys.stdin:
+        yield json.loads(line)
+
+
+def serve(ops: Mapping[str, Callable[[dict[str, Any]], Any]], code_of: Callable[..., Any]) -> None:
+    """Answer requests one after the other."""
+    for request in lines():
+        try:
+            reply = {"ok": ops[request["op"]](request)}
+        except Exception as error:
+            reply = failure(code_of(error), error)
+        say(reply)
