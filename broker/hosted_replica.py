@@ -22,6 +22,7 @@ from .replica.lease import LeaderLease
 from .replica.state import KnownBrokers, PartitionMetadata
 from .replica.throttle import Throttle, Throttles, names
 from .requests import Appended, DataWaiter
+from .verification import Verifications
 from .waiters import CommitWaiters
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class HostedReplica:
         "_rules",
         "_staged",
         "_staged_answers",
+        "_verifications",
         "follower",
         "high_watermark",
         "index",
@@ -107,6 +109,8 @@ class HostedReplica:
         self._commit_waiters: CommitWaiters | None = None
         self._flush_waiters: CommitWaiters | None = None
         self._data_waiters: list[DataWaiter] | None = None
+        self._verifications: Verifications | None = None
+        log.producers.settle(self.high_watermark)
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -134,8 +138,16 @@ class HostedReplica:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the oldest open transaction, or the high watermark."""
-        return self.high_watermark
+        """All below it is decided: what readers of committed transactions may read.
+
+        The first offset of the oldest transaction that is open, or whose marker is not below the
+        high watermark; else the high watermark (A16).
+        """
+        producers = self.log.producers
+        if not producers.has_undecided:
+            return self.high_watermark
+        first = producers.first_undecided(self.high_watermark)
+        return max(first, self.log.log_start_offset)
 
     @property
     def log_start_offset(self) -> int:

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from ..protocol.batch_header import TRANSACTIONAL_BIT
 from ..protocol.errors import ApiError, ErrorCode
 from ..runtime.errors import StorageError
 from ..storage.producer_state import ProducedBatch
@@ -31,8 +32,9 @@ from .replica.leader import (
     ProposeIsr,
 )
 from .replica.state import PartitionMetadata
-from .requests import Appended, FetchAnswer, FetchSpec, OffsetAnswer
-from .staging_replica import StagingReplica
+from .requests import READ_COMMITTED, Appended, FetchAnswer, FetchSpec, OffsetAnswer
+from .transactional_replica import TransactionalReplica
+from .verification import Verification
 from .waiters import CommitWaiters, Waiter
 
 log = logging.getLogger(__name__)
@@ -40,17 +42,20 @@ log = logging.getLogger(__name__)
 ALL = -1
 
 
-class Partition(StagingReplica):
+class Partition(TransactionalReplica):
     """A replica in its role."""
 
     __slots__ = ()
 
     # Producing.
 
-    def append_as_leader(self, records: memoryview, *, acks: int, wall_ms: int) -> Appended:
+    def append_as_leader(
+        self, records: memoryview, *, acks: int, wall_ms: int, guard: Verification | None = None
+    ) -> Appended:
         """Check everything, stamp in place and stage; final after `Partitions.write_staged`.
 
-        `records` must stay as it is until then.
+        `records` must stay as it is until then. `guard` is what `needs_verification` gave for a
+        batch that begins a transaction here.
         """
         leader = self.leader
         if leader is None or (acks != ALL and self.has_no_lease):
@@ -63,7 +68,10 @@ class Partition(StagingReplica):
         except ApiError as error:
             return Appended(error.code, message=error.detail)
         if header.producer_id >= 0:
-            known = self.log.producers.check(header)
+            if header.attributes & TRANSACTIONAL_BIT:
+                known = self._check_transactional(header, guard)
+            else:
+                known = self.log.producers.check(header)
             if known is not None:
                 return self._answer_known(known)
         return self._stage(leader, records, header, wall_ms)
@@ -144,7 +152,11 @@ class Partition(StagingReplica):
         error = self.refuse(current_leader_epoch)
         if error:
             return OffsetAnswer(error)
-        return reading.list_offset(self, timestamp, is_replica=replica_id >= 0)
+        is_committed = isolation == READ_COMMITTED
+        is_replica = replica_id >= 0
+        return reading.list_offset(
+            self, timestamp, is_replica=is_replica, is_committed=is_committed
+        )
 
     def end_offset_for_epoch(
         self, epoch: int, *, current_leader_epoch: int = -1, replica_id: int = -1
@@ -234,7 +246,7 @@ class Partition(StagingReplica):
     def go_offline(self, error: ErrorCode) -> None:
         """The role ends for good: the directory failed, or the topic is gone."""
         self.offline_because = error
-        self.leader = self.follower = None
+        self.leader = self.follower = self._verifications = None
         for appended in self._staged_answers:
             appended.error = error
         self._staged, self._staged_answers = None, NO_ANSWERS
@@ -263,7 +275,7 @@ class Partition(StagingReplica):
 
     def _follow(self, metadata: PartitionMetadata) -> None:
         if self.leader is not None:
-            self.leader = None
+            self.leader = self._verifications = None
             if self._commit_waiters is not None:
                 self._commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self._fail_flush_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -298,6 +310,8 @@ class Partition(StagingReplica):
         """Note it for the checkpoint, answer producers, wake consumers."""
         self.high_watermark = offset
         self._host.moved[self] = None
+        if self.log.producers.unsettled is not None:
+            self.log.producers.settle(offset)
         waiters = self._commit_waiters
         if waiters is not None and waiters and self.leader is not None:
             enough = self.leader.commits_with_min_isr

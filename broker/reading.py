@@ -5,13 +5,15 @@ read, and for a follower the record of its progress: all without an `await`, so 
 role comes between (B-27, B-29). Changes nothing but the leader's view of that follower.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import ErrorCode
 from ..protocol.types import NO_EPOCH, Buffer
 from ..runtime.errors import CorruptLog, LogDirectoryFailed
+from ..storage.aborted import aborted_between
 from ..storage.log import Cold
+from ..storage.reading import end_of
 from .replica.history import find_divergence
 from .requests import (
     EARLIEST_LOCAL_TIMESTAMP,
@@ -19,6 +21,7 @@ from .requests import (
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
+    READ_COMMITTED,
     FetchAnswer,
     FetchSpec,
     OffsetAnswer,
@@ -58,7 +61,11 @@ def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
         if effects:
             partition.carry_out(effects)
     answer = _answer(partition)
-    up_to = log_end if is_follower else partition.high_watermark
+    if is_follower:
+        up_to = log_end
+    else:
+        is_committed = spec.isolation == READ_COMMITTED
+        up_to = answer.last_stable_offset if is_committed else answer.high_watermark
     if spec.fetch_offset < up_to:
         throttle = partition.throttle_of_follower(spec.replica_id) if is_follower else None
         if throttle is None:
@@ -84,7 +91,7 @@ def _answer(partition: "Partition") -> FetchAnswer:
     return FetchAnswer(
         ErrorCode.NONE,
         high_watermark,
-        high_watermark,
+        partition.last_stable_offset,
         partition.log.log_start_offset,
         leader_id=metadata.leader,
         leader_epoch=metadata.leader_epoch,
@@ -114,6 +121,8 @@ def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnsw
         return
     try:
         answer.records = log.read(offset, max_bytes=max_bytes, up_to=up_to).data
+        if spec.isolation == READ_COMMITTED:
+            _note_aborted(partition, spec, answer)
     except CorruptLog:
         # Whoever mends it was told by the log.
         answer.error = ErrorCode.KAFKA_STORAGE_ERROR
@@ -123,7 +132,11 @@ def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnsw
     except Cold:
 
         async def read_cold() -> Buffer:
-            return (await log.read_cold(offset, max_bytes=max_bytes, up_to=up_to)).data
+            found = await log.read_cold(offset, max_bytes=max_bytes, up_to=up_to)
+            answer.records = found.data
+            if spec.isolation == READ_COMMITTED:
+                _note_aborted(partition, spec, answer)
+            return found.data
 
         def cold() -> Awaitable[Buffer]:
             return read_cold()
@@ -131,8 +144,21 @@ def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnsw
         answer.cold = cold
 
 
-def list_offset(partition: "Partition", timestamp: int, *, is_replica: bool) -> OffsetAnswer:
-    """Where the log begins, ends, or was at a time; only the leader is asked."""
+def _note_aborted(partition: "Partition", spec: FetchSpec, answer: FetchAnswer) -> None:
+    """Say which of the transactions among the records were aborted."""
+    if not len(answer.records):
+        return
+    segments, end = partition.log.segments, end_of(answer.records)
+    answer.aborted = aborted_between(segments, spec.fetch_offset, end)
+
+
+def list_offset(
+    partition: "Partition", timestamp: int, *, is_replica: bool, is_committed: bool
+) -> OffsetAnswer:
+    """Where the log begins, ends, or was at a time; only the leader is asked.
+
+    `is_committed`: for a reader of committed transactions, who sees less of it.
+    """
     leader = partition.leader
     assert leader is not None
     if not is_replica and partition.has_no_lease:
@@ -147,18 +173,24 @@ def list_offset(partition: "Partition", timestamp: int, *, is_replica: bool) -> 
     if not leader.is_high_watermark_settled and not is_replica:
         # Just elected, we may know of fewer committed records than were told before.
         return OffsetAnswer(ErrorCode.OFFSET_NOT_AVAILABLE)
+
+    def end() -> int:
+        if is_replica:
+            return log.log_end_offset
+        return partition.last_stable_offset if is_committed else partition.high_watermark
+
     if timestamp == LATEST_TIMESTAMP:
-        return _found(partition, partition.high_watermark, -1)
+        return _found(partition, end(), -1)
     epoch = partition.leader_epoch
 
     async def search() -> OffsetAnswer:
-        return await _search(partition, timestamp, epoch, is_replica=is_replica)
+        return await _search(partition, timestamp, epoch, end)
 
     return OffsetAnswer(later=search)
 
 
 async def _search(
-    partition: "Partition", timestamp: int, epoch: int, *, is_replica: bool
+    partition: "Partition", timestamp: int, epoch: int, end: Callable[[], int]
 ) -> OffsetAnswer:
     """Search the log; what is found counts only if we still lead the same epoch afterwards."""
     log = partition.log
@@ -174,7 +206,7 @@ async def _search(
         return OffsetAnswer(ErrorCode.KAFKA_STORAGE_ERROR)
     if partition.leader is None or partition.leader_epoch != epoch:
         return OffsetAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if found is None or (found.offset >= partition.high_watermark and not is_replica):
+    if found is None or found.offset >= end():
         return OffsetAnswer()
     return OffsetAnswer(
         offset=found.offset, timestamp_ms=found.timestamp, leader_epoch=found.leader_epoch

@@ -4,12 +4,13 @@ Values only: no partition, log or connection is known here. An `Appended` is fil
 once with what the checks decided, and after the write with what the disk said.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ..protocol.errors import ErrorCode
 from ..protocol.types import Buffer, OffsetAndEpoch
+from ..storage.aborted import AbortedTransaction
 
 if TYPE_CHECKING:
     from .partition import Partition
@@ -68,6 +69,8 @@ class FetchAnswer:
     diverging: OffsetAndEpoch | None = None
     """Where the follower's history leaves ours: truncate to here, and ask again."""
     records: Buffer = b""
+    aborted: Sequence[AbortedTransaction] = ()
+    """For a reader of committed transactions: those whose records among these do not count."""
     cold: Callable[[], Awaitable[Buffer]] | None = None
     """Set where the pages are not in memory: await it, off the read path, for the records."""
     leader_id: int = -1

@@ -5,7 +5,7 @@ Checks nothing of a client's batch; `Partition` does, and writes what is staged.
 
 from typing import TYPE_CHECKING, cast
 
-from ..protocol.batch_header import BatchHeader
+from ..protocol.batch_header import CONTROL_BIT, BatchHeader
 from ..protocol.errors import ErrorCode
 from . import intake
 from .flushed_replica import FlushedReplica
@@ -44,7 +44,7 @@ class StagingReplica(FlushedReplica):
             records, header, base_offset, leader.metadata.leader_epoch, append_time_ms
         )
         next_offset = self._next_offset = base_offset + header.last_offset_delta + 1
-        if header.producer_id >= 0:
+        if header.producer_id >= 0 and not header.attributes & CONTROL_BIT:
             # Staged already counts: the next batch of this read event continues the sequence. If
             # the write fails, the directory is lost and this state with it.
             self.log.producers.observe(header, wall_ms)

@@ -106,7 +106,7 @@ class Upkeep:
             start = partition.log_start_offset
             log.info("%r: %d old segments deleted, now begins at %d", partition, count, start)
             partition.note_followers()
-        partition.log.producers.remove_expired(now_ms, PRODUCER_EXPIRATION_MS)
+        partition.forget_idle_producers(now_ms, PRODUCER_EXPIRATION_MS)
 
     async def check_lag(self) -> None:
         """Propose to go on without followers that are too far behind."""

@@ -11,9 +11,13 @@ the segment that the marker goes to: an entry that outlives its marker would hid
 producer wrote afterwards, and a marker may only go when no batch of its transaction is left.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .segment import Segment
 
 _ENTRY = Struct(">hqqqq")
 ABORTED_ENTRY = _ENTRY.size
@@ -109,3 +113,19 @@ class AbortedIndex:
             return int(_LAST_OFFSET.unpack_from(entries, at * ABORTED_ENTRY + _LAST_OFFSET_AT)[0])
 
         return bisect_left(range(len(self)), offset, key=last_offset)
+
+
+def aborted_between(
+    segments: "Sequence[Segment]", start: int, end: int
+) -> list[AbortedTransaction]:
+    """The aborted transactions of a log with records from `start` up to `end`, as they begin.
+
+    Their markers may be anywhere behind `start`.
+    """
+    found: list[AbortedTransaction] = []
+    at = max(bisect_right(segments, start, key=lambda segment: segment.base_offset) - 1, 0)
+    for segment in segments[at:]:
+        if segment.aborted is not None and segment.aborted.collect(start, end, found):
+            break
+    found.sort(key=lambda aborted: aborted.first_offset)
+    return found

@@ -9,6 +9,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.record_batch import HEADER_SIZE
+from ..protocol.types import Buffer
 from ..runtime.errors import CorruptLog
 from .files import LOG
 from .segment_indexes import CorruptIndex
@@ -176,6 +177,15 @@ def _first_batch(segment: "Segment", view: memoryview, position: int, wanted: Wa
         _missing(segment, position, wait=wanted.wait)
     segment.hint(base + delta + 1, position + size)
     return whole
+
+
+def end_of(data: Buffer) -> int:
+    """Offset behind the last of some whole batches; -1 where there is none."""
+    at, end, limit = 0, -1, len(data)
+    while at + PREFIX_SIZE <= limit:
+        base, length, delta = PREFIX.unpack_from(data, at)
+        at, end = at + length + SIZE_AND_OFFSET, base + delta + 1
+    return end
 
 
 def _verify(segment: "Segment", view: memoryview, at: int, entry: tuple[int, int]) -> None:

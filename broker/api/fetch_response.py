@@ -5,6 +5,7 @@ Record bytes go in as they were read, as views. Reads nothing.
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
@@ -68,9 +69,14 @@ def _data(index: int, answer: FetchAnswer, isolation: int) -> PartitionData:
         high_watermark=answer.high_watermark,
         last_stable_offset=answer.last_stable_offset,
         log_start_offset=answer.log_start_offset,
-        aborted_transactions=[] if isolation == READ_COMMITTED else None,
+        aborted_transactions=None,
         records=b"" if answer.error else answer.records,
     )
+    if isolation == READ_COMMITTED:
+        data.aborted_transactions = [
+            AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+            for each in answer.aborted
+        ]
     if answer.diverging is not None:
         data.diverging_epoch = EpochEndOffset(
             epoch=answer.diverging.epoch, end_offset=answer.diverging.offset
