@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from ..runtime.errors import LogDirectoryFailed
+from .aborted import AbortedIndex
 from .compaction import Finished
 from .files import Files
 from .integrity import Rules
@@ -64,6 +65,8 @@ class CompactedLog(LogView):
         new.first_timestamp = made.first_timestamp
         new.max_timestamp = made.max_timestamp
         new.max_timestamp_offset = made.max_timestamp_offset
+        if made.aborted:
+            new.aborted = AbortedIndex.decode(made.aborted, new.base_offset, new.next_offset)
         before = sum(each.size for each in group)
         self.segments.replace(group, new)
         for each in group[1:]:

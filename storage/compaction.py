@@ -26,13 +26,14 @@ from ..protocol.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid
 from ..protocol.types import Buffer
 from ..runtime.errors import CorruptLog, LogDirectoryFailed
 from ..runtime.fs import File, FileSystem
+from .aborted import AbortedIndex, AbortedTransaction
 from .compacted import CLEANED
-from .files import INDEX, LOG, TIME_INDEX, Files, file_name
+from .files import ABORTED_INDEX, INDEX, LOG, TIME_INDEX, Files, file_name
 from .integrity import size_of_first
 from .key_offsets import KeyOffsets
 from .record_walk import Rewrite, Slice, emptied, rewritten, walk
 from .segment import Segment
-from .transaction_walk import Aborted, TransactionWalk
+from .transaction_walk import TransactionWalk
 
 WINDOW = 1 << 20
 MAX_ROUNDS = 64
@@ -62,7 +63,8 @@ class Order:
     delete_retention_ms: int
     index_interval_bytes: int
     map_bytes: int
-    aborted: tuple[Aborted, ...] = ()
+    aborted: tuple[AbortedTransaction, ...] = ()
+    """All that may have records in the round's part."""
     last_offsets: dict[int, int] = field(default_factory=dict)
     """Producer id: last offset of its last batch in the log, which stays if only as a header."""
 
@@ -77,6 +79,8 @@ class Finished:
     first_timestamp: int
     max_timestamp: int
     max_timestamp_offset: int
+    aborted: bytes
+    """Its index of aborted transactions: those whose marker it still has."""
     is_changed: bool
     """False: every batch is as it was in the one segment of the group."""
 
@@ -227,16 +231,22 @@ class Round:
                     position += header.size
                     count += header.size
                     is_last = at + 1 == len(group) and position == group[at].size
-                    made.add(header, self._decided(reader, header, view, is_last=is_last))
+                    made.add(header, self._decided(made, reader, (header, view), is_last=is_last))
             finally:
                 reader.close()
             self._at = (at + 1, 0) if position >= group[at].size else (at, position)
         return count
 
     def _decided(
-        self, reader: "Reader", header: BatchHeader, view: memoryview, *, is_last: bool
+        self,
+        made: "Made",
+        reader: "Reader",
+        found: tuple[BatchHeader, memoryview],
+        *,
+        is_last: bool,
     ) -> Buffer | None:
         """The bytes that stay of a batch: as it was, fewer, or None."""
+        header, view = found
         if header.is_control:
             spent = self._met.is_spent(header)
             body, slices = reader.walk(header, view) if spent else (b"", [])
@@ -252,6 +262,7 @@ class Round:
             kept = [] if is_aborted else self._newest(header, slices)
             has_deletes = any(not each.has_value for each in kept)
         if not kept:
+            made.spent[header.base_offset] = None
             is_known = self.order.last_offsets.get(header.producer_id, -1) == header.last_offset
             if not (is_last or (header.producer_id >= 0 and is_known)):
                 return None
@@ -331,9 +342,12 @@ class Made:
         self.group = group
         self._directory = order.directory
         self._interval = order.index_interval_bytes
+        self._aborted = order.aborted
         self._segment = Segment(files, order.directory, group[0].base_offset)
         self._waiting: list[Buffer] = []
         self._is_changed = len(group) > 1
+        self.spent: dict[int, None] = {}
+        """Offsets of batches, markers among them, of which no record is left."""
         self.size = 0
 
     def open(self, files: Files) -> File:
@@ -371,11 +385,14 @@ class Made:
         with files.guard:
             file.fdatasync_wait()
         indexes.times.maybe_append(made.max_timestamp, made.max_timestamp_offset)
+        aborted = self._still_aborted().encode()
         for suffix, data in (
+            (ABORTED_INDEX, aborted),
             (INDEX, indexes.offsets.encode()),
             (TIME_INDEX, indexes.times.encode()),
         ):
-            files.replace_now(made.path + suffix + CLEANED, data)
+            if data or suffix != ABORTED_INDEX:
+                files.replace_now(made.path + suffix + CLEANED, data)
         return Finished(
             group,
             self.size,
@@ -383,5 +400,14 @@ class Made:
             made.first_timestamp,
             made.max_timestamp,
             made.max_timestamp_offset,
+            aborted,
             self._is_changed,
         )
+
+    def _still_aborted(self) -> AbortedIndex:
+        index = AbortedIndex()
+        start, end = self.group[0].base_offset, self._segment.next_offset
+        for each in self._aborted:
+            if start <= each.last_offset < end and each.last_offset not in self.spent:
+                index.add(each)
+        return index

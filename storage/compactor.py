@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from ..runtime.config import INT64_MAX
 from ..runtime.runtime import Runtime
+from .aborted import AbortedTransaction
 from .compaction import Order, Source, Step, forget, step
 from .log import Log
 from .segment import MAX_RELATIVE, Segment
-from .transaction_walk import Aborted
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class Compactor:
         self._map_bytes = map_bytes
         self._pay = pay
 
-    async def compact(self, owner: Log, part: Due, aborted: Sequence[Aborted] = ()) -> int | None:
+    async def compact(self, owner: Log, part: Due) -> int | None:
         """Compact a part; up to where the log is compacted then, on stable storage.
 
         None if the round was given up. Raises LogDirectoryFailed.
@@ -126,7 +126,7 @@ class Compactor:
             delete_retention_ms=owner.config.delete_retention_ms,
             index_interval_bytes=owner.config.index_interval_bytes,
             map_bytes=self._map_bytes,
-            aborted=tuple(aborted),
+            aborted=_aborted(owner),
             last_offsets={
                 producer_id: producer.batches[-1].last_offset
                 for producer_id, producer in owner.producers
@@ -172,6 +172,12 @@ def _is_given_up(owner: Log, done: Step) -> bool:
     if done.damage is not None:
         log.warning("%r is not compacted: %s", owner, owner.damaged(done.damage))
     return done.is_lost or done.damage is not None
+
+
+def _aborted(owner: Log) -> tuple[AbortedTransaction, ...]:
+    """All of them: one that began in the part may have its marker behind it."""
+    indexes = [each.aborted for each in owner.segments if each.aborted is not None]
+    return tuple(index[at] for index in indexes for at in range(len(index)))
 
 
 def _source(segment: Segment) -> Source:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from .checkpoints import encode_partition_metadata
 from .compacted import CLEANED, SWAP
-from .files import GAPS, INDEX, LOG, PARTITION_METADATA, TIME_INDEX, Files
+from .files import ABORTED_INDEX, GAPS, INDEX, LOG, PARTITION_METADATA, TIME_INDEX, Files
 from .segment import Segment
 from .segment_indexes import SegmentIndexes
 
@@ -144,7 +144,10 @@ class Segments(list[Segment]):
         old[0].close()
         old[0].is_removed = True
         SegmentIndexes.remove(files, path)
+        files.remove(path + ABORTED_INDEX)
         files.rename(path + LOG + SWAP, path + LOG)
+        if new.aborted is not None:
+            files.rename(path + ABORTED_INDEX + CLEANED, path + ABORTED_INDEX)
         for suffix in (INDEX, TIME_INDEX):
             files.rename(path + suffix + CLEANED, path + suffix)
         self[at : at + len(old)] = [new]

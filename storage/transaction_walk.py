@@ -11,18 +11,9 @@ batches is left before it: then nobody who reads from the start needs it (KIP-98
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from ..protocol.record_batch import BatchHeader
-
-
-class Aborted(NamedTuple):
-    """One transaction that was aborted, as the index of the log's aborted ones has it."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    """Of its marker."""
+from .aborted import AbortedTransaction
 
 
 class TransactionWalk:
@@ -30,10 +21,10 @@ class TransactionWalk:
 
     __slots__ = ("_aborted", "_met", "_next", "_open")
 
-    def __init__(self, aborted: Iterable[Aborted]) -> None:
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._aborted = sorted(aborted, key=lambda each: each.first_offset)
         self._next = 0
-        self._open: dict[int, Aborted] = {}
+        self._open: dict[int, AbortedTransaction] = {}
         self._met: dict[int, None] = {}
         """Producers of whose open transaction a batch was met."""
 

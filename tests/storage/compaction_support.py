@@ -1,6 +1,6 @@
 """Compacted logs for tests: keyed batches, rounds run in this process, and the fold by key."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from minikafka.protocol.record_batch import (
@@ -13,7 +13,6 @@ from minikafka.protocol.record_batch import (
 )
 from minikafka.storage.compactor import Compactor, due
 from minikafka.storage.log import Log
-from minikafka.storage.transaction_walk import Aborted
 
 from .support import Made, TestRuntime, contents
 
@@ -71,7 +70,6 @@ async def compacted(
     compacted_to: int = 0,
     *,
     map_bytes: int = 1 << 20,
-    aborted: Sequence[Aborted] = (),
     up_to: int | None = None,
 ) -> int | None:
     """Flush, and run a round over all that is complete; None if nothing is due or it failed."""
@@ -84,7 +82,7 @@ async def compacted(
     part = due(log, compacted_to, bound, runtime.wall_ms())
     if part is None:
         return None
-    return await Compactor(runtime, map_bytes, pay).compact(log, part, aborted)
+    return await Compactor(runtime, map_bytes, pay).compact(log, part)
 
 
 def all_records(log: Log) -> list[Record]:

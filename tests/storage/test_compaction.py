@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.protocol.record_batch import Codec, headers, records
+from minikafka.protocol.record_batch import Codec, headers, read_header, records, stamp
 from minikafka.storage.compactor import due, groups_of
 from minikafka.storage.key_offsets import BYTES_PER_KEY, KeyOffsets
 from minikafka.storage.log import Log
+from minikafka.storage.markers import TransactionMarker, encode_marker
 from minikafka.storage.topic_config import TopicConfig
 
 from .compaction_support import InlineRuntime, all_records, compacted, folded, put, shown
@@ -364,3 +365,103 @@ async def test_a_worker_process_does_the_work(tmp_path: Path) -> None:
     finally:
         log.abandon()
         runtime.close()
+
+
+def begin(log: Log, producer_id: int, sequence: int, *entries: tuple[bytes, bytes]) -> None:
+    put(log, *entries, producer=(producer_id, 0, sequence), is_transactional=True)
+
+
+def end(log: Log, producer_id: int, *, commit: bool) -> None:
+    """Append a marker."""
+    marker = TransactionMarker(producer_id, 0, 0, commit)
+    data = encode_marker(marker, 1_000)
+    stamp(data, 0, log.log_end_offset, 0)
+    log.append([(read_header(data), data)])
+
+
+def kinds(log: Log) -> list[tuple[int, int, bool]]:
+    return [(h.base_offset, h.record_count, h.is_control) for _, h in headers(contents(log))]
+
+
+def aborted_in(log: Log) -> list[tuple[int, int, int]]:
+    indexes = [segment.aborted for segment in log.segments if segment.aborted is not None]
+    return [tuple(index[at])[:3] for index in indexes for at in range(len(index))]
+
+
+async def test_aborted_records_go_and_markers_when_their_transaction_is_gone(
+    runtime: InlineRuntime, tmp_path: Path
+) -> None:
+    log = await opened(
+        runtime,
+        tmp_path,
+        topic(**{**COMPACT, "min_cleanable_dirty_ratio": 0, "delete_retention_ms": 1_000}),
+    )
+    begin(log, 1, 0, (b"a", b"committed"))
+    begin(log, 2, 0, (b"a", b"aborted"), (b"b", b"aborted"))
+    put(log, (b"b", b"plain"))
+    log.roll()
+    end(log, 1, commit=True)
+    end(log, 2, commit=False)
+    begin(log, 2, 2, (b"c", b"committed"))
+    end(log, 2, commit=True)
+    log.roll()
+    put(log, (b"c", b"newest"))
+    assert aborted_in(log) == [(2, 1, 5)]
+    await compacted(runtime, log)
+    # a=committed is not superseded by what was aborted.
+    assert kinds(log) == [
+        (0, 1, False),
+        (3, 1, False),
+        (4, 1, True),
+        (5, 1, True),
+        (6, 1, False),
+        (7, 1, True),
+        (8, 1, False),
+    ]
+    assert aborted_in(log) == [(2, 1, 5)], "the marker is still there"
+    log.roll()
+    horizon = runtime.now_ms + 1_000
+    to = await compacted(runtime, log)
+    found = {h.base_offset: h for _, h in headers(contents(log))}
+    assert found[5].has_delete_horizon
+    assert found[5].base_timestamp == horizon
+    assert not found[4].has_delete_horizon, "a=committed is still there"
+    assert found[6].record_count == 0, "its producer's last"
+    runtime.now_ms = horizon
+    put(log, (b"d", b"1"))
+    log.roll()
+    await compacted(runtime, log, to or 0)
+    assert kinds(log) == [
+        (0, 1, False),
+        (3, 1, False),
+        (4, 1, True),
+        (6, 0, False),
+        (7, 1, True),
+        (8, 1, False),
+        (9, 1, False),
+    ]
+    assert aborted_in(log) == [], "its entry went with it"
+    log.abandon()
+    log = await opened(runtime, tmp_path, topic(**COMPACT))
+    assert aborted_in(log) == []
+    log.abandon()
+
+
+async def test_the_index_of_aborted_transactions_is_found_again(
+    runtime: InlineRuntime, tmp_path: Path
+) -> None:
+    log = await opened(runtime, tmp_path, topic(**COMPACT))
+    begin(log, 2, 0, (b"a", b"aborted"))
+    end(log, 2, commit=False)
+    put(log, (b"b", b"1"))
+    log.roll()
+    put(log, (b"b", b"2"))
+    log.roll()
+    put(log, (b"c", b"1"))
+    await compacted(runtime, log)
+    expected = [(2, 0, 1)]
+    assert aborted_in(log) == expected
+    await log.close()
+    log = await opened(runtime, tmp_path, topic(**COMPACT), clean=True)
+    assert aborted_in(log) == expected
+    log.abandon()
