@@ -135,9 +135,9 @@ class SyncClient(Generic[C]):
             raise
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Make a client from a mapping with Kafka's dotted keys."""
-        return cls(**dict[str, Any](config))
+    def from_config(cls, config: Mapping[str, Any], **arguments: Any) -> Self:
+        """Make a client from a mapping with Kafka's dotted keys, and arguments as when made."""
+        return cls(**dict[str, Any](config), **arguments)
 
     def __enter__(self) -> Self:
         return self

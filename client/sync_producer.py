@@ -10,17 +10,21 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, Generic, Self, TypeVar, Unpack
 
 from ..protocol.record_batch import Headers
 from .config import ProducerConfig, ProducerSettings, Servers
 from .errors import BufferFull, ClientClosed, ClientError
+from .group_types import ConsumerGroupMetadata
 from .producer import producer as aio_producer
 from .producer.accumulator import Row, check_target, checked_size
 from .producer.delivery import BatchDelivery, Delivery
+from .producer.interceptors import OutgoingRecord, ProducerInterceptor, intercepted
+from .producer.transaction_requests import Offsets
 from .records import BatchMetadata, OnDelivery, ProducerRecord, RecordMetadata
+from .serialization import K, Serializer, V
 from .sync_loop import LoopThread, SyncClient, wait_for
 
 log = logging.getLogger(__name__)
@@ -64,30 +68,45 @@ class SyncDelivery(Generic[T]):
 
 SyncBatchDelivery = SyncDelivery[list[BatchMetadata]]
 
-_open: dict[int, "Producer"] = {}
+_open: dict[int, "Producer[Any, Any]"] = {}
 """Producers not closed yet, by their number: what they hold must not be lost at exit."""
 
 
-class Producer(SyncClient[aio_producer.Producer]):
+class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
     """Sends records to topics; see `minikafka.aio.Producer` for what sending means.
 
         with Producer("localhost:9092") as producer:
             for value in values:
                 producer.send("flights", value)
 
+        with Producer("localhost:9092", transactional_id="billing-1") as producer:
+            with producer.transaction():
+                producer.send("invoices", b"...")
+
     Reaches the cluster when it is made: ConfigError, BootstrapError. May be used from several
-    threads. Leaving the block (or `close`) waits for all acknowledgements.
+    threads, but for transactions: one at a time. Leaving the block (or `close`) waits for all
+    acknowledgements, and aborts an open transaction.
     """
 
     def __init__(
         self,
         bootstrap_servers: Servers | None = None,
         *,
+        key_serializer: Serializer[K] | None = None,
+        value_serializer: Serializer[V] | None = None,
+        interceptors: Sequence[ProducerInterceptor[K, V]] = (),
         on_delivery: OnDelivery | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
         """`on_delivery(error, metadata)` runs in the producer's own thread and must not block."""
-        twin = aio_producer.Producer(bootstrap_servers, **settings)
+        twin = aio_producer.Producer(
+            bootstrap_servers,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            interceptors=interceptors,
+            **settings,
+        )
+        self._interceptors = tuple(interceptors)
         self._on_delivery = on_delivery
         self._handed: deque[tuple[str, int | None, Row, int, Delivery]] = deque()
         self._handed_bytes = 0
@@ -98,13 +117,6 @@ class Producer(SyncClient[aio_producer.Producer]):
         twin.intake.on_room = self._on_room
         super().__init__("producer", twin)
         _open[id(self)] = self
-
-    @classmethod
-    def from_config(
-        cls, config: Mapping[str, Any], *, on_delivery: OnDelivery | None = None
-    ) -> Self:
-        """Make a producer from a mapping with Kafka's dotted keys."""
-        return cls(on_delivery=on_delivery, **dict[str, Any](config))
 
     @property
     def config(self) -> ProducerConfig:
@@ -126,8 +138,8 @@ class Producer(SyncClient[aio_producer.Producer]):
     def send(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: V | None = None,
+        key: K | None = None,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -140,18 +152,23 @@ class Producer(SyncClient[aio_producer.Producer]):
         result for `.result(timeout)` only where you need it. Else as `minikafka.aio.Producer.send`.
         """
         self._check_usable()
+        if self._interceptors:
+            record = OutgoingRecord(topic, value, key, partition, timestamp_ms, headers)
+            record = intercepted(self._interceptors, record)
+            topic, value, key, partition, timestamp_ms, headers = record
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
         check_target(topic, partition)
-        record = (timestamp_ms, key, value, headers)
-        size = checked_size(record, self._twin.config.max_request_size)
+        pair = (key, value) if self._twin.is_plain else self._twin.to_bytes(key, value)
+        row: Row = (timestamp_ms, *pair, headers)
+        size = checked_size(row, self._twin.config.max_request_size)
         delivery = Delivery(timestamp_ms)
         callback = on_delivery or self._on_delivery
         if callback is not None:
             aio_producer.call_when_done(self._thread.loop, delivery, callback)
         with self._lock:
             self._wait_for_room()
-            self._handed.append((topic, partition, record, size, delivery))
+            self._handed.append((topic, partition, row, size, delivery))
             self._handed_bytes += size
             if not self._is_taking:
                 self._is_taking = True
@@ -159,7 +176,7 @@ class Producer(SyncClient[aio_producer.Producer]):
         return SyncDelivery(self._thread, delivery)
 
     def send_batch(
-        self, topic: str, records: Iterable[ProducerRecord], *, partition: int | None = None
+        self, topic: str, records: Iterable[ProducerRecord[K, V]], *, partition: int | None = None
     ) -> SyncBatchDelivery:
         """Send many records with one answer for all of them; the fastest way to send.
 
@@ -183,6 +200,46 @@ class Producer(SyncClient[aio_producer.Producer]):
         self._check_usable()
         self._thread.run(self._twin.flush(timeout_ms))
 
+    # -- transactions
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Begin a transaction, commit it at the end of the block; abort it if the block raises.
+
+        As `minikafka.aio.Producer.transaction`.
+        """
+        self.begin_transaction()
+        try:
+            yield self
+            self.commit_transaction()
+        except BaseException:
+            if not self._is_closed and self._thread.call(lambda: self._twin.can_abort):
+                with contextlib.suppress(ClientError):
+                    self.abort_transaction()
+            raise
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction; TransactionMisuse if one is open."""
+        self._thread.run(self._twin.begin_transaction())
+
+    def commit_transaction(self) -> None:
+        """Wait for all records, then commit; raises as `transaction` does, and aborts nothing."""
+        self._thread.run(self._twin.commit_transaction())
+
+    def abort_transaction(self) -> None:
+        """Abort: no record of the transaction counts. Records not sent fail: TransactionAborted."""
+        self._thread.run(self._twin.abort_transaction())
+
+    def send_offsets(self, offsets: Offsets, group: ConsumerGroupMetadata | str) -> None:
+        """Commit a group's offsets with the transaction: the next offset to read by partition."""
+        self._thread.run(self._twin.send_offsets(offsets, group))
+
+    # -- looking
+
+    def metrics(self) -> dict[str, float]:
+        """Give what was measured so far, by the names of Kafka's producer-metrics."""
+        return self._thread.call(self._twin.metrics)
+
     def partitions_for(self, topic: str) -> list[int]:
         """List a topic's partitions; UnknownTopic if it does not appear within max_block_ms."""
         return self._thread.run(self._twin.partitions_for(topic))
@@ -191,6 +248,9 @@ class Producer(SyncClient[aio_producer.Producer]):
         self._thread.check_process()
         if self._is_closed:
             raise ClientClosed("the producer is closed")
+        intake = self._twin.intake
+        if not intake.is_usable and (refusal := intake.refusal()) is not None:
+            raise refusal
 
     def _wait_for_room(self) -> None:
         """Hold `_room` and come back when there is room; BufferFull after max_block_ms."""

@@ -29,11 +29,16 @@ class Transacting:
             yield self
             await self.commit_transaction()
         except BaseException:
-            if self._transacting().state.can_abort:
+            if self.can_abort:
                 # What the block raised says more than why even aborting failed.
                 with suppress(ClientError):
                     await self.abort_transaction()
             raise
+
+    @property
+    def can_abort(self) -> bool:
+        """Is there a transaction that can be aborted?"""
+        return self._transacting().state.can_abort
 
     async def begin_transaction(self) -> None:
         """Begin a transaction; TransactionMisuse if one is open."""
