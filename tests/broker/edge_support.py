@@ -178,6 +178,7 @@ class FakePartitions(Partitions):
     def __init__(self, *partitions: FakePartition) -> None:
         self.all = {partition.index: partition for partition in partitions}
         self.heard = FollowersHeard()
+        self.on_role_changed = []
         self.writes = 0
 
     def get(self, topic_id: bytes, index: int) -> Partition | ErrorCode:

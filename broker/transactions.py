@@ -1,0 +1,325 @@
+"""The transaction coordinator of this broker: requests about transactional ids, carried out.
+
+Asks the pure decisions, appends what they change, applies it at commit, and then answers. Owns the
+shards of `__transaction_state` led here, the timers that abort overdue transactions and forget
+unused ids, and the sending of markers. What a rule is, is told in broker/transaction.
+
+Becoming the coordinator of a shard: its log is read, and every transaction found decided gets its
+markers again. Ceasing to be it: all that is dropped, and the leader epoch that markers carry lets
+partition leaders refuse what is still on its way.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ..protocol.control.image import MetadataImage
+from ..protocol.control.records import TRANSACTION_VERSION
+from ..protocol.errors import ErrorCode
+from ..protocol.types import TopicPartition
+from ..runtime.runtime import Runtime
+from .coordinator.keys import TRANSACTIONS_TOPIC
+from .coordinator.shard import KeyValue, Shard, ShardSettings
+from .coordinator.shards import Shards
+from .deadlines import Deadline, Deadlines
+from .partitions import Partitions
+from .peers import Peers
+from .producer_ids import ProducerIds
+from .transaction import decisions
+from .transaction.config import TransactionConfig
+from .transaction.decisions import (
+    AddPartitions,
+    Decision,
+    EndTransaction,
+    InitProducerId,
+    NeedsProducerId,
+    Now,
+)
+from .transaction.ledger import Ledger
+from .transaction.markers import Ending
+from .transaction.transaction import Transaction
+from .transaction_markers import MarkerSender
+from .transaction_questions import TransactionQuestions, Verified
+
+Decide = Callable[[Transaction | None, Now], Decision | NeedsProducerId]
+Decided = Callable[[Decision], None]
+"""Told once, perhaps before the call returns: with what to answer."""
+
+RETRY_MS: Final = 500
+"""After the append of a completion failed."""
+TOMBSTONES_MAX: Final = 1_000
+"""In one batch."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionParts:
+    """What the coordinator needs of its broker."""
+
+    runtime: Runtime
+    config: TransactionConfig
+    partitions: Partitions
+    deadlines: Deadlines
+    producer_ids: ProducerIds
+    peers: Peers
+    image: Callable[[], MetadataImage]
+    append_timeout_ms: int = 5_000
+
+
+class Transactions:
+    """The coordinator of every transactional id whose shard is led here."""
+
+    def __init__(self, parts: TransactionParts) -> None:
+        self.config = parts.config
+        self._runtime = parts.runtime
+        self._deadlines = parts.deadlines
+        self._producer_ids = parts.producer_ids
+        self._image = parts.image
+        settings = ShardSettings(TRANSACTIONS_TOPIC, append_timeout_ms=parts.append_timeout_ms)
+        self.shards: Shards[Ledger] = Shards(
+            parts.runtime, parts.partitions, settings, lambda index: Ledger()
+        )
+        self.shards.on_loaded = self._on_loaded
+        self.shards.on_unloaded = self._on_unloaded
+        self.sender = MarkerSender(
+            parts.runtime, parts.deadlines, parts.peers, parts.image, self._on_markers_written
+        )
+        self._questions = TransactionQuestions(
+            parts.runtime, self, parts.deadlines, parts.peers, parts.image
+        )
+        self._abort_check: Deadline | None = None
+        self._expiry_check: Deadline | None = None
+
+    @property
+    def level(self) -> int:
+        """The finalised transaction.version."""
+        return self._image().features.get(TRANSACTION_VERSION, 0)
+
+    async def close(self) -> None:
+        """The broker stops."""
+        for check in (self._abort_check, self._expiry_check):
+            if check is not None:
+                check.cancel()
+        await self._questions.close()
+        await self.sender.close()
+        await self.shards.close()
+
+    # Requests.
+
+    def init_producer_id(self, asked: InitProducerId, done: Decided) -> None:
+        """Give a transactional producer its id and epoch."""
+        if not 0 < asked.timeout_ms <= self.config.transaction_max_timeout_ms:
+            done(Decision(error=ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+            return
+        self._decide(
+            asked.transactional_id,
+            lambda present, now: decisions.init_producer_id(present, asked, now),
+            done,
+        )
+
+    def add_partitions(self, asked: AddPartitions, done: Decided) -> None:
+        """Take partitions into a transaction."""
+        self._decide(
+            asked.transactional_id,
+            lambda present, now: decisions.add_partitions(present, asked, now),
+            done,
+        )
+
+    def verify_partitions(self, asked: AddPartitions) -> dict[TopicPartition, ErrorCode]:
+        """Are partitions in the transaction that is open?"""
+        found = self._find(asked.transactional_id)
+        if isinstance(found, ErrorCode):
+            return dict.fromkeys(asked.partitions, found)
+        return decisions.verify_partitions(found.state.get(asked.transactional_id), asked)
+
+    def verify(self, asked: AddPartitions, done: Verified, *, adds: bool = False) -> None:
+        """Ask whoever coordinates the transaction, as a leader of partitions must (KIP-890).
+
+        Are they in it? With `adds` they are taken into it: for producers that rely on that (Produce
+        12 and later, TxnOffsetCommit 5 and later). See `Verified` for what is told.
+        """
+        self._questions.ask(asked, done, adds=adds)
+
+    def end(self, asked: EndTransaction, done: Decided) -> None:
+        """Commit or abort; answered once that is decided for good."""
+        self._decide(
+            asked.transactional_id,
+            lambda present, now: decisions.end(present, asked, now),
+            done,
+        )
+
+    def describe(self, transactional_id: str) -> Transaction | ErrorCode:
+        """What is known of an id; while it is being ended, only partitions without a marker."""
+        found = self._find(transactional_id)
+        if isinstance(found, ErrorCode):
+            return found
+        known = found.state.get(transactional_id)
+        return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if known is None else known
+
+    def missing_markers(self, transactional_id: str) -> list[TopicPartition] | None:
+        """Partitions that are still to be told its outcome; None: it has none yet."""
+        ending = self.sender.markers.get(transactional_id)
+        return None if ending is None else list(ending.missing)
+
+    def every(self) -> list[Transaction]:
+        """Every id that is coordinated here."""
+        return [known for shard in self.shards for known in shard.state]
+
+    # Decide, append, apply at commit.
+
+    def _find(self, transactional_id: str) -> Shard[Ledger] | ErrorCode:
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        return self.shards.of(transactional_id)
+
+    def _decide(
+        self, transactional_id: str, decide: Decide, done: Decided, fresh_id: int | None = None
+    ) -> None:
+        found = self._find(transactional_id)
+        if isinstance(found, ErrorCode):
+            done(Decision(error=found))
+            return
+        ledger = found.state
+        if ledger.is_changing(transactional_id):
+            done(Decision(error=ErrorCode.CONCURRENT_TRANSACTIONS))
+            return
+        now = Now(wall_ms=self._runtime.wall_ms(), level=self.level, fresh_id=fresh_id)
+        decision = decide(ledger.get(transactional_id), now)
+        if isinstance(decision, NeedsProducerId):
+            self._with_fresh_id(transactional_id, decide, done)
+        else:
+            self._carry_out(found, decision, done)
+
+    def _with_fresh_id(self, transactional_id: str, decide: Decide, done: Decided) -> None:
+        """Decide again, perhaps later, and perhaps about another state."""
+
+        def on_taken(error: ErrorCode, producer_id: int) -> None:
+            if error:
+                done(Decision(error=error))
+            else:
+                self._decide(transactional_id, decide, done, producer_id)
+
+        producer_id = self._producer_ids.take()
+        if producer_id is None:
+            self._producer_ids.wait(on_taken)
+        else:
+            on_taken(ErrorCode.NONE, producer_id)
+
+    def _carry_out(self, shard: Shard[Ledger], decision: Decision, done: Decided) -> None:
+        change = decision.change
+        if change is None:
+            done(decision)
+            return
+        record = shard.state.begin(change, self.level)
+
+        def on_settled(error: ErrorCode) -> None:
+            shard.state.settle(change.transactional_id, is_committed=not error)
+            if error:
+                done(Decision(error=error))
+                return
+            if change.state.is_prepared:
+                self.sender.add(Ending(change, shard.index, shard.epoch))
+            done(decision)
+
+        shard.append([record], on_settled)
+
+    # The end of a transaction.
+
+    def _on_markers_written(self, ending: Ending) -> None:
+        shard = self.shards.at(ending.shard)
+        if isinstance(shard, ErrorCode) or shard.epoch != ending.coordinator_epoch:
+            return
+        transactional_id = ending.transaction.transactional_id
+        present = shard.state.get(transactional_id)
+        assert present is not None
+        change = decisions.complete(present, self._now())
+
+        def on_settled(decision: Decision) -> None:
+            if decision.error:
+                log.info("%r: completion: %s", ending, decision.error.name)
+                now_ms = self._runtime.monotonic_ms()
+                self._deadlines.at(now_ms + RETRY_MS, lambda: self._on_markers_written(ending))
+
+        self._carry_out(shard, Decision(change=change), on_settled)
+
+    def _now(self) -> Now:
+        return Now(wall_ms=self._runtime.wall_ms(), level=self.level)
+
+    # Shards come and go.
+
+    def _on_loaded(self, shard: Shard[Ledger]) -> None:
+        for decided in shard.state.on_loaded(self._runtime.wall_ms()):
+            self.sender.add(Ending(decided, shard.index, shard.epoch))
+        if self._abort_check is None:
+            self._arm_abort_check()
+        if self._expiry_check is None:
+            self._arm_expiry_check()
+
+    def _on_unloaded(self, shard: Shard[Ledger]) -> None:
+        self.sender.drop_shard(shard.index)
+
+    # Time.
+
+    def _arm_abort_check(self) -> None:
+        at_ms = self._runtime.monotonic_ms() + self.config.abort_check_interval_ms
+        self._abort_check = self._deadlines.at(at_ms, self._abort_overdue)
+
+    def _arm_expiry_check(self) -> None:
+        at_ms = self._runtime.monotonic_ms() + self.config.expiry_check_interval_ms
+        self._expiry_check = self._deadlines.at(at_ms, self._forget_unused)
+
+    def _abort_overdue(self) -> None:
+        self._arm_abort_check()
+        wall_ms = self._runtime.wall_ms()
+        for shard in self.shards:
+            for known in list(shard.state):
+                if decisions.is_overdue(known, wall_ms):
+                    self._abort(known)
+
+    def _abort(self, overdue: Transaction) -> None:
+        transactional_id = overdue.transactional_id
+
+        def decide(present: Transaction | None, now: Now) -> Decision | NeedsProducerId:
+            # It may have ended while a producer id was being had.
+            if present is None or not decisions.is_overdue(present, now.wall_ms):
+                return Decision()
+            return decisions.time_out(present, now)
+
+        def done(decision: Decision) -> None:
+            said = decision.error.name if decision.error else "aborted"
+            log.info("%s: open for longer than its timeout: %s", transactional_id, said)
+
+        self._decide(transactional_id, decide, done)
+
+    def _forget_unused(self) -> None:
+        self._arm_expiry_check()
+        wall_ms = self._runtime.wall_ms()
+        for shard in self.shards:
+            unused = [
+                known.transactional_id
+                for known in shard.state
+                if decisions.is_expired(known, wall_ms, self.config.transactional_id_expiration_ms)
+                and not shard.state.is_changing(known.transactional_id)
+            ]
+            for at in range(0, len(unused), TOMBSTONES_MAX):
+                self._forget(shard, unused[at : at + TOMBSTONES_MAX])
+
+    def _forget(self, shard: Shard[Ledger], transactional_ids: list[str]) -> None:
+        records: list[KeyValue] = [
+            shard.state.begin_to_forget(transactional_id) for transactional_id in transactional_ids
+        ]
+
+        def on_settled(error: ErrorCode) -> None:
+            for transactional_id in transactional_ids:
+                shard.state.settle(transactional_id, is_committed=not error)
+            log.info("%r: %d unused ids: %s", shard, len(records), error.name)
+
+        shard.append(records, on_settled)
+
+    def check_invariants(self) -> None:
+        """Those of every ledger, and that what is decided is being carried out."""
+        self.sender.markers.check_invariants()
+        for shard in self.shards:
+            shard.state.check_invariants()
