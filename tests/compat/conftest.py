@@ -20,8 +20,14 @@ SETTINGS = {
     "num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
+    "offsets.topic.num.partitions": "8",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "8",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "300",
 }
-"""Groups that need not wait for more members; sessions short enough to see their end."""
+"""Groups that need not wait for more members; sessions and transactions that end soon."""
 
 
 @pytest.fixture(scope="session")

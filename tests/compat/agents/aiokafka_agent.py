@@ -158,7 +158,7 @@ def places(request: Request) -> list[Any]:
 
 async def consume(request: Request) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + request.get("wait_s", WAIT_S)
     async with reader(request) as consumer:
         await consumer.seek_to_beginning(*places(request))
         while len(found) < request["count"] and time.monotonic() < deadline:

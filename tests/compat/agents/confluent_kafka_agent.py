@@ -149,7 +149,7 @@ def consume(request: Request) -> list[dict[str, Any]]:
     places = [TopicPartition(topic, p, 0) for p in range(request["partitions"])]
     consumer.assign(places)
     found: list[dict[str, Any]] = []
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + request.get("wait_s", WAIT_S)
     while len(found) < count and time.monotonic() < deadline:
         found += map(record_of, consumer.consume(count - len(found), timeout=1))
     consumer.close()

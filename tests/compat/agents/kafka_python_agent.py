@@ -162,7 +162,7 @@ def consume(request: Request) -> list[dict[str, Any]]:
         consumer.assign(places(request))
         consumer.seek_to_beginning()
         found: list[dict[str, Any]] = []
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + request.get("wait_s", WAIT_S)
         while len(found) < request["count"] and time.monotonic() < deadline:
             for records in consumer.poll(timeout_ms=1000).values():
                 found += map(record_of, records)

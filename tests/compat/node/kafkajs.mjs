@@ -6,7 +6,7 @@ import zstd from 'zstd-codec'
 import { collector, data, offsetsOf, places, say, serve, tellAssigned, tellRecords, text } from './agent.mjs'
 
 const { Kafka, CompressionCodecs, CompressionTypes, ConfigResourceTypes, logLevel } = kafkajs
-const WAIT_MS = 20_000
+const WAIT_S = 20
 
 const codec = (compress, decompress) => () => ({
   compress: async encoder => Buffer.from(compress(encoder.buffer)),
@@ -136,7 +136,7 @@ const ops = {
   },
   consume: async request => {
     const one = consumerOf(request, `reader-${process.pid}-${number++}`)
-    const found = collector(request.count, WAIT_MS)
+    const found = collector(request.count, 1000 * (request.wait_s ?? WAIT_S))
     await one.connect()
     await one.subscribe({ topics: [request.topic], fromBeginning: true })
     await one.run({

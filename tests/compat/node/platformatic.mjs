@@ -2,7 +2,7 @@
 import { Admin, Consumer, Producer, FetchIsolationLevels, IncrementalAlterConfigOperationTypes, ConfigResourceTypes } from '@platformatic/kafka'
 import { collector, data, offsetsOf, places, serve, tellAssigned, tellRecords, text } from './agent.mjs'
 
-const WAIT_MS = 20_000
+const WAIT_S = 20
 const basis = request => ({
   clientId: 'platformatic',
   bootstrapBrokers: request.bootstrap.split(','),
@@ -134,7 +134,7 @@ const ops = {
   },
   consume: async request => {
     const one = consumerOf(request, `reader-${process.pid}-${number++}`)
-    const found = collector(request.count, WAIT_MS)
+    const found = collector(request.count, 1000 * (request.wait_s ?? WAIT_S))
     const stream = await one.consume({ topics: [request.topic], mode: 'earliest', autocommit: false })
     stream.on('data', message => found.add(record(message)))
     const records = await found.done

@@ -1,0 +1,76 @@
+"""What members of a group tell: what each owns now, and what it has received."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from .agent import Agent, Record, record_of
+
+Place = tuple[str, int]
+WITHIN_S = 30.0
+
+
+def all_places(topic: str, partitions: int) -> list[Place]:
+    return [(topic, partition) for partition in range(partitions)]
+
+
+def owned(member: Agent) -> list[Place]:
+    """Give what it was last told to own."""
+    told = member.events("assigned")
+    return [(topic, partition) for topic, partition in told[-1]["places"]] if told else []
+
+
+def received(member: Agent) -> list[tuple[int, int, bytes | None]]:
+    """Give partition, offset and value of everything it was handed."""
+    return [
+        (found["p"], found["o"], record_of(found).value)
+        for event in member.events("records")
+        for found in event["records"]
+    ]
+
+
+def until(probe: Callable[[], bool], members: Sequence[Agent], what: str) -> None:
+    """Wait for what several members tell together."""
+    deadline = time.monotonic() + WITHIN_S
+    while not probe():
+        told = {f"{one.client} {number}": owned(one) for number, one in enumerate(members)}
+        log = [line for one in members for line in one.log[-5:]]
+        assert time.monotonic() < deadline, f"no {what}: {told}\n{log}"
+        time.sleep(0.02)
+
+
+def until_shared(members: Sequence[Agent], places: list[Place]) -> None:
+    """Wait until all places are owned, each by one member, and every member owns its share."""
+    least = len(places) // len(members)
+
+    def is_shared() -> bool:
+        parts = [owned(one) for one in members]
+        return sorted(place for part in parts for place in part) == sorted(places) and all(
+            len(part) >= least for part in parts
+        )
+
+    until(is_shared, members, "assignment of everything to everybody")
+
+
+def until_received(members: Sequence[Agent], values: Sequence[bytes]) -> None:
+    """Wait until each of these values was handed to somebody; none twice."""
+    expected = sorted(values)
+
+    def found() -> list[bytes]:
+        return sorted(
+            value for one in members for _, _, value in received(one) if value in expected
+        )
+
+    until(lambda: len(found()) >= len(expected), members, "records")
+    assert found() == expected
+
+
+def numbered(first: int, count: int, partitions: int) -> list[Record]:
+    """Records whose values tell their order, over all partitions in turn."""
+    return [
+        Record(number % partitions, None, b"%06d" % number, (), 1_700_000_000_000 + number)
+        for number in range(first, first + count)
+    ]
+
+
+def values_of(records: Sequence[Record]) -> list[bytes]:
+    return [one.value or b"" for one in records]
