@@ -76,13 +76,14 @@ class Coordinator:
         judge: Callable[[Any], ErrorCode],
         *,
         timeout_ms: int,
-        lane: str = COORDINATOR,
+        at_most: int | None = None,
     ) -> Any:
         """Ask until a coordinator answers, and give its answer, whatever it says.
 
-        `judge` reads the error code out of an answer: one of NOT_NOW has the coordinator asked
-        again, or another one found. A request whose answer was lost is sent again. Raises
-        RequestTimedOut after `timeout_ms`, Refused where nobody may say who coordinates.
+        `at_most` bounds the version spoken. `judge` reads the error code out of an answer: one of
+        NOT_NOW has the coordinator asked again, or another one found. A request whose answer was
+        lost is sent again. Raises RequestTimedOut after `timeout_ms`, Refused where nobody may say
+        who coordinates.
         """
         why = "no answer"
         failure_count = 0
@@ -90,7 +91,7 @@ class Coordinator:
             async with asyncio.timeout(timeout_ms / 1000):
                 while True:
                     try:
-                        answer = await self.request(message, lane=lane)
+                        answer = await self.request(message, at_most=at_most)
                         code = judge(answer)
                         if code not in NOT_NOW:
                             return answer

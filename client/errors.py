@@ -233,6 +233,24 @@ class CorruptRecord(ClientError):
         return f"{topic}-{index} at offset {self.offset}: {self.why}"
 
 
+class BadRecord(ClientError):
+    """A deserializer raised `cause` for a record; `seek` past it to go on."""
+
+    def __init__(self, partition: TopicPartition, offset: int, cause: BaseException) -> None:
+        super().__init__(partition, offset, cause)
+        self.partition = partition
+        self.offset = offset
+        self.cause = cause
+
+    def __str__(self) -> str:
+        topic, index = self.partition
+        return f"{topic}-{index} at offset {self.offset}: {self.cause!r}"
+
+
+class ConcurrentPoll(ClientError):
+    """Two tasks polled one consumer at a time: give each a consumer of its own."""
+
+
 class AdminError(ClientError):
     """Some of the things asked for in one call were refused; the others were done.
 

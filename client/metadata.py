@@ -64,7 +64,10 @@ class Metadata:
         self._bootstrap = [Address.parse(server) for server in config.bootstrap_servers]
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._staleness = Staleness(config.metadata_max_age_ms, backoff)
+        self.topic_names: tuple[str, ...] | None = None
+        """All topics there are, as of the newest answer, while `watch_all` asks for them."""
         self._topics: dict[str, None] = {}
+        self._watches_all = False
         self._listeners: list[Listener] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._wake = asyncio.Event()
@@ -120,6 +123,15 @@ class Metadata:
     def forget(self, topic: str) -> None:
         """Leave a topic out of refreshes from now on."""
         self._topics.pop(topic, None)
+
+    def watch_all(self, wanted: bool) -> None:
+        """Include every topic there is in every refresh, or only those watched again."""
+        if wanted and not self._watches_all:
+            self._staleness.on_new_question()
+            self._wake.set()
+        if not wanted:
+            self.topic_names = None
+        self._watches_all = wanted
 
     def error_of(self, topic: str) -> ErrorCode:
         """Say why a watched topic is not in the view, as of the newest answer."""
@@ -213,6 +225,7 @@ class Metadata:
                     waiter.set_result(None)
 
     async def _refresh_once(self, attempts: list[Attempt]) -> None:
+        is_complete = self._watches_all
         response = await self._first(self._candidates(), self._ask, attempts)
         self._avoid = None
         self._staleness.on_refreshed(self._runtime.monotonic_ms())
@@ -222,6 +235,11 @@ class Metadata:
             return
         changes = self.view.on_metadata(response)
         self._errors = changes.errors
+        if is_complete and self._watches_all:
+            self.topic_names = tuple(changes.topics)
+            missing = (topic for topic in self._topics if topic not in self.view.topics)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            self._errors = dict.fromkeys(missing, unknown) | changes.errors
         if any(code in NOT_YET for code in changes.errors.values()):
             self._staleness.on_found_stale()
         self.pool.retain([*self._bootstrap, *(b.address for b in self.view.brokers.values())])
@@ -243,8 +261,11 @@ class Metadata:
     async def _ask(self, address: Address) -> MetadataResponse:
         connection = await self.pool.get(address, CONTROL)
         version = connection.version_of(ApiKey.METADATA)
+        # Version 0 has no null: there an empty list means all.
+        named = [MetadataRequestTopic(name=topic) for topic in self._topics]
+        everything: list[MetadataRequestTopic] | None = None if version else []
         request = MetadataRequest(
-            topics=[MetadataRequestTopic(name=topic) for topic in self._topics],
+            topics=everything if self._watches_all else named,
             allow_auto_topic_creation=self._auto_create,
         )
         response: MetadataResponse = await connection.request(request, version=version)

@@ -10,7 +10,6 @@ from ..protocol.record_batch import Headers, TimestampType
 from ..protocol.types import TopicPartition
 from .errors import ClientError
 from .serialization import K, V
-from .serialization import K, V
 
 
 class RecordMetadata(NamedTuple):

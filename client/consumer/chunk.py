@@ -24,6 +24,7 @@ class Chunk:
     __slots__ = (
         "_aborted",
         "_aborting",
+        "_epoch",
         "_next",
         "_pos",
         "_ready",
@@ -52,6 +53,7 @@ class Chunk:
             self.last_epoch = header.leader_epoch
         self.data = data[:end]
         self._pos = 0
+        self._epoch = -1
         self._ready: Sequence[Record] = ()
         self._next = 0
         self._aborted = None if aborted is None else sorted(aborted, key=lambda a: a.first_offset)
@@ -101,8 +103,10 @@ class Chunk:
             self._next += len(run)
             taken += [new(ConsumerRecord, where + record) for record in run]
             state.position = run[-1].offset + 1
+            state.position_epoch = self._epoch
         if self.is_spent:
             state.position = max(state.position, self.next_position)
+            state.position_epoch = self.last_epoch
         return taken
 
     def take_raw(self) -> RawRecords:
@@ -121,7 +125,7 @@ class Chunk:
             tuple(self._aborted or ()),
         )
         self._pos, self._ready, self._next = len(self.data), (), 0
-        state.position = self.next_position
+        state.position, state.position_epoch = self.next_position, self.last_epoch
         return raw
 
     def _batch_of_position(self) -> int:
@@ -141,7 +145,7 @@ class Chunk:
         )
         if header.is_control or (header.last_offset >= self.state.position and not is_aborted):
             self._ready = self._read(pos, header, check_crcs)
-        self._pos = pos + header.size
+        self._pos, self._epoch = pos + header.size, header.leader_epoch
 
     def _read(self, pos: int, header: BatchHeader, check_crcs: bool) -> Sequence[Record]:
         position = self.state.position

@@ -1,36 +1,41 @@
 """The asyncio consumer: what users call.
 
-Assignment and positions are the user's; `Fetcher` keeps records coming. There are no groups yet:
-`subscribe` reads all partitions of its topics, and nothing is committed.
+Here are its settings and its life. How it reads, what, from where, and what it commits is in the
+classes it is made of; `Fetcher` keeps records coming.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Generic, Self, Unpack
 
-from ...protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ...protocol.messages.find_coordinator import CoordinatorType
 from ...protocol.types import TopicPartition
 from ...runtime.runtime import Runtime, SystemRuntime
-from ..cluster import Changes
 from ..config import ConsumerConfig, ConsumerSettings, Servers, configured
-from ..errors import ClientClosed, ClientError, RequestTimedOut
+from ..coordinator import Coordinator
+from ..errors import ClientClosed
+from ..group_types import OffsetAndMetadata
 from ..metadata import Metadata, pool_for
-from ..records import ConsumerRecord, RawRecords
-from .chunk import Chunk
+from ..records import ConsumerRecord
+from ..serialization import Deserializer, K, V
+from .commits import Commits
+from .consumer_metrics import ConsumerMetrics
 from .fetcher import Fetcher
-from .positions import RESETS, PartitionState, Positions, Standing
-from .questions import DEFAULT_TIMEOUT_MS, Partition, Questions
+from .interceptors import ConsumerInterceptor
+from .polling import Polling
+from .positions import RESETS, Positions
+from .subscribing import CLOSE_TIMEOUT_MS, NO_LISTENER
 
 log = logging.getLogger(__name__)
 
 
-class Consumer(Questions):
+class Consumer(Polling[K, V], Generic[K, V]):
     """Reads records of topics.
 
-        async with Consumer("localhost:9092", auto_offset_reset="earliest") as consumer:
+        async with Consumer("localhost:9092", group_id="billing") as consumer:
             await consumer.subscribe(["flights"])
             async for record in consumer:
                 print(record.partition, record.offset, record.key, record.value)
@@ -39,12 +44,22 @@ class Consumer(Questions):
     partition come in order of offset, each once; there is no order across partitions. Reading goes
     on by itself when leaders move. Settings are keyword arguments named as Kafka's, with
     underscores; an unknown one is a ConfigError that names the nearest.
+
+    With group_id, members share the partitions and go on where the group has committed. By default
+    polling commits what earlier polls returned: a crash has records read again, none is skipped.
+    Leaving the block commits too, unless an exception leaves it: then what the last poll returned
+    is read again.
+
+    Keys and values are bytes, or what `key_deserializer` and `value_deserializer` make of them.
     """
 
     def __init__(
         self,
         bootstrap_servers: Servers | None = None,
         *,
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
+        interceptors: Sequence[ConsumerInterceptor[K, V]] = (),
         runtime: Runtime | None = None,
         **settings: Unpack[ConsumerSettings],
     ) -> None:
@@ -57,17 +72,27 @@ class Consumer(Questions):
             self._pool,
             auto_create=self.config.allow_auto_create_topics,
         )
-        self._positions = Positions(reset=RESETS[self.config.auto_offset_reset])
-        self._subscription: tuple[str, ...] = ()
+        has_group = self.config.group_id is not None
+        self._positions = Positions(
+            reset=RESETS[self.config.auto_offset_reset], has_group=has_group
+        )
+        self._key_deserializer = key_deserializer
+        self._value_deserializer = value_deserializer
+        self._interceptors = list(interceptors)
+        self._metrics = ConsumerMetrics(self._runtime.monotonic_ms())
+        self._subscription, self._pattern, self._listener = (), None, NO_LISTENER
+        self._coordinator = self._commits = self._group = self._auto_commit = None
+        self._auto_commit_at_ms = 0
         self._fetcher: Fetcher | None = None
-        self._iterated: deque[ConsumerRecord] = deque()
-        self._is_closed = self._is_started = False
+        self._iterated: deque[ConsumerRecord[K, V]] = deque()
+        self._in_hand: dict[TopicPartition, OffsetAndMetadata] = {}
+        """Where each partition of the newest poll's records was before it."""
+        self._is_closed = self._is_started = self._is_polling = False
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], *, runtime: Runtime | None = None) -> Self:
-        """Make a consumer from a mapping with Kafka's dotted keys."""
-        keywords: Any = dict(config)
-        return cls(runtime=runtime, **keywords)
+    def from_config(cls, config: Mapping[str, Any], **arguments: Any) -> Self:
+        """Make a consumer from a mapping with Kafka's dotted keys, and arguments as above."""
+        return cls(**dict(config), **arguments)
 
     # -- life
 
@@ -81,11 +106,29 @@ class Consumer(Questions):
             except BaseException:
                 await self._pool.close()
                 raise
+            self._fetcher = Fetcher(
+                self._runtime, self.config, self._metadata, self._positions, self._metrics
+            )
+            if self.config.group_id is not None:
+                self._start_committing(self.config.group_id, self._fetcher)
             self._metadata.listen(self._on_metadata)
-            self._fetcher = Fetcher(self._runtime, self.config, self._metadata, self._positions)
             self._fetcher.start()
             self._is_started = True
         return self
+
+    def _start_committing(self, group_id: str, fetcher: Fetcher) -> None:
+        self._coordinator = Coordinator(
+            self._runtime, self.config, self._metadata, group_id, CoordinatorType.GROUP
+        )
+        self._commits = commits = Commits(
+            self._runtime, self._metadata, self._coordinator, self._metrics
+        )
+        commits.group_instance_id = self.config.group_instance_id
+        is_stable = self.config.isolation_level == "read_committed"
+        fetcher.lookups.ask_group = lambda partitions, timeout_ms: commits.fetch(
+            partitions, timeout_ms=timeout_ms, is_stable=is_stable
+        )
+        self._auto_commit_at_ms = self._runtime.monotonic_ms() + self.config.auto_commit_interval_ms
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -96,229 +139,55 @@ class Consumer(Questions):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if error is not None:
+            self.forget_in_hand()
         await self.close()
 
-    async def close(self) -> None:
-        """End; a poll under way raises ClientClosed."""
+    def forget_in_hand(self) -> None:
+        """What the newest poll returned was not dealt with: do not commit it by closing."""
+        for partition, before in self._in_hand.items():
+            state = self._positions.states.get(partition)
+            if state is not None and state.is_known and state.position >= before.offset:
+                state.jump(before.offset, before.leader_epoch)
+        self._in_hand.clear()
+        self._iterated.clear()
+
+    async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+        """End: commit what polls returned (where that is automatic), leave the group, disconnect.
+
+        A poll under way raises ClientClosed. Takes `timeout_ms` at most where the coordinator
+        cannot be reached.
+        """
         if self._is_closed:
             return
         self._is_closed = True
+        try:
+            if self._fetcher is not None:
+                self._fetcher.buffer.arrived.set()
+                await self._leave(timeout_ms, commits=True)
+        finally:
+            await self._disconnect()
+
+    async def _disconnect(self) -> None:
+        if self._auto_commit is not None:
+            self._auto_commit.cancel()
+            await asyncio.wait([self._auto_commit])
         if self._fetcher is not None:
-            self._fetcher.buffer.arrived.set()
             await self._fetcher.close()
         await self._metadata.close()
         await self._pool.close()
 
-    def _started(self) -> Fetcher:
-        self._check_usable()
-        assert self._fetcher is not None
-        return self._fetcher
+    # -- what was counted
 
-    # -- what to read
+    def metrics(self) -> dict[str, float]:
+        """Give what the consumer has counted, by the names Kafka's consumer uses.
 
-    def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read exactly these partitions from now on.
-
-        Those that were assigned before keep their positions; others start by auto_offset_reset
-        unless `seek` says where.
+        Totals since it was made; rates, averages and maxima are of the last 30 to 60 seconds, NaN
+        where there was nothing.
         """
-        fetcher = self._started()
-        self._subscription = ()
-        wanted = [TopicPartition(*partition) for partition in partitions]
-        self._positions.assign(wanted, start=self._positions.reset)
-        fetcher.on_positions_changed()
-
-    async def subscribe(
-        self, topics: Sequence[str], *, timeout_ms: int = DEFAULT_TIMEOUT_MS
-    ) -> None:
-        """Read all partitions of these topics from now on, alone (there is no group).
-
-        They start by auto_offset_reset. Partitions added to a topic later are found within
-        metadata_max_age_ms and read from their beginning. Raises UnknownTopic where a topic does
-        not exist after `timeout_ms`.
-        """
-        if isinstance(topics, str):
-            raise TypeError("topics must be a list of names")
-        self._started()
-        await self._metadata.wait_for_topics(topics, timeout_ms)
-        self._subscription = tuple(topics)
-        self._positions.assign(self._subscribed(), start=self._positions.reset)
-        self._started().on_positions_changed()
-
-    def _subscribed(self) -> list[TopicPartition]:
-        topics = self._metadata.view.topics
-        return [
-            TopicPartition(name, index)
-            for name in self._subscription
-            if name in topics
-            for index in sorted(topics[name].partitions)
-        ]
-
-    def _on_metadata(self, changes: Changes) -> None:
-        if not self._subscription or self._fetcher is None:
-            return
-        found = self._subscribed()
-        if any(partition not in self._positions.states for partition in found):
-            # A partition added while we read: its first records are news too.
-            kept = list(self._positions.states)
-            self._positions.assign(dict.fromkeys([*kept, *found]), start=EARLIEST_TIMESTAMP)
-            self._fetcher.on_positions_changed()
-
-    def assignment(self) -> list[TopicPartition]:
-        """List the partitions being read."""
-        return list(self._positions.states)
-
-    def pause(self, *partitions: Partition) -> None:
-        """Leave these partitions out of polls, without losing the position."""
-        for partition in partitions:
-            self._state(partition).is_paused = True
-
-    def resume(self, *partitions: Partition) -> None:
-        """Include paused partitions again."""
-        for partition in partitions:
-            self._state(partition).is_paused = False
-        self._started().on_positions_changed()
-        self._started().buffer.arrived.set()
-
-    # -- where to read
-
-    def seek(self, partition: Partition, offset: int) -> None:
-        """Go on at `offset`; one outside the log is handled by auto_offset_reset."""
-        if offset < 0:
-            raise ValueError(f"an offset is 0 or more, not {offset}")
-        self._state(partition).jump(offset)
-        self._jumped()
-
-    def seek_to_beginning(self, *partitions: Partition) -> None:
-        """Go on at the first record of these partitions, or of all."""
-        self._seek_to(partitions, EARLIEST_TIMESTAMP)
-
-    def seek_to_end(self, *partitions: Partition) -> None:
-        """Go on behind the last record of these partitions, or of all."""
-        self._seek_to(partitions, LATEST_TIMESTAMP)
-
-    def _seek_to(self, partitions: Sequence[Partition], timestamp: int) -> None:
-        for partition in partitions or self.assignment():
-            self._state(partition).look_up(timestamp)
-        self._jumped()
-
-    def _jumped(self) -> None:
-        self._iterated.clear()
-        self._started().on_positions_changed()
-
-    async def position(self, partition: Partition, *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
-        """Give the offset of the next record that a poll will return.
-
-        Waits for the offset to be looked up; RequestTimedOut after `timeout_ms`,
-        NoOffsetForPartition where auto_offset_reset=none leaves none.
-        """
-        state = self._state(partition)
-        buffer = self._started().buffer
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                while state.standing is Standing.UNKNOWN:
-                    if state.looking_for is None:
-                        buffer.raise_error()
-                        raise self._positions.lost()[0]
-                    buffer.arrived.clear()
-                    await buffer.arrived.wait()
-                    self._started()
-        except TimeoutError:
-            raise RequestTimedOut(f"{partition}: the position is not known yet") from None
-        return state.position
-
-    def _state(self, partition: Partition) -> PartitionState:
-        state = self._positions.states.get(TopicPartition(*partition))
-        if state is None:
-            raise ValueError(f"{partition} is not assigned")
-        return state
-
-    # -- reading
-
-    async def poll(
-        self, timeout_ms: int = 0, max_records: int | None = None
-    ) -> list[ConsumerRecord]:
-        """Return what has arrived, at most `max_records` (default max_poll_records).
-
-        Waits up to `timeout_ms` for the first record; an empty list after that. Positions move
-        behind what is returned. Raises, once each: NoOffsetForPartition, OffsetOutOfRange,
-        LogTruncated (all only under auto_offset_reset=none), CorruptRecord, ApiError where a
-        broker refuses for good, ClientClosed.
-        """
-        most = self.config.max_poll_records if max_records is None else max_records
-        taken: list[ConsumerRecord] = []
-        while len(taken) < most:
-            chunk = await self._chunk(0 if taken else timeout_ms, may_raise=not taken)
-            if chunk is None:
-                break
-            taken += chunk.take(most - len(taken), check_crcs=self.config.check_crcs)
-            if chunk.is_spent:
-                self._started().buffer.release(chunk)
-            elif not taken or len(taken) < most:
-                break  # stopped before a batch that cannot be read: the next poll says so
-        return taken
-
-    async def poll_raw(self, timeout_ms: int = 0) -> list[RawRecords]:
-        """Return what has arrived as whole record batches, neither decoded nor checked.
-
-        Waits up to `timeout_ms` for the first; an empty list after that. Positions move behind
-        what is returned. Raises as `poll` does, but never CorruptRecord.
-        """
-        taken: list[RawRecords] = []
-        chunk = await self._chunk(timeout_ms, may_raise=True)
-        while chunk is not None:
-            taken.append(chunk.take_raw())
-            self._started().buffer.release(chunk)
-            chunk = await self._chunk(0, may_raise=False)
-        return taken
-
-    async def _chunk(self, timeout_ms: int, *, may_raise: bool) -> Chunk | None:
-        buffer = self._started().buffer
-        deadline_ms = self._runtime.monotonic_ms() + timeout_ms
-        while True:
-            chunk = buffer.next_chunk()
-            if chunk is not None:
-                return chunk
-            if may_raise:
-                self._raise_errors()
-            left_ms = deadline_ms - self._runtime.monotonic_ms()
-            if left_ms <= 0:
-                return None
-            buffer.arrived.clear()
-            try:
-                async with asyncio.timeout(left_ms / 1000):
-                    await buffer.arrived.wait()
-            except TimeoutError:
-                pass
-            self._started()
-
-    def _raise_errors(self) -> None:
-        self._started().buffer.raise_error()
-        lost: list[ClientError] = self._positions.lost()
-        if lost:
-            raise lost[0]
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> ConsumerRecord:
-        while not self._iterated:
-            try:
-                self._iterated.extend(await self.poll(DEFAULT_TIMEOUT_MS))
-            except ClientClosed:
-                raise StopAsyncIteration from None
-        return self._iterated.popleft()
-
-    # -- how far
-
-    def high_watermark(self, partition: Partition) -> int | None:
-        """Give the high watermark as of the newest fetch; None before the first."""
-        known = self._state(partition).high_watermark
-        return None if known < 0 else known
-
-    def lag(self, partition: Partition) -> int | None:
-        """Count the records between position and high watermark as of the newest fetch."""
-        state = self._state(partition)
-        if state.high_watermark < 0 or state.standing is Standing.UNKNOWN:
-            return None
-        return max(state.high_watermark - state.position, 0)
+        found = self._metrics.snapshot(self._runtime.monotonic_ms())
+        lags = [self._lag_of(state) for state in self._positions.states.values()]
+        known = [lag for lag in lags if lag is not None]
+        found["records-lag-max"] = max(known, default=float("nan"))
+        found["assigned-partitions"] = len(lags)
+        return found

@@ -30,6 +30,7 @@ from ..net.pool import FETCH
 from ..records import AbortedTransaction
 from .buffer import Buffer
 from .chunk import Chunk
+from .consumer_metrics import ConsumerMetrics
 from .fetch_session import FetchSession, Want
 from .lookups import Lookups
 from .positions import PartitionState, Positions, Standing
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 
 SESSION_VERSION: Final = 7
 TOPIC_ID_VERSION: Final = 13
+AGAIN_MS: Final = 500
+"""Between further questions who leads, while a broker says nothing."""
 CHUNKS_AHEAD: Final = 2
 """Chunks of one partition that may wait for the user: one in work, one ready."""
 
@@ -46,16 +49,22 @@ class Fetcher:
     """All fetching of one consumer."""
 
     def __init__(
-        self, runtime: Runtime, config: ConsumerConfig, metadata: Metadata, positions: Positions
+        self,
+        runtime: Runtime,
+        config: ConsumerConfig,
+        metadata: Metadata,
+        positions: Positions,
+        metrics: ConsumerMetrics,
     ) -> None:
         self.buffer = Buffer()
         self.buffer.on_room = self._wake_loops
-        self._lookups = Lookups(runtime, config, metadata, positions, self.buffer)
-        self._lookups.on_found = self._turn
+        self.lookups = Lookups(runtime, config, metadata, positions, self.buffer)
+        self.lookups.on_found = self._turn
         self._runtime = runtime
         self._config = config
         self._metadata = metadata
         self._positions = positions
+        self._metrics = metrics
         self._isolation = (
             READ_COMMITTED if config.isolation_level == "read_committed" else READ_UNCOMMITTED
         )
@@ -70,11 +79,11 @@ class Fetcher:
 
     def start(self) -> None:
         """Begin; nothing is fetched before partitions are assigned."""
-        self._lookups.start()
+        self.lookups.start()
 
     async def close(self) -> None:
         """Stop all loops."""
-        await self._lookups.close()
+        await self.lookups.close()
         for task in self._loops.values():
             task.cancel()
         if self._loops:
@@ -108,7 +117,7 @@ class Fetcher:
     def _turn(self) -> None:
         """Begin to fetch what can be fetched now and could not be before."""
         self._start_loops()
-        self._lookups.wake()
+        self.lookups.wake()
         # A broker answers a connection in order: a fetch that waits for new records would keep
         # partitions waiting that have some. A new connection costs less than fetch_max_wait_ms.
         for node_id, connection in self._fetching.items():
@@ -219,7 +228,9 @@ class Fetcher:
     async def _connect(self, node_id: int) -> KafkaConnection:
         opening = asyncio.ensure_future(self._metadata.connection_to(node_id, FETCH))
         patience_ms = self._config.unanswered_request_ms
-        connection: KafkaConnection = await self._impatiently(opening, node_id, patience_ms)
+        connection: KafkaConnection = await _impatiently(
+            self._metadata, opening, node_id, patience_ms
+        )
         return connection
 
     async def _fetch(
@@ -246,24 +257,13 @@ class Fetcher:
             rack_id=config.client_rack,
         )
         timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
+        begun_ms = self._runtime.monotonic_ms()
         future = connection.send(request, version=version, timeout_ms=timeout_ms)
         patience_ms = config.fetch_max_wait_ms + config.unanswered_request_ms
-        response: FetchResponse = await self._impatiently(future, node_id, patience_ms)
+        response: FetchResponse = await _impatiently(self._metadata, future, node_id, patience_ms)
+        now_ms = self._runtime.monotonic_ms()
+        self._metrics.fetches.record(now_ms - begun_ms, now_ms)
         return response
-
-    async def _impatiently(
-        self, future: "asyncio.Future[Any]", node_id: int, patience_ms: int
-    ) -> Any:
-        """Wait; ask other brokers who leads for as long as this one says nothing."""
-        try:
-            while not future.done():
-                await asyncio.wait([future], timeout=patience_ms / 1000)
-                if not future.done():
-                    self._metadata.refresh_soon(avoid=node_id)
-                    patience_ms = self._config.unanswered_request_ms
-            return future.result()
-        finally:
-            future.cancel()
 
     def _back_off(self, state: PartitionState) -> None:
         state.failure_count += 1
@@ -312,6 +312,7 @@ class Fetcher:
                 ]
             chunk = Chunk(state, memoryview(data.records), aborted)
             if not chunk.is_empty:
+                self._metrics.fetched.record(chunk.size, self._runtime.monotonic_ms())
                 state.fetch_offset, state.fetch_epoch = chunk.next_position, chunk.last_epoch
                 self.buffer.add(chunk)
 
@@ -326,7 +327,7 @@ class Fetcher:
             error = self._positions.on_out_of_range(state)
             if error is not None:
                 self.buffer.report(error)
-            self._lookups.wake()
+            self.lookups.wake()
         elif code.retriable:
             self._back_off(state)
             hint = data.current_leader
@@ -342,3 +343,18 @@ class Fetcher:
             self._back_off(state)
             where = f"{state.partition.topic}-{state.partition.partition}"
             self.buffer.report(ApiError(code, f"{where}: {code.doc}"))
+
+
+async def _impatiently(
+    metadata: Metadata, future: "asyncio.Future[Any]", node_id: int, patience_ms: int
+) -> Any:
+    """Wait; ask other brokers who leads for as long as this one says nothing."""
+    try:
+        while not future.done():
+            await asyncio.wait([future], timeout=patience_ms / 1000)
+            if not future.done():
+                metadata.refresh_soon(avoid=node_id)
+                patience_ms = min(patience_ms, AGAIN_MS)
+        return future.result()
+    finally:
+        future.cancel()

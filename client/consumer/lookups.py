@@ -5,7 +5,7 @@ Drives `Positions` by asking leaders. Fetches nothing.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from ...protocol.errors import ApiError
@@ -14,6 +14,7 @@ from ...protocol.types import TopicPartition
 from ...runtime.runtime import Runtime
 from ..config import ConsumerConfig
 from ..errors import ClientError
+from ..group_types import OffsetAndMetadata
 from ..metadata import Metadata
 from ..offsets import EpochAnswer, EpochQuestion, ListedOffset, ends_of_epochs, list_offsets
 from .buffer import Buffer
@@ -21,6 +22,10 @@ from .positions import EpochEnd, PartitionState, Positions
 
 log = logging.getLogger(__name__)
 
+AskGroup = Callable[
+    [Sequence[TopicPartition], int], Awaitable[Mapping[TopicPartition, OffsetAndMetadata]]
+]
+"""Partitions and milliseconds to the offsets that a group has committed."""
 TIMEOUT_MS: Final = 1_000
 """For one round of questions: what was assigned meanwhile waits for its end."""
 
@@ -37,6 +42,7 @@ class Lookups:
         buffer: Buffer,
     ) -> None:
         self.on_found: Callable[[], None] = lambda: None
+        self.ask_group: AskGroup | None = None
         self._runtime = runtime
         self._config = config
         self._metadata = metadata
@@ -64,16 +70,36 @@ class Lookups:
             self._wake.clear()
             unknown = self._positions.to_look_up()
             unvalidated = self._positions.to_validate()
-            if not unknown and not unvalidated:
+            unasked = self._positions.to_ask()
+            if not unknown and not unvalidated and not unasked:
                 await self._wake.wait()
                 continue
             try:
-                await asyncio.gather(self._look_up(unknown), self._validate(unvalidated))
+                await asyncio.gather(
+                    self._ask_the_group(unasked),
+                    self._look_up(unknown),
+                    self._validate(unvalidated),
+                )
             except ApiError as error:
                 self._buffer.report(error)
                 await asyncio.sleep(self._config.retry_backoff_max_ms / 1000)
             except ClientError as error:
                 log.warning("positions are not known yet: %s", error)
+
+    async def _ask_the_group(self, states: list[PartitionState]) -> None:
+        if not states or self.ask_group is None:
+            return
+        begun = {state.partition: (state, state.seek_count) for state in states}
+        found = await self.ask_group(list(begun), TIMEOUT_MS)
+        for partition, (state, seek_count) in begun.items():
+            committed = found.get(partition)
+            if committed is None:
+                self._positions.on_committed(state, seek_count, None)
+            else:
+                self._positions.on_committed(
+                    state, seek_count, committed.offset, committed.leader_epoch
+                )
+        self._tell()
 
     async def _look_up(self, states: list[PartitionState]) -> None:
         if not states:

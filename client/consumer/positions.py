@@ -2,14 +2,17 @@
 
 Pure. Per partition:
 
+    UNASKED -- on_committed --> UNVALIDATED, or without a commit UNKNOWN
+
     UNKNOWN -- on_listed --> VALID -- on_leader_changed, epoch known --> UNVALIDATED
        ^                      | ^                                           |
        +--- on_out_of_range --+ +-- on_validated: the log still holds it ---+
        +------------------- on_validated: it was truncated -----------------+
 
-A position is (offset, leader epoch of the last record before it). When the leader changes, the new
-one is asked where that epoch ends in its log; an end below the position means that records already
-read are gone (KIP-320). Without a known epoch there is nothing to check.
+A partition begins UNASKED where a group may have committed how far it came. A position is (offset,
+leader epoch of the last record before it). When the leader changes, the new one is asked where that
+epoch ends in its log; an end below the position means that records already read are gone (KIP-320).
+Without a known epoch there is nothing to check.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,6 +33,8 @@ RESETS: Mapping[str, int | None] = {
 class Standing(Enum):
     """What is known of a position."""
 
+    UNASKED = auto()
+    """The group must be asked how far it has come."""
     UNKNOWN = auto()
     """An offset must be looked up."""
     UNVALIDATED = auto()
@@ -45,12 +50,15 @@ class PartitionState:
     standing: Standing = Standing.UNKNOWN
     position: int = -1
     """Offset of the next record for the user."""
+    position_epoch: int = NO_EPOCH
+    """Leader epoch of the last record before `position`: of a batch, or of what was committed."""
     fetch_offset: int = -1
     """Offset to ask brokers for: behind what is buffered."""
     fetch_epoch: int = NO_EPOCH
     """Leader epoch of the last record before `fetch_offset`."""
     looking_for: int | None = None
-    """While UNKNOWN: the timestamp to look up (-1 latest, -2 earliest), None: nothing allowed."""
+    """While UNKNOWN: the timestamp to look up (-1 latest, -2 earliest), None: nothing allowed.
+    While UNASKED: the same, should the group have nothing to say."""
     topic_id: bytes = ZERO_UUID
     leader_id: int = -1
     leader_epoch: int = NO_EPOCH
@@ -73,9 +81,14 @@ class PartitionState:
         """Go on at `offset`; everything on its way is void."""
         self.standing = Standing.VALID
         self.position = self.fetch_offset = offset
-        self.fetch_epoch = epoch
+        self.fetch_epoch = self.position_epoch = epoch
         self.looking_for = None
         self._void()
+
+    @property
+    def is_known(self) -> bool:
+        """Is there a position, confirmed or not?"""
+        return self.standing in (Standing.VALID, Standing.UNVALIDATED)
 
     def look_up(self, timestamp: int | None) -> None:
         """Go on where a lookup will say."""
@@ -105,6 +118,8 @@ class Positions:
     reset: int | None
     """Timestamp for partitions without a usable position; None: raise instead."""
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    has_group: bool = False
+    """May a group have committed positions?"""
 
     def assign(self, partitions: Iterable[TopicPartition], *, start: int | None) -> None:
         """Replace the assignment; partitions that stay keep their positions."""
@@ -112,12 +127,17 @@ class Positions:
         for partition in partitions:
             state = self.states.get(partition)
             if state is None:
-                state = PartitionState(partition, looking_for=start)
+                standing = Standing.UNASKED if self.has_group else Standing.UNKNOWN
+                state = PartitionState(partition, standing, looking_for=start)
             kept[partition] = state
         for partition, state in self.states.items():
             if partition not in kept:
                 state.look_up(None)
         self.states = kept
+
+    def to_ask(self) -> list[PartitionState]:
+        """Partitions of which the group must be asked how far it has come."""
+        return [s for s in self.states.values() if s.standing is Standing.UNASKED]
 
     def to_look_up(self) -> list[PartitionState]:
         """Partitions whose offset must be looked up now."""
@@ -136,8 +156,13 @@ class Positions:
         return [
             NoOffsetForPartition(state.partition)
             for state in self.states.values()
-            if state.standing is Standing.UNKNOWN and state.looking_for is None
+            if self.is_lost(state)
         ]
+
+    @staticmethod
+    def is_lost(state: PartitionState) -> bool:
+        """Can it go nowhere without the user?"""
+        return state.standing is Standing.UNKNOWN and state.looking_for is None
 
     def on_leader(self, partition: TopicPartition, leader_id: int, leader_epoch: int) -> bool:
         """Metadata names the leader; is it news?"""
@@ -174,6 +199,20 @@ class Positions:
         state.leader_epoch = NO_EPOCH
         state.look_up(None if self.reset is None else EARLIEST_TIMESTAMP)
         return gone if self.reset is None else None
+
+    def on_committed(
+        self, state: PartitionState, seek_count: int, offset: int | None, epoch: int = NO_EPOCH
+    ) -> None:
+        """The group, asked at `seek_count`, said how far it has come; None: nothing."""
+        if state.standing is not Standing.UNASKED or state.seek_count != seek_count:
+            return
+        if offset is None:
+            state.standing = Standing.UNKNOWN
+            return
+        state.jump(offset, epoch)
+        if epoch != NO_EPOCH:
+            # What was read before may be gone since; whoever leads now must confirm it.
+            state.standing = Standing.UNVALIDATED
 
     def on_listed(self, state: PartitionState, seek_count: int, offset: int, epoch: int) -> None:
         """A lookup, begun at `seek_count`, found the offset."""

@@ -1,0 +1,258 @@
+"""Offsets of one group: committed, and asked for. One commit at a time, in the order of the calls.
+
+Knows OffsetCommit and OffsetFetch. Which offsets to commit, and when, is for others to say; who
+commits is the member's business (`Membership`), and without one it is a commit from outside.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Final
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ...protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from ...protocol.types import ZERO_UUID, TopicPartition
+from ...runtime.runtime import Runtime
+from ..coordinator import NOT_NOW, Coordinator
+from ..errors import RequestTimedOut
+from ..group_types import OffsetAndMetadata
+from ..metadata import Metadata
+from ..refusals import CommitFailed, refusal
+from .consumer_metrics import ConsumerMetrics
+from .membership import Heartbeat, Membership
+
+TOPIC_ID_VERSION: Final = 10
+"""From here on both APIs name topics by id."""
+FENCED: Final = (
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_INSTANCE_ID,
+)
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class Commits:
+    """The offsets of one group, as one of its consumers sees them."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        metadata: Metadata,
+        coordinator: Coordinator,
+        metrics: ConsumerMetrics,
+    ) -> None:
+        self.group_instance_id: str | None = None
+        self.membership: Membership | None = None
+        """Of the consumer that commits; None where its partitions are its own choice."""
+        self._runtime = runtime
+        self._metadata = metadata
+        self._coordinator = coordinator
+        self._metrics = metrics
+        self._turn = asyncio.Lock()
+
+    @property
+    def is_busy(self) -> bool:
+        """Is a commit under way?"""
+        return self._turn.locked()
+
+    # -- committing
+
+    async def commit(self, offsets: Offsets, *, timeout_ms: int) -> None:
+        """Commit; what another commit is doing is waited for.
+
+        CommitFailed where the group went on without this member, Refused where a broker will not
+        have it, RequestTimedOut after `timeout_ms`: then it is open whether it was done.
+        """
+        if not offsets:
+            return
+        begun_ms = self._runtime.monotonic_ms()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000), self._turn:
+                await self._commit(offsets, timeout_ms)
+        except TimeoutError:
+            why = f"{self._coordinator}: not committed within {timeout_ms} ms"
+            raise RequestTimedOut(why) from None
+        now_ms = self._runtime.monotonic_ms()
+        self._metrics.commits.record(now_ms - begun_ms, now_ms)
+
+    async def _commit(self, offsets: Offsets, timeout_ms: int) -> None:
+        failure_count = 0
+        while True:
+            member = self._member()
+            request = self._commit_request(offsets, member)
+            answer: OffsetCommitResponse = await self._coordinator.ask(
+                request, _commit_code, timeout_ms=timeout_ms, at_most=self._version(offsets)
+            )
+            code = _commit_code(answer)
+            if code is ErrorCode.NONE:
+                return
+            if code in FENCED and not self._has_moved_on(member):
+                if self.membership is not None and member is not None:
+                    self.membership.on_refused(member, code)
+                raise CommitFailed(code, f"{self._coordinator}: committing offsets")
+            is_between = code is ErrorCode.REBALANCE_IN_PROGRESS or code in FENCED
+            if not is_between and not code.retriable:
+                raise refusal(code, f"{self._coordinator}: committing offsets")
+            if code.stale_metadata:
+                self._metadata.refresh_soon()
+            failure_count += 1
+            await self._coordinator.rest(failure_count)
+
+    def _member(self) -> Heartbeat | None:
+        """Who commits; CommitFailed where it is nobody any more."""
+        if self.membership is None:
+            return None
+        if not self.membership.is_member:
+            why = f"{self._coordinator}: {self.membership.reason}"
+            raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, why)
+        return Heartbeat(self.membership.member_id, self.membership.generation)
+
+    def _has_moved_on(self, member: Heartbeat | None) -> bool:
+        """Did a generation begin while the commit was under way? What it has, it still has."""
+        membership = self.membership
+        if membership is None or member is None or not membership.is_member:
+            return False
+        now = Heartbeat(membership.member_id, membership.generation)
+        return membership.is_rebalancing or now != member
+
+    def _commit_request(self, offsets: Offsets, member: Heartbeat | None) -> OffsetCommitRequest:
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for (name, index), committed in offsets.items():
+            topic = topics.get(name)
+            if topic is None:
+                topic_id = self._metadata.view.topic_id(name)
+                topic = topics[name] = OffsetCommitRequestTopic(
+                    name=name, topic_id=topic_id, partitions=[]
+                )
+            topic.partitions.append(
+                OffsetCommitRequestPartition(
+                    partition_index=index,
+                    committed_offset=committed.offset,
+                    committed_leader_epoch=committed.leader_epoch,
+                    committed_metadata=committed.metadata,
+                )
+            )
+        request = OffsetCommitRequest(group_id=self._coordinator.key, topics=list(topics.values()))
+        if member is not None:
+            request.member_id = member.member_id
+            request.generation_id_or_member_epoch = member.generation
+            request.group_instance_id = self.group_instance_id
+        return request
+
+    def _version(self, partitions: Iterable[TopicPartition]) -> int:
+        ids = (self._metadata.view.topic_id(partition.topic) for partition in partitions)
+        return TOPIC_ID_VERSION - any(topic_id == ZERO_UUID for topic_id in ids)
+
+    # -- asking
+
+    async def fetch(
+        self,
+        partitions: Iterable[TopicPartition] | None,
+        *,
+        timeout_ms: int,
+        is_stable: bool = False,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Ask what is committed for these, or for all of the group's; without those that have none.
+
+        `is_stable` waits for transactions that are about to commit some of them (KIP-447). Raises
+        RequestTimedOut after `timeout_ms`, Refused where a broker will not say.
+        """
+        wanted = None if partitions is None else list(partitions)
+        at_most = TOPIC_ID_VERSION - 1 if wanted is None else self._version(wanted)
+        request = self._fetch_request(wanted, is_stable)
+        failure_count = 0
+        async with _deadline(f"{self._coordinator}: asking for offsets", timeout_ms):
+            while True:
+                answer: OffsetFetchResponse = await self._coordinator.ask(
+                    request, _fetch_code, timeout_ms=timeout_ms, at_most=at_most
+                )
+                code = _fetch_code(answer)
+                if code is ErrorCode.NONE:
+                    return self._found(answer)
+                if not code.retriable:
+                    raise refusal(code, f"{self._coordinator}: asking for offsets")
+                if code.stale_metadata:
+                    self._metadata.refresh_soon()
+                failure_count += 1
+                await self._coordinator.rest(failure_count)
+
+    def _fetch_request(
+        self, wanted: list[TopicPartition] | None, is_stable: bool
+    ) -> OffsetFetchRequest:
+        by_topic: dict[str, list[int]] = {}
+        for name, index in wanted or ():
+            by_topic.setdefault(name, []).append(index)
+        old = [
+            OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
+            for name, indexes in by_topic.items()
+        ]
+        new = [
+            OffsetFetchRequestTopics(
+                name=name, topic_id=self._metadata.view.topic_id(name), partition_indexes=indexes
+            )
+            for name, indexes in by_topic.items()
+        ]
+        key, is_all = self._coordinator.key, wanted is None
+        group = OffsetFetchRequestGroup(group_id=key, topics=None if is_all else new)
+        return OffsetFetchRequest(
+            group_id=key,
+            topics=None if is_all else old,
+            groups=[group],
+            require_stable=is_stable,
+        )
+
+    def _found(self, answer: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
+        names = self._metadata.view.names
+        groups = [topic for group in answer.groups for topic in group.topics]
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for topic in groups or answer.topics:
+            name = topic.name or names.get(getattr(topic, "topic_id", ZERO_UUID), "")
+            for one in topic.partitions:
+                if one.committed_offset >= 0:
+                    found[TopicPartition(name, one.partition_index)] = OffsetAndMetadata(
+                        one.committed_offset, one.metadata or "", one.committed_leader_epoch
+                    )
+        return found
+
+
+@contextlib.asynccontextmanager
+async def _deadline(what: str, timeout_ms: int) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            yield
+    except TimeoutError:
+        raise RequestTimedOut(f"{what}: no answer within {timeout_ms} ms") from None
+
+
+def _commit_code(answer: OffsetCommitResponse) -> ErrorCode:
+    codes = [ErrorCode(one.error_code) for topic in answer.topics for one in topic.partitions]
+    return _worst(codes)
+
+
+def _fetch_code(answer: OffsetFetchResponse) -> ErrorCode:
+    codes = [ErrorCode(answer.error_code)]
+    codes += [ErrorCode(group.error_code) for group in answer.groups]
+    codes += [ErrorCode(one.error_code) for topic in answer.topics for one in topic.partitions]
+    for group in answer.groups:
+        codes += [ErrorCode(one.error_code) for topic in group.topics for one in topic.partitions]
+    return _worst(codes)
+
+
+def _worst(codes: Iterable[ErrorCode]) -> ErrorCode:
+    """The first error that is final, else one about who was asked, else any."""
+    errors = [code for code in codes if code is not ErrorCode.NONE]
+    final = [code for code in errors if not code.retriable]
+    elsewhere = [code for code in errors if code in NOT_NOW]
+    return next(iter([*final, *elsewhere, *errors]), ErrorCode.NONE)

@@ -1,0 +1,101 @@
+"""What a consumer counts, and the names that Kafka's consumer gives it.
+
+Pure: the time is given. `snapshot` is a plain mapping; averages, maxima and rates are of late.
+"""
+
+from ..metrics import NOTHING, Stat
+
+
+class ConsumerMetrics:
+    """One consumer's counters; totals grow from the start of the consumer."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.records = Stat(now_ms)
+        """Records per poll that returned some."""
+        self.bytes = Stat(now_ms)
+        """Bytes of record batches handed out."""
+        self.fetches = Stat(now_ms)
+        """Milliseconds from a fetch to its answer."""
+        self.fetched = Stat(now_ms)
+        """Bytes per fetch answer."""
+        self.commits = Stat(now_ms)
+        """Milliseconds per commit."""
+        self.heartbeats = Stat(now_ms)
+        """Milliseconds per heartbeat."""
+        self.joins = Stat(now_ms)
+        self.syncs = Stat(now_ms)
+        self.rebalances = Stat(now_ms)
+        """Milliseconds from the first JoinGroup until the assignment is here."""
+        self.failed_rebalances = Stat(now_ms)
+        self.revoked = Stat(now_ms)
+        """Milliseconds in on_revoked."""
+        self.assigned = Stat(now_ms)
+        self.lost = Stat(now_ms)
+        self.between_polls = Stat(now_ms)
+        self.poll_at_ms: int | None = None
+        self.heartbeat_at_ms: int | None = None
+        self.rebalance_at_ms: int | None = None
+
+    def on_poll(self, now_ms: int) -> None:
+        """The user polls."""
+        if self.poll_at_ms is not None:
+            self.between_polls.record(now_ms - self.poll_at_ms, now_ms)
+        self.poll_at_ms = now_ms
+
+    def snapshot(self, now_ms: int) -> dict[str, float]:
+        """Everything by Kafka's names, but for what the assignment itself tells."""
+        found = {
+            "records-consumed-total": self.records.total,
+            "records-consumed-rate": self.records.rate(now_ms),
+            "records-per-request-avg": self.records.average(now_ms),
+            "bytes-consumed-total": self.bytes.total,
+            "bytes-consumed-rate": self.bytes.rate(now_ms),
+            "fetch-total": self.fetches.count,
+            "fetch-rate": self.fetches.per_second(now_ms),
+            "fetch-latency-avg": self.fetches.average(now_ms),
+            "fetch-latency-max": self.fetches.highest(now_ms),
+            "fetch-size-avg": self.fetched.average(now_ms),
+            "fetch-size-max": self.fetched.highest(now_ms),
+            "time-between-poll-avg": self.between_polls.average(now_ms),
+            "time-between-poll-max": self.between_polls.highest(now_ms),
+            "last-poll-seconds-ago": _seconds_since(self.poll_at_ms, now_ms),
+        }
+        return found | self._of_the_group(now_ms)
+
+    def _of_the_group(self, now_ms: int) -> dict[str, float]:
+        return {
+            "commit-total": self.commits.count,
+            "commit-rate": self.commits.per_second(now_ms),
+            "commit-latency-avg": self.commits.average(now_ms),
+            "commit-latency-max": self.commits.highest(now_ms),
+            "heartbeat-total": self.heartbeats.count,
+            "heartbeat-rate": self.heartbeats.per_second(now_ms),
+            "heartbeat-response-time-max": self.heartbeats.highest(now_ms),
+            "last-heartbeat-seconds-ago": _seconds_since(self.heartbeat_at_ms, now_ms),
+            "join-total": self.joins.count,
+            "join-rate": self.joins.per_second(now_ms),
+            "join-time-avg": self.joins.average(now_ms),
+            "join-time-max": self.joins.highest(now_ms),
+            "sync-total": self.syncs.count,
+            "sync-rate": self.syncs.per_second(now_ms),
+            "sync-time-avg": self.syncs.average(now_ms),
+            "sync-time-max": self.syncs.highest(now_ms),
+            "rebalance-total": self.rebalances.count,
+            "rebalance-latency-total": self.rebalances.total,
+            "rebalance-latency-avg": self.rebalances.average(now_ms),
+            "rebalance-latency-max": self.rebalances.highest(now_ms),
+            "rebalance-rate-per-hour": self.rebalances.per_second(now_ms) * 3600,
+            "failed-rebalance-total": self.failed_rebalances.count,
+            "failed-rebalance-rate-per-hour": self.failed_rebalances.per_second(now_ms) * 3600,
+            "last-rebalance-seconds-ago": _seconds_since(self.rebalance_at_ms, now_ms),
+            "partition-revoked-latency-avg": self.revoked.average(now_ms),
+            "partition-revoked-latency-max": self.revoked.highest(now_ms),
+            "partition-assigned-latency-avg": self.assigned.average(now_ms),
+            "partition-assigned-latency-max": self.assigned.highest(now_ms),
+            "partition-lost-latency-avg": self.lost.average(now_ms),
+            "partition-lost-latency-max": self.lost.highest(now_ms),
+        }
+
+
+def _seconds_since(then_ms: int | None, now_ms: int) -> float:
+    return NOTHING if then_ms is None else (now_ms - then_ms) / 1000

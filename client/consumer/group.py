@@ -1,0 +1,403 @@
+"""Carries out what `Membership` decides: joins, syncs, heartbeats, leaves; leads when asked to.
+
+One loop of its own, independent of what the user does between polls. Never touches positions: the
+consumer's poll carries out what is pending, and wakes this loop.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from ...protocol.consumer_protocol import (
+    PROTOCOL_TYPE,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartitions,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from ...protocol.errors import ApiError, ErrorCode, ProtocolError, RemoteProtocolError
+from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ...protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from ...protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ...protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from ...protocol.types import TopicPartition
+from ...runtime.runtime import Runtime
+from ..config import ConsumerConfig
+from ..coordinator import NOT_NOW, Coordinator
+from ..errors import ClientError
+from ..metadata import Metadata
+from ..refusals import refusal
+from .assignors import ASSIGNORS, Assignor, Member
+from .consumer_metrics import ConsumerMetrics
+from .membership import (
+    NO_MEMBER,
+    Heartbeat,
+    Join,
+    Joined,
+    JoinedMember,
+    Leave,
+    Membership,
+    Sync,
+    Terms,
+    Wait,
+)
+
+log = logging.getLogger(__name__)
+
+GROUP: Final = "group"
+"""The lane of requests that wait for other members; commits and heartbeats must not wait there."""
+TOPICS_WAIT_MS: Final = 5_000
+"""How long a leader waits to learn of topics that other members read."""
+ASSIGNMENT_VERSION: Final = 0
+"""Later versions differ in nothing but their number; every client reads this one."""
+
+
+class Group:
+    """One consumer's part in its group, from `start` to `leave`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: ConsumerConfig,
+        metadata: Metadata,
+        coordinator: Coordinator,
+        metrics: ConsumerMetrics,
+    ) -> None:
+        self._assignors = [ASSIGNORS[name] for name in config.partition_assignment_strategy]
+        self.membership = Membership(
+            Terms(
+                group_instance_id=config.group_instance_id,
+                is_cooperative=all(one.is_cooperative for one in self._assignors),
+                heartbeat_interval_ms=config.heartbeat_interval_ms,
+                max_poll_interval_ms=config.max_poll_interval_ms,
+            )
+        )
+        self.on_pending: Callable[[], None] = lambda: None
+        """Called when the user has something to carry out."""
+        self.on_error: Callable[[ClientError | ApiError], None] = lambda _: None
+        """Called with what the user must hear; the next poll joins again."""
+        self._runtime = runtime
+        self._config = config
+        self._metadata = metadata
+        self._coordinator = coordinator
+        self._metrics = metrics
+        self._topics: tuple[str, ...] = ()
+        self._led_counts: dict[str, int] | None = None
+        """The leader's: how many partitions each topic of the group had when it assigned."""
+        self._rebalance_began_ms: int | None = None
+        self._failure_count = 0
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin; nothing is sent before the first poll."""
+        self._task = self._runtime.spawn(self._run(), f"member of {self._coordinator}")
+
+    def wake(self) -> None:
+        """The membership changed from outside: look again."""
+        self._wake.set()
+
+    async def leave(self, timeout_ms: int) -> None:
+        """Stop, and tell the coordinator, for `timeout_ms` at most; static members say nothing."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        farewell = self.membership.on_left()
+        if farewell is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._leave(farewell)
+
+    def on_topics(self, topics: Iterable[str], reason: str) -> None:
+        """Read these topics from now on."""
+        self._topics = tuple(sorted(topics))
+        self.membership.on_topics(self._topics, reason)
+        self._wake.set()
+
+    def on_metadata(self) -> None:
+        """The view of the cluster changed. A leader has the group assign anew for new partitions.
+
+        A topic that is gone is no reason: brokers that lag behind say so of new ones too.
+        """
+        for topic, count in (self._led_counts or {}).items():
+            found = len(self._metadata.view.partitions_of(topic) or ())
+            if found not in (0, count):
+                self._led_counts = None
+                why = f"{topic} has {found} partitions, {count} when they were assigned"
+                self.membership.request_rejoin(why)
+                self._wake.set()
+                return
+
+    # -- the loop
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            step = self.membership.next_step(self._runtime.monotonic_ms())
+            if self.membership.pending() is not None:
+                self.on_pending()
+            if isinstance(step, Wait):
+                await self._wait(step)
+                continue
+            try:
+                await self._carry_out(step)
+            except (ClientError, ProtocolError) as error:
+                await self._on_failure(step, error)
+
+    async def _wait(self, step: Wait) -> None:
+        wait_ms = None
+        if step.until_ms is not None:
+            wait_ms = max(step.until_ms - self._runtime.monotonic_ms(), 0)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
+                await self._wake.wait()
+
+    async def _carry_out(self, step: Join | Sync | Heartbeat | Leave) -> None:
+        if isinstance(step, Join):
+            code = await self._join(step)
+        elif isinstance(step, Sync):
+            code = await self._sync(step)
+        elif isinstance(step, Heartbeat):
+            code = await self._heartbeat(step)
+        else:
+            log.warning("%s: leaving: %s", self._coordinator, step.reason)
+            await self._leave(step)
+            return
+        if code is ErrorCode.NONE:
+            self._failure_count = 0
+            return
+        self._judge(step, code)
+        if code.retriable or code is ErrorCode.REBALANCE_IN_PROGRESS:
+            if code in NOT_NOW:
+                self._coordinator.on_refused(code)
+            if not isinstance(step, Heartbeat) or code.retriable:
+                await self._rest()
+
+    def _judge(self, step: Join | Sync | Heartbeat, code: ErrorCode) -> None:
+        what = type(step).__name__
+        before = self.membership.stage
+        if not self.membership.on_refused(step, code):
+            self._metrics.failed_rebalances.record(1, self._runtime.monotonic_ms())
+            self.on_error(refusal(code, f"{self._coordinator}: {what}"))
+        if self.membership.stage is not before:
+            log.info("%s: %s", self._coordinator, self.membership.reason)
+
+    async def _on_failure(self, step: object, error: ClientError | ProtocolError) -> None:
+        code = getattr(error, "code", None)
+        is_final = isinstance(code, ErrorCode) and not code.retriable
+        if is_final and isinstance(step, (Join, Sync, Heartbeat)):
+            self._judge(step, code or ErrorCode.UNKNOWN_SERVER_ERROR)
+        log.debug("%s: %s failed: %s", self._coordinator, type(step).__name__, error)
+        if not isinstance(step, Leave):
+            await self._rest()
+
+    async def _rest(self) -> None:
+        self._failure_count += 1
+        await self._coordinator.rest(self._failure_count)
+
+    # -- joining
+
+    async def _join(self, step: Join) -> ErrorCode:
+        begun_ms = self._runtime.monotonic_ms()
+        if self._rebalance_began_ms is None:
+            self._rebalance_began_ms = begun_ms
+            log.info("%s: joining: %s", self._coordinator, step.reason)
+        config = self._config
+        self._led_counts = None
+        request = JoinGroupRequest(
+            group_id=self._coordinator.key,
+            session_timeout_ms=config.session_timeout_ms,
+            rebalance_timeout_ms=config.max_poll_interval_ms,
+            member_id=step.member_id,
+            group_instance_id=config.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[
+                JoinGroupRequestProtocol(name=one.name, metadata=self._subscription(one, step))
+                for one in self._assignors
+            ],
+            reason=step.reason[:255],
+        )
+        # The coordinator waits for all members, each as long as it may take between polls.
+        timeout_ms = config.max_poll_interval_ms + config.request_timeout_ms
+        answer: JoinGroupResponse = await self._coordinator.request(
+            request, timeout_ms=timeout_ms, lane=GROUP
+        )
+        code = ErrorCode(answer.error_code)
+        if code is ErrorCode.MEMBER_ID_REQUIRED:
+            self.membership.on_member_id(answer.member_id)
+            return ErrorCode.NONE
+        if code is ErrorCode.NONE:
+            now_ms = self._runtime.monotonic_ms()
+            self._metrics.joins.record(now_ms - begun_ms, now_ms)
+            self.membership.on_joined(_joined(answer), now_ms)
+        return code
+
+    def _subscription(self, assignor: Assignor, step: Join) -> bytes:
+        membership = self.membership
+        owned: Sequence[TopicPartition] = tuple(membership.owned)
+        generation = step.generation
+        if assignor.is_cooperative:
+            user_data = assignor.user_data(owned, generation)
+        else:
+            user_data = assignor.user_data(membership.last_owned, membership.last_generation)
+        return encode_subscription(
+            ConsumerProtocolSubscription(
+                topics=list(self._topics),
+                user_data=user_data,
+                owned_partitions=_by_topic(owned),
+                generation_id=generation,
+                rack_id=self._config.client_rack or None,
+            )
+        )
+
+    # -- sharing out
+
+    async def _sync(self, step: Sync) -> ErrorCode:
+        joined = step.joined
+        assignments: list[SyncGroupRequestAssignment] = []
+        if joined.is_leader:
+            assignments = await self._lead(joined)
+        begun_ms = self._runtime.monotonic_ms()
+        request = SyncGroupRequest(
+            group_id=self._coordinator.key,
+            generation_id=joined.generation,
+            member_id=joined.member_id,
+            group_instance_id=self._config.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=joined.protocol,
+            assignments=assignments,
+        )
+        timeout_ms = self._config.max_poll_interval_ms + self._config.request_timeout_ms
+        answer: SyncGroupResponse = await self._coordinator.request(
+            request, timeout_ms=timeout_ms, lane=GROUP
+        )
+        code = ErrorCode(answer.error_code)
+        if code is ErrorCode.NONE:
+            given = decode_assignment(bytes(answer.assignment)).assigned_partitions
+            now_ms = self._runtime.monotonic_ms()
+            self._metrics.syncs.record(now_ms - begun_ms, now_ms)
+            self._metrics.rebalance_at_ms = now_ms
+            began_ms, self._rebalance_began_ms = self._rebalance_began_ms, None
+            self._metrics.rebalances.record(now_ms - (began_ms or begun_ms), now_ms)
+            self.membership.on_synced(
+                [TopicPartition(one.topic, index) for one in given for index in one.partitions],
+                now_ms,
+            )
+        return code
+
+    async def _lead(self, joined: Joined) -> list[SyncGroupRequestAssignment]:
+        """Work out who gets what."""
+        assignor = ASSIGNORS[joined.protocol]
+        members = [_as_member(one, assignor) for one in joined.members]
+        topics = sorted({topic for member in members for topic in member.topics})
+        await self._learn_of(topics)
+        found = {topic: self._metadata.view.partitions_of(topic) for topic in topics}
+        self._led_counts = {topic: len(partitions or ()) for topic, partitions in found.items()}
+        if joined.skips_assignment:
+            return []
+        given = assignor.assign(self._led_counts, members)
+        log.debug("%s: %s gives %s", self._coordinator, assignor.name, given)
+        return [
+            SyncGroupRequestAssignment(
+                member_id=member_id,
+                assignment=encode_assignment(
+                    ConsumerProtocolAssignment(assigned_partitions=_by_topic(partitions)),
+                    ASSIGNMENT_VERSION,
+                ),
+            )
+            for member_id, partitions in given.items()
+        ]
+
+    async def _learn_of(self, topics: Sequence[str]) -> None:
+        for topic in topics:
+            self._metadata.watch(topic)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(TOPICS_WAIT_MS / 1000):
+                while any(
+                    topic not in self._metadata.view.topics
+                    and self._metadata.error_of(topic) is ErrorCode.NONE
+                    for topic in topics
+                ):
+                    await self._metadata.wait_until_refreshed()
+
+    # -- staying and leaving
+
+    async def _heartbeat(self, step: Heartbeat) -> ErrorCode:
+        begun_ms = self._runtime.monotonic_ms()
+        request = HeartbeatRequest(
+            group_id=self._coordinator.key,
+            generation_id=step.generation,
+            member_id=step.member_id,
+            group_instance_id=self._config.group_instance_id,
+        )
+        timeout_ms = min(self._config.request_timeout_ms, self._config.session_timeout_ms)
+        answer: HeartbeatResponse = await self._coordinator.request(request, timeout_ms=timeout_ms)
+        now_ms = self._runtime.monotonic_ms()
+        self._metrics.heartbeats.record(now_ms - begun_ms, now_ms)
+        self._metrics.heartbeat_at_ms = now_ms
+        self.membership.on_alive(now_ms)
+        return ErrorCode(answer.error_code)
+
+    async def _leave(self, step: Leave) -> None:
+        request = LeaveGroupRequest(
+            group_id=self._coordinator.key,
+            member_id=step.member_id,
+            members=[MemberIdentity(member_id=step.member_id, reason=step.reason[:255])],
+        )
+        try:
+            await self._coordinator.request(request)
+        except (ClientError, ProtocolError) as error:
+            log.info("%s: it will notice by itself that we left: %s", self._coordinator, error)
+
+
+def _joined(answer: JoinGroupResponse) -> Joined:
+    return Joined(
+        answer.member_id,
+        answer.generation_id,
+        answer.protocol_name or "",
+        answer.member_id == answer.leader,
+        answer.skip_assignment,
+        tuple(
+            JoinedMember(one.member_id, one.group_instance_id, bytes(one.metadata))
+            for one in answer.members
+        ),
+    )
+
+
+def _as_member(joined: JoinedMember, assignor: Assignor) -> Member:
+    try:
+        said = decode_subscription(joined.metadata)
+    except RemoteProtocolError as error:
+        log.warning("member %s says what nobody understands: %s", joined.member_id, error)
+        return Member(joined.member_id or NO_MEMBER, ())
+    owned = tuple(
+        TopicPartition(one.topic, index)
+        for one in said.owned_partitions
+        for index in one.partitions
+    )
+    member = Member(
+        joined.member_id, tuple(said.topics), owned, said.generation_id, joined.group_instance_id
+    )
+    return assignor.read_user_data(
+        member, None if said.user_data is None else bytes(said.user_data)
+    )
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
+    found: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        found.setdefault(topic, []).append(index)
+    return [TopicPartitions(topic=topic, partitions=indexes) for topic, indexes in found.items()]

@@ -1,0 +1,23 @@
+"""What looks at records before the user does, and at commits after they are made.
+
+Contracts and the calls; nothing here reads or commits.
+"""
+
+from collections.abc import Mapping
+from typing import Generic
+
+from ...protocol.types import TopicPartition
+from ..group_types import OffsetAndMetadata
+from ..records import ConsumerRecord
+from ..serialization import K, V
+
+
+class ConsumerInterceptor(Generic[K, V]):
+    """Subclass it and override what you want to see. What it raises, the call under way raises."""
+
+    def on_consume(self, records: list[ConsumerRecord[K, V]]) -> list[ConsumerRecord[K, V]]:
+        """A poll is about to return these; what is returned here is returned instead."""
+        return records
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """These offsets were committed."""
