@@ -8,25 +8,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..protocol.control.image import BrokerRegistration, MetadataImage
+from ..protocol.control.image import BrokerRegistration, Delta, MetadataImage
 from ..protocol.control.messages import Endpoint
+from ..runtime.config import from_mapping
 from ..runtime.runtime import Runtime
 from .auto_creation import AutoCreation
-from .config import BrokerConfig
+from .config import BrokerConfig, inter_broker_listener
 from .deadlines import Deadlines
 from .fetch_sessions import FetchSessions
 from .forwarding import Controller
 from .net.load import Load
 from .partitions import Partitions
+from .peers import Peers
 from .producer_ids import ProducerIds
 from .refusals import Refusals
 from .replica.lease import LeaderLease
 from .topic_defaults import TopicDefaults
+from .transaction.config import TransactionConfig
+from .transactions import TransactionParts, Transactions
 
 if TYPE_CHECKING:
     from .net.connection import Connection
 
 NO_BOUND = 1 << 62
+PEER_REQUEST_MS = 5_000
+"""How long another broker is waited for: it may have stopped, and others lead by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,8 @@ class Edge:
         self.refusals = Refusals()
         self.auto_creation = AutoCreation(parts.runtime, parts.controller, parts.file_settings)
         self.producer_ids = ProducerIds(parts.runtime, parts.controller)
+        self.peers = Peers(parts.runtime, config.node_id, self._dial, PEER_REQUEST_MS)
+        self.transactions = self._make_transactions(parts)
         self.topic_defaults = parts.topic_defaults
         bound = config.queued_max_request_bytes
         self.load = Load(
@@ -76,10 +84,30 @@ class Edge:
         self.connections: dict[Connection, None] = {}
         self._image = parts.image
 
+    def _make_transactions(self, parts: Surroundings) -> Transactions:
+        return Transactions(
+            TransactionParts(
+                runtime=parts.runtime,
+                config=from_mapping(TransactionConfig, parts.file_settings),
+                partitions=parts.partitions,
+                deadlines=parts.deadlines,
+                producer_ids=self.producer_ids,
+                peers=self.peers,
+                image=parts.image,
+            )
+        )
+
     @property
     def image(self) -> MetadataImage:
         """The newest metadata."""
         return self._image()
+
+    def on_metadata(self, delta: Delta) -> None:
+        """The partitions here know of it already."""
+        if delta.changed_partitions or delta.is_snapshot:
+            self.transactions.sender.retry_now()
+        if delta.changed_brokers or delta.is_snapshot:
+            self.peers.on_brokers_changed(sorted(self.image.brokers))
 
     # Connections.
 
@@ -117,6 +145,11 @@ class Edge:
             return None
         endpoint = broker.endpoint(listener)
         return None if endpoint is None else (endpoint, broker.rack)
+
+    def _dial(self, broker_id: int) -> Endpoint | None:
+        """Where this broker dials another one, fenced or not."""
+        broker = self.image.brokers.get(broker_id)
+        return None if broker is None else broker.endpoint(inter_broker_listener(self.config))
 
     def leader_of(self, topic_id: bytes, index: int) -> tuple[int, int]:
         """Leader id and epoch of a partition as the metadata has it; -1, -1 if unknown."""

@@ -257,6 +257,7 @@ class Broker:
 
     async def _publish(self, delta: Delta, image: MetadataImage) -> None:
         await self.partitions.apply_delta(delta, image)
+        self.edge.on_metadata(delta)
 
     def _endpoint_of(self, broker_id: int) -> Endpoint | None:
         """Where this broker dials another one."""
@@ -287,6 +288,8 @@ class Broker:
         await self.proposals.close()
         await self.log_ends.close()
         await self.lost.close()
+        await self.edge.transactions.close()
+        await self.edge.peers.close()
         await self.edge.producer_ids.close()
         await self.partitions.group_flush.close()
         if not keep_channel:

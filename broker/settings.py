@@ -11,6 +11,7 @@ from ..runtime.config import check_keys, from_mapping
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from .config import BrokerConfig
 from .topic_defaults import BROKER_KEYS, TopicDefaults
+from .transaction.config import TransactionConfig
 
 CONTROLLER_KEYS = frozenset(
     {
@@ -44,6 +45,7 @@ def read_settings(properties: Mapping[str, str]) -> Settings:
     own = {key: value for key, value in properties.items() if not _is_elsewhere(key)}
     warnings = check_keys(own, BrokerConfig, known_unused=KNOWN_UNUSED)
     config = from_mapping(BrokerConfig, properties)
+    from_mapping(TransactionConfig, properties)
     TopicDefaults(config.node_id, properties)
     return Settings(config, dict(properties), warnings)
 

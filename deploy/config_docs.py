@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..broker.config import BrokerConfig
+from ..broker.transaction.config import TransactionConfig
 from ..client.config import AdminConfig, ConsumerConfig, ProducerConfig
 from ..controller.config import ControllerConfig
 from ..runtime.config import PLUGIN_PREFIXES, Setting, settings_of
@@ -26,6 +27,7 @@ This page is made from the tables in the code: `python -m minikafka.deploy.confi
 """
 TABLES: Final = {
     "Brokers: minikafka-broker": BrokerConfig,
+    "Brokers: transactions": TransactionConfig,
     "Controllers: minikafka-controller": ControllerConfig,
     "Topics": TopicConfig,
     "Producer": ProducerConfig,

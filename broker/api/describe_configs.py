@@ -23,8 +23,10 @@ from ..config import BrokerConfig
 from ..edge import Edge
 from ..net.answer import Call
 from ..topic_defaults import BROKER_KEYS, ROWS, Layer
+from ..transaction.config import TransactionConfig
 
-BROKER_ROWS = {row.key: row for row in settings_of(BrokerConfig)}
+BROKER_TABLES = (BrokerConfig, TransactionConfig)
+BROKER_ROWS = {row.key: row for table in BROKER_TABLES for row in settings_of(table)}
 
 
 def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
