@@ -259,12 +259,13 @@ class Partitions:
             value_of, throttles = self._settings.broker_value, self.host.throttles
             throttles.leader.rate = value_of(self.image, "leader.replication.throttled.rate")
             throttles.follower.rate = value_of(self.image, "follower.replication.throttled.rate")
+        changed: list[Partition] = []
         for partition in self:
             if concerns_all or (TOPIC, partition.topic) in delta.changed_configs:
                 self._configs.pop(partition.topic_id, None)
-        for partition in self:
-            if partition.topic_id not in self._configs or concerns_all:
-                partition.on_config(self._config(partition.topic_id, partition.topic))
+                changed.append(partition)
+        for partition in changed:
+            partition.on_config(self._config(partition.topic_id, partition.topic))
 
     def _config(self, topic_id: bytes, topic: str) -> TopicConfig:
         config = self._configs.get(topic_id)

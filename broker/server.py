@@ -19,6 +19,7 @@ from ..runtime.errors import ConfigError, MinikafkaError
 from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
 from .api.table import make_apis
+from .compaction import Compaction, CompactionSettings
 from .config import BrokerConfig, controller_addresses, inter_broker_listener
 from .controller_channel import ChannelSettings, ControllerChannel
 from .deadlines import Deadlines
@@ -104,6 +105,7 @@ class Broker:
             self.partitions,
         )
         self.scrub = Scrub(runtime, _scrub_settings(config), self.partitions)
+        self.compaction = Compaction(runtime, _compaction_settings(config), self.partitions)
         self.repairs = Repairs(runtime, config.node_id, self.partitions.find, self._endpoint_of)
         self.edge = Edge(
             Surroundings(
@@ -179,6 +181,7 @@ class Broker:
         await self._listeners.start()
         self.upkeep.start()
         self.scrub.start()
+        self.compaction.start()
         self.channel.on_recovered()
         await self._unless_refused(self.channel.wait_until_unfenced())
         self.edge.producer_ids.stock_up()
@@ -283,6 +286,7 @@ class Broker:
         await self.follower.close()
         await self.upkeep.close()
         await self.scrub.close()
+        await self.compaction.close()
         await self.repairs.close()
         await self.fetchers.close()
         await self.proposals.close()
@@ -311,6 +315,15 @@ async def _open_directories(
         )
         opened.append(directory)
         cluster_id = cluster_id or directory.cluster_id
+
+
+def _compaction_settings(config: BrokerConfig) -> CompactionSettings:
+    return CompactionSettings(
+        is_enabled=config.log_cleaner_enable,
+        backoff_ms=config.log_cleaner_backoff_ms,
+        map_bytes=config.log_cleaner_dedupe_buffer_size,
+        bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
+    )
 
 
 def _scrub_settings(config: BrokerConfig) -> ScrubSettings:

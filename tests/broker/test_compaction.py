@@ -1,0 +1,165 @@
+"""When the broker compacts: the dirtiest first, up to what is committed, within its rate."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minikafka.broker.compaction import Compaction, CompactionSettings
+from minikafka.protocol import record_batch
+from minikafka.protocol.types import TopicPartition
+
+from .node_support import ME, B, Node, led_batch, state
+
+LEAD, FOLLOW, ALONE = state(ME), state(B), state(ME, replicas=(ME,), isr=(ME,))
+SETTINGS = CompactionSettings(
+    is_enabled=True, backoff_ms=15_000, map_bytes=1 << 20, bytes_per_second=2.0**62
+)
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    made = await Node(tmp_path).start()
+
+    async def offload(job: Callable[..., Any], *args: Any) -> Any:
+        return job(*args)
+
+    made.runtime.offload = offload  # type: ignore[method-assign]
+    yield made
+    await made.stop()
+
+
+def compaction(node: Node, settings: CompactionSettings = SETTINGS) -> Compaction:
+    return Compaction(node.runtime, settings, node.partitions)
+
+
+async def fill(node: Node, count: int, index: int = 0) -> None:
+    for n in range(count):
+        node.produce(b"%d" % n, index=index)
+    node[index].log.roll()
+    await node[index].log.flush()
+
+
+def offsets(node: Node, index: int = 0) -> list[int]:
+    log = node[index].log
+    found: list[int] = []
+    at = 0
+    while at < log.log_end_offset:
+        data = log.read(at, max_bytes=1 << 20, up_to=log.log_end_offset).data
+        for position, header in record_batch.headers(data):
+            found += [record.offset for record in record_batch.records(data, position)]
+            at = header.next_offset
+    return found
+
+
+async def test_only_what_is_committed_is_compacted(node: Node) -> None:
+    partition = await node.give(LEAD)
+    await node.configure("cleanup.policy", "compact")
+    await fill(node, 3)
+    await fill(node, 3)
+    node.fetched_by(B, 3, offset=3)
+    assert partition.high_watermark == 3
+    work = compaction(node)
+    assert await work.compact_one()
+    assert offsets(node) == [2, 3, 4, 5]
+    assert not await work.compact_one()
+    node.fetched_by(B, 3, offset=6)
+    assert await work.compact_one()
+    assert offsets(node) == [5]
+    directory = node.partitions.directory_of(partition)
+    assert directory.compacted.of(TopicPartition("orders", 0)) == 6
+    text = (node.root / "data" / "cleaner-offset-checkpoint").read_text()
+    assert text == "0\n1\norders 0 6\n"
+
+
+async def test_a_topic_that_is_not_compacted_is_left_alone(node: Node) -> None:
+    await node.give(LEAD)
+    await fill(node, 3)
+    node.fetched_by(B, 3, offset=3)
+    assert not await compaction(node).compact_one()
+
+
+async def test_the_dirtiest_goes_first(node: Node) -> None:
+    await node.give(ALONE, ALONE)
+    await node.configure("cleanup.policy", "compact")
+    await node.configure("min.cleanable.dirty.ratio", "0.1")
+    work = compaction(node)
+    await fill(node, 8, index=1)
+    assert await work.compact_one()
+    await fill(node, 1, index=1)
+    await fill(node, 1, index=0)
+    assert await work.compact_one()
+    directory = node.partitions.directory_of(node[0])
+    assert directory.compacted.of(TopicPartition("orders", 0)) == 1, "all of it was dirty"
+    assert directory.compacted.of(TopicPartition("orders", 1)) == 8
+    assert await work.compact_one()
+    assert directory.compacted.of(TopicPartition("orders", 1)) == 9
+
+
+async def test_a_follower_compacts_what_it_has(node: Node) -> None:
+    await node.give(FOLLOW)
+    await node.configure("cleanup.policy", "compact")
+    for n in range(4):
+        node.follow(led_batch(n, 1, b"%d" % n), high_watermark=n)
+    node[0].log.roll()
+    await node[0].log.flush()
+    work = compaction(node)
+    assert not await work.compact_one(), "the last record is not committed as far as it knows"
+    node.follow(led_batch(4, 1, b"4"), high_watermark=4)
+    assert await work.compact_one()
+    assert offsets(node) == [3, 4]
+
+
+async def test_it_keeps_to_its_rate(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    await node.give(ALONE)
+    await node.configure("cleanup.policy", "compact")
+    await fill(node, 50)
+    size = node[0].log.size_bytes
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        node.now_ms += int(seconds * 1000)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    settings = CompactionSettings(
+        is_enabled=True, backoff_ms=0, map_bytes=1 << 20, bytes_per_second=1000
+    )
+    assert await compaction(node, settings).compact_one()
+    assert sum(slept) >= 2 * size / 1000, "read for its keys, then for what is to stay"
+
+
+async def test_a_log_with_a_damaged_batch_is_put_off(node: Node) -> None:
+    await node.give(ALONE)
+    await node.configure("cleanup.policy", "compact")
+    await fill(node, 5)
+    file = node.root / "data" / "orders-0" / f"{0:020d}.log"
+    data = bytearray(file.read_bytes())
+    data[100] ^= 1
+    file.write_bytes(data)
+    work = compaction(node)
+    assert await work.compact_one()
+    assert not await work.compact_one()
+    data[100] ^= 1
+    file.write_bytes(data)
+    node.now_ms += 60_001
+    assert await work.compact_one()
+    assert offsets(node) == [4]
+
+
+async def test_what_is_cut_away_is_not_called_compacted(node: Node) -> None:
+    """A tombstone may go on the strength of nothing older being there."""
+    partition = await node.give(ALONE)
+    await node.configure("cleanup.policy", "compact")
+    await fill(node, 5)
+    node.produce(b"x")
+    await compaction(node).compact_one()
+    name = TopicPartition("orders", 0)
+    directory = node.partitions.directory_of(partition)
+    assert directory.compacted.of(name) == 5
+    partition.log.truncate_to(4)
+    assert directory.compacted.of(name) == 4
+    text = (node.root / "data" / "cleaner-offset-checkpoint").read_text()
+    assert text == "0\n1\norders 0 4\n"
