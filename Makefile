@@ -8,7 +8,7 @@ COMPILE = $(BIN)/python -m compileall -q runtime protocol storage client control
 # Tests that only compute: any core takes the next. Those with processes go by folder.
 COMPUTING = tests/simulation tests/scenarios tests/properties tests/oracle
 
-.PHONY: help check test fmt run bench simulate mutants chaos clean
+.PHONY: help check test fmt run bench simulate mutants chaos codec clean
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -45,6 +45,11 @@ mutants: $(STAMP) ## planted bugs that the simulator must catch, or PATCH=file o
 
 chaos: $(STAMP) ## real processes under real faults, as root: kills, partitions, power loss, ...
 	$(BIN)/python -m tests.chaos
+
+codec: $(STAMP) ## the C of the compiled record codec, from its Cython source, and build it
+	$(BIN)/cython -3 --module-name minikafka.protocol._records protocol/_records.pyx -o protocol/_records.c
+	@sed -i "1i /* From _records.pyx, sha256 $$(sha256sum protocol/_records.pyx | cut -d' ' -f1): make codec */" protocol/_records.c
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
 
 fmt: $(STAMP) ## rewrite formatting and imports
 	$(BIN)/ruff check --fix-only .

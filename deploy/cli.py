@@ -81,8 +81,24 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
+def _show_version(context: click.Context) -> None:
+    from importlib.metadata import version
+
+    from ..protocol.record_backend import NAME
+
+    click.echo(f"minikafka, version {version('minikafka')}, record codec: {NAME}")
+    context.exit()
+
+
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="minikafka")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, wanted: _show_version(context) if wanted else None,
+    help="Show the version, and which record codec is live: compiled or python.",
+)
 def minikafka() -> None:
     """minikafka: a Kafka-compatible, replicated log cluster.
 

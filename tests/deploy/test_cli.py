@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from minikafka.deploy.cli import COMMANDS
+from minikafka.protocol import record_backend
 
 
 def minikafka(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -37,7 +38,16 @@ def test_every_command_shows_examples(command: str) -> None:
 
 
 def test_version() -> None:
-    assert minikafka("--version").stdout.startswith("minikafka, version 0.")
+    said = minikafka("--version").stdout
+    assert said.startswith("minikafka, version 0.")
+    assert said.endswith(f", record codec: {record_backend.NAME}\n")
+
+
+def test_the_record_codec_in_python_can_be_forced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINIKAFKA_RECORDS", "python")
+    assert minikafka("--version").stdout.endswith("record codec: python\n")
+    monkeypatch.setenv("MINIKAFKA_RECORDS", "fortran")
+    assert "MINIKAFKA_RECORDS" in minikafka("--version").stderr
 
 
 def test_an_unknown_command_is_one_line() -> None:

@@ -1,5 +1,6 @@
 """The rooms and their links agree, and every folder with code is a package."""
 
+import hashlib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -24,3 +25,9 @@ def test_every_folder_with_code_is_a_package() -> None:
         if not (folder / "__init__.py").exists()
     ]
     assert missing == []
+
+
+def test_the_c_of_the_codec_is_that_of_its_source() -> None:
+    source = (ROOT / "protocol/_records.pyx").read_bytes()
+    first = (ROOT / "protocol/_records.c").read_text().splitlines()[0]
+    assert hashlib.sha256(source).hexdigest() in first, "run: make codec"

@@ -1,0 +1,680 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False, binding=False, emit_code_comments=False
+"""The record codec, compiled: the twin of record_python.py, which says what each function means.
+
+Every read is checked against the end of the bytes at hand before it is made, every write against
+the room reserved; what does not add up is a ValueError, never a read past the end.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
+from cpython.bytes cimport (
+    PyBytes_AS_STRING,
+    PyBytes_CheckExact,
+    PyBytes_FromStringAndSize,
+    PyBytes_GET_SIZE,
+)
+from cpython.object cimport PyObject, PyTypeObject
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from .errors import LocalProtocolError
+from .record_python import encode_headers
+
+cdef extern from "Python.h":
+    object PyUnicode_DecodeUTF8(const char *data, Py_ssize_t size, const char *errors)
+    object PyLong_FromLongLong(long long value)
+    void PyTuple_SET_ITEM_OBJECT "PyTuple_SET_ITEM"(PyObject *op, Py_ssize_t index, PyObject *value)
+    PyObject *PyTuple_GET_ITEM_BORROWED "PyTuple_GET_ITEM"(object op, Py_ssize_t index)
+    Py_ssize_t PY_SSIZE_T_MAX
+    void PyObject_GC_UnTrack(PyObject *op)
+    void Py_XINCREF(PyObject *op)
+    void Py_XDECREF(PyObject *op)
+
+cdef extern from *:
+    """
+    static PyObject *minikafka_new_tuple(PyTypeObject *type, Py_ssize_t size) {
+        return type->tp_alloc(type, size);
+    }
+    static int minikafka_has_own_layout(PyTypeObject *type) {
+        return type->tp_basicsize != PyTuple_Type.tp_basicsize
+            || type->tp_itemsize != PyTuple_Type.tp_itemsize
+            || type->tp_dictoffset != 0 || type->tp_weaklistoffset != 0;
+    }
+    """
+    PyObject *new_tuple "minikafka_new_tuple"(PyTypeObject *type, Py_ssize_t size)
+    bint has_own_layout "minikafka_has_own_layout"(PyTypeObject *type)
+
+cdef Py_ssize_t HEADER_ROOM = 61
+cdef Py_ssize_t MIN_RECORD_BYTES = 7
+cdef Py_ssize_t FIRST_CAPACITY = 1024
+cdef int LONGEST_VARINT = 10
+cdef int LOG_APPEND_TIME = 1
+
+NAME = "compiled"
+
+
+# --- varints ------------------------------------------------------------------------------------
+
+
+cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
+    return (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
+
+
+cdef inline int64_t unzigzag(uint64_t value) noexcept nogil:
+    return <int64_t>(value >> 1) ^ -<int64_t>(value & 1)
+
+
+cdef inline int varint_size(uint64_t value) noexcept nogil:
+    cdef int size = 1
+    while value >= 0x80:
+        value >>= 7
+        size += 1
+    return size
+
+
+cdef inline uint8_t *put(uint8_t *at, uint64_t value) noexcept nogil:
+    """Write up to 10 bytes; the caller has made room for them."""
+    while value >= 0x80:
+        at[0] = <uint8_t>(value & 0x7F) | 0x80
+        value >>= 7
+        at += 1
+    at[0] = <uint8_t>value
+    return at + 1
+
+
+cdef inline int get(const uint8_t **at, const uint8_t *end, uint64_t *value) noexcept nogil:
+    """Read a varint, none of it at or past `end`: 0, or what is wrong."""
+    cdef const uint8_t *p = at[0]
+    cdef uint64_t byte, found
+    cdef int shift
+    if p >= end:
+        return CUT_OFF
+    byte = p[0]
+    p += 1
+    found = byte & 0x7F
+    shift = 7
+    while byte >= 0x80:
+        if p >= end:
+            return CUT_OFF
+        if shift >= 7 * LONGEST_VARINT:
+            return TOO_LONG
+        byte = p[0]
+        p += 1
+        if shift == 63 and byte & 0x7E:
+            return TOO_LONG
+        found |= (byte & 0x7F) << shift
+        shift += 7
+    at[0] = p
+    value[0] = found
+    return FINE
+
+
+cdef enum:
+    FINE = 0
+    CUT_OFF = 1
+    TOO_LONG = 2
+    BAD_LENGTH = 3
+    BAD_END = 4
+    BAD_HEADERS = 5
+    LEFT_OVER = 6
+
+
+cdef inline int get_length(
+    const uint8_t **at, const uint8_t *end, Py_ssize_t *length
+) noexcept nogil:
+    """Read the length of bytes that must end by `end`: -1 for null."""
+    cdef uint64_t coded = 0
+    cdef int wrong = get(at, end, &coded)
+    if wrong:
+        return wrong
+    if coded & 1:
+        if coded != 1:
+            return BAD_LENGTH
+        length[0] = -1
+        return FINE
+    coded >>= 1
+    if coded > <uint64_t>(end - at[0]):
+        return CUT_OFF
+    length[0] = <Py_ssize_t>coded
+    return FINE
+
+
+cdef int refuse(int wrong) except -1:
+    if wrong == CUT_OFF:
+        raise ValueError("the bytes end inside a record, or a record inside a field")
+    if wrong == TOO_LONG:
+        raise ValueError("a varint is longer than 10 bytes or 64 bits")
+    if wrong == BAD_LENGTH:
+        raise ValueError("a negative length other than -1")
+    if wrong == BAD_END:
+        raise ValueError("a record does not end where its length says")
+    if wrong == BAD_HEADERS:
+        raise ValueError("a header without a key, or a negative number of them")
+    raise ValueError("bytes after the last record")
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+cdef bytes as_bytes(object given):
+    """Copy what is no bytes object but holds bytes; TypeError for all else."""
+    return bytes(memoryview(given))
+
+
+cdef struct Span:
+    const char *at
+    Py_ssize_t size
+
+
+cdef inline Span span_of(object given) noexcept:
+    """Look into a bytes object or None."""
+    cdef Span span
+    span.at = NULL
+    span.size = -1
+    if given is not None:
+        span.at = PyBytes_AS_STRING(given)
+        span.size = PyBytes_GET_SIZE(given)
+    return span
+
+
+cdef inline uint8_t *put_bytes(uint8_t *at, Span span) noexcept nogil:
+    if span.size < 0:
+        at[0] = 1
+        return at + 1
+    at = put(at, zigzag(span.size))
+    memcpy(at, span.at, span.size)
+    return at + span.size
+
+
+cdef class View:
+    """A buffer held for as long as its bytes are read."""
+
+    cdef Py_buffer buffer
+    cdef bint held
+
+    def __cinit__(self, data):
+        PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
+        self.held = True
+
+    def __dealloc__(self):
+        if self.held:
+            PyBuffer_Release(&self.buffer)
+
+
+cdef class Spans:
+    """Pieces of a buffer: where each begins and how long it is."""
+
+    cdef View data
+    cdef View starts
+    cdef View lengths
+    cdef Py_ssize_t count
+
+    def __cinit__(self, columns):
+        data, starts, lengths = columns
+        self.data = View(data)
+        self.starts = View(starts)
+        self.lengths = View(lengths)
+        self.count = self.starts.buffer.len // 8
+        if self.lengths.buffer.len // 8 != self.count:
+            raise ValueError("columns of unequal length")
+
+    cdef Span span(self, Py_ssize_t index) except *:
+        cdef Span found
+        cdef int64_t start = (<int64_t *>self.starts.buffer.buf)[index]
+        cdef int64_t length = (<int64_t *>self.lengths.buffer.buf)[index]
+        found.at = NULL
+        found.size = -1
+        if length < 0:
+            return found
+        if start < 0 or length > self.data.buffer.len or start > self.data.buffer.len - length:
+            raise ValueError("a span lies outside its buffer")
+        found.at = <const char *>self.data.buffer.buf + start
+        found.size = length
+        return found
+
+
+cdef class RecordBody:
+    """Records one after the other, behind room for a header. Offsets count from 0."""
+
+    cdef bytearray _body
+    cdef Py_ssize_t _size
+    cdef Py_ssize_t _capacity
+    cdef int64_t _base
+    cdef int64_t _max
+    cdef readonly Py_ssize_t record_count
+
+    def __cinit__(self, *args, **keywords):
+        self._begin()
+        self._base = self._max = -1
+
+    cdef int _begin(self) except -1:
+        self._body = bytearray(FIRST_CAPACITY)
+        self._capacity = FIRST_CAPACITY
+        self._size = HEADER_ROOM
+        self.record_count = 0
+        return 0
+
+    @property
+    def size(self):
+        """Bytes so far, with the room for the header."""
+        return self._size
+
+    @property
+    def base_timestamp(self):
+        return self._base
+
+    @property
+    def max_timestamp(self):
+        return self._max
+
+    cdef int _reserve(self, Py_ssize_t more) except -1:
+        cdef Py_ssize_t needed = self._size + more
+        if needed > self._capacity:
+            if needed < self._capacity * 2:
+                needed = self._capacity * 2
+            PyByteArray_Resize(self._body, needed)
+            self._capacity = needed
+        return 0
+
+    cdef int _add(self, int64_t timestamp, Span key, Span value, bytes headers,
+                  Py_ssize_t max_size) except -1:
+        """Add a record; 0 if it would not fit `max_size`, which the first one always does."""
+        cdef int64_t base = timestamp if self.record_count == 0 else self._base
+        cdef uint64_t delta, count
+        cdef Py_ssize_t headers_size = 1, size
+        cdef uint8_t *at
+        if (base < 0 and timestamp > INT64_MAX + base) or (
+            base > 0 and timestamp < INT64_MIN + base
+        ):
+            raise LocalProtocolError("timestamps of one batch are too far apart")
+        delta = zigzag(timestamp - base)
+        count = zigzag(self.record_count)
+        if headers is not None:
+            headers_size = PyBytes_GET_SIZE(headers)
+        size = 1 + varint_size(delta) + varint_size(count) + headers_size
+        size += 1 if key.size < 0 else varint_size(zigzag(key.size)) + key.size
+        size += 1 if value.size < 0 else varint_size(zigzag(value.size)) + value.size
+        if self.record_count and self._size + size + varint_size(zigzag(size)) > max_size:
+            return 0
+        self._reserve(size + LONGEST_VARINT)
+        at = <uint8_t *>PyByteArray_AS_STRING(self._body) + self._size
+        at = put(at, zigzag(size))
+        at[0] = 0
+        at = put(at + 1, delta)
+        at = put(at, count)
+        at = put_bytes(at, key)
+        at = put_bytes(at, value)
+        if headers is None:
+            at[0] = 0
+            at += 1
+        else:
+            memcpy(at, PyBytes_AS_STRING(headers), headers_size)
+            at += headers_size
+        self._size = at - <uint8_t *>PyByteArray_AS_STRING(self._body)
+        if self.record_count == 0:
+            self._base = self._max = timestamp
+        elif timestamp > self._max:
+            self._max = timestamp
+        self.record_count += 1
+        return 1
+
+    def append(self, timestamp, key, value, headers=()):
+        """Add a record; give the size so far."""
+        cdef bytes written = None
+        if headers:
+            written = encode_headers(headers)
+        if key is not None and not PyBytes_CheckExact(key):
+            key = as_bytes(key)
+        if value is not None and not PyBytes_CheckExact(value):
+            value = as_bytes(value)
+        self._add(timestamp, span_of(key), span_of(value), written, PY_SSIZE_T_MAX)
+        return self._size
+
+    def extend(self, timestamp, values, keys, Py_ssize_t start, Py_ssize_t max_size):
+        """Add values from the `start`-th on while the size stays within `max_size`."""
+        cdef int64_t when = timestamp
+        cdef list some = values if type(values) is list else list(values)
+        cdef list some_keys = None
+        cdef object key = None, value
+        cdef Py_ssize_t stop = len(some)
+        if keys is not None:
+            some_keys = keys if type(keys) is list else list(keys)
+        while start < stop:
+            # The lists are the caller's, who may change them while an odd value is copied.
+            if start >= len(some) or (some_keys is not None and start >= len(some_keys)):
+                raise IndexError("fewer keys or values than there were")
+            value = some[start]
+            if value is not None and not PyBytes_CheckExact(value):
+                value = as_bytes(value)
+            if some_keys is not None:
+                key = some_keys[start]
+                if key is not None and not PyBytes_CheckExact(key):
+                    key = as_bytes(key)
+            if not self._add(when, span_of(key), span_of(value), None, max_size):
+                break
+            start += 1
+        return start
+
+    def extend_spans(self, timestamps, values, keys, Py_ssize_t start, Py_ssize_t max_size):
+        """Add values out of Arrow's buffers, as `extend` does out of lists.
+
+        `timestamps` are int64; values and keys (or None) are a buffer and, each as int64, where
+        every one begins in it and how long it is, -1 for null.
+        """
+        cdef Spans some = Spans(values), some_keys = None
+        cdef View times = View(timestamps)
+        cdef Span key, value
+        cdef Py_ssize_t stop = some.count
+        if keys is not None:
+            some_keys = Spans(keys)
+        if times.buffer.len // 8 < stop or (some_keys is not None and some_keys.count < stop):
+            raise ValueError("columns of unequal length")
+        key.size = -1
+        key.at = NULL
+        while 0 <= start < stop:
+            value = some.span(start)
+            if some_keys is not None:
+                key = some_keys.span(start)
+            if not self._add((<int64_t *>times.buffer.buf)[start], key, value, None, max_size):
+                break
+            start += 1
+        return start
+
+    def take(self):
+        """Give the bytes, header room first, and begin again."""
+        cdef bytearray body = self._body
+        cdef Py_ssize_t size = self._size
+        self._begin()
+        PyByteArray_Resize(body, size)
+        return body
+
+
+def measure(values, keys):
+    """Give the bytes of the largest key and value together, and of all; TypeError for no bytes."""
+    cdef list some = values if type(values) is list else list(values)
+    cdef list some_keys = None
+    cdef Py_ssize_t index, size, largest = 0, total = 0
+    cdef object one
+    if keys is not None:
+        some_keys = keys if type(keys) is list else list(keys)
+        if len(some_keys) != len(some):
+            raise ValueError(f"{len(some_keys)} keys for {len(some)} values")
+    for index in range(len(some)):
+        size = 0
+        one = some[index]
+        if one is not None:
+            if not isinstance(one, bytes):
+                raise TypeError(f"values must be bytes or None, not {type(one).__name__}")
+            size = PyBytes_GET_SIZE(one)
+        if some_keys is not None:
+            one = some_keys[index]
+            if one is not None:
+                if not isinstance(one, bytes):
+                    raise TypeError(f"keys must be bytes or None, not {type(one).__name__}")
+                size += PyBytes_GET_SIZE(one)
+        if size > largest:
+            largest = size
+        total += size
+    return largest, total
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+cdef tuple read_headers(const uint8_t **at, const uint8_t *end):
+    """Read headers, their number first."""
+    cdef uint64_t coded = 0
+    cdef uint64_t index
+    cdef Py_ssize_t length = 0
+    cdef list found
+    cdef object key
+    refuse_if(get(at, end, &coded))
+    if coded & 1:
+        refuse(BAD_HEADERS)
+    coded >>= 1
+    # A header takes two bytes at least: that bounds the loop before it begins.
+    if coded > <uint64_t>(end - at[0]):
+        refuse(CUT_OFF)
+    found = []
+    for index in range(coded):
+        refuse_if(get_length(at, end, &length))
+        if length < 0:
+            refuse(BAD_HEADERS)
+        key = PyUnicode_DecodeUTF8(<const char *>at[0], length, NULL)
+        at[0] += length
+        refuse_if(get_length(at, end, &length))
+        if length < 0:
+            found.append((key, None))
+        else:
+            found.append((key, PyBytes_FromStringAndSize(<const char *>at[0], length)))
+            at[0] += length
+    return tuple(found)
+
+
+cdef inline int refuse_if(int wrong) except -1:
+    if wrong:
+        refuse(wrong)
+    return 0
+
+
+cdef inline object plus(int64_t base, int64_t delta):
+    """Add as Python does, without an end to the numbers."""
+    if (base > 0 and delta > INT64_MAX - base) or (base < 0 and delta < INT64_MIN - base):
+        return <object>base + <object>delta
+    return PyLong_FromLongLong(base + delta)
+
+
+cdef object read_bytes(const uint8_t **at, const uint8_t *end):
+    """Read bytes or null."""
+    cdef Py_ssize_t length = 0
+    cdef object found
+    refuse_if(get_length(at, end, &length))
+    if length < 0:
+        return None
+    found = PyBytes_FromStringAndSize(<const char *>at[0], length)
+    at[0] += length
+    return found
+
+
+def decode(body, count, base, make, tuple prefix=()):
+    """Read `count` records that fill `body`, each as `make` of the prefix and six fields."""
+    cdef View view = View(body)
+    cdef const uint8_t *at = <const uint8_t *>view.buffer.buf
+    cdef const uint8_t *end = at + view.buffer.len
+    cdef int64_t base_offset = base[0], base_timestamp = base[1]
+    cdef object kind = base[2]
+    cdef bint is_append_time = kind == LOG_APPEND_TIME
+    cdef Py_ssize_t wanted = max(count, 0)
+    if not isinstance(make, type) or not issubclass(make, tuple):
+        raise TypeError("records are made as tuples")
+    if has_own_layout(<PyTypeObject *>make):
+        raise TypeError("records are made as tuples without attributes of their own")
+    if wanted > view.buffer.len // MIN_RECORD_BYTES:
+        refuse(CUT_OFF)
+    return read_rows(
+        at, end, wanted, base_offset, base_timestamp, kind, is_append_time, make, prefix
+    )
+
+
+cdef list read_rows(
+    const uint8_t *at,
+    const uint8_t *end,
+    Py_ssize_t count,
+    int64_t base_offset,
+    int64_t base_timestamp,
+    object kind,
+    bint is_append_time,
+    object make,
+    tuple prefix,
+):
+    cdef list rows = []
+    cdef PyTypeObject *row_type = <PyTypeObject *>make
+    cdef Py_ssize_t before = len(prefix), width = before + 6, index, n
+    cdef const uint8_t *stop
+    cdef uint64_t coded = 0
+    cdef int64_t delta, last_delta = 0
+    cdef object offset, timestamp = PyLong_FromLongLong(base_timestamp), key, value, headers
+    cdef object row
+    cdef PyObject *made
+    for index in range(count):
+        refuse_if(get(&at, end, &coded))
+        if coded & 1:
+            refuse(BAD_LENGTH)
+        coded >>= 1
+        if coded > <uint64_t>(end - at):
+            refuse(CUT_OFF)
+        stop = at + coded
+        if at >= stop:
+            refuse(CUT_OFF)
+        at += 1  # the attributes, of which none are defined
+        refuse_if(get(&at, stop, &coded))
+        delta = unzigzag(coded)
+        if delta != last_delta and not is_append_time:
+            timestamp = plus(base_timestamp, delta)
+            last_delta = delta
+        refuse_if(get(&at, stop, &coded))
+        offset = plus(base_offset, unzigzag(coded))
+        key = read_bytes(&at, stop)
+        value = read_bytes(&at, stop)
+        if at >= stop:
+            refuse(CUT_OFF)
+        if at[0] == 0:
+            at += 1
+            headers = ()
+        else:
+            headers = read_headers(&at, stop)
+        if at != stop:
+            refuse(BAD_END)
+        made = new_tuple(row_type, width)
+        if made == NULL:
+            raise MemoryError()
+        for n in range(before):
+            put_item(made, n, PyTuple_GET_ITEM_BORROWED(prefix, n))
+        put_item(made, before, <PyObject *>offset)
+        put_item(made, before + 1, <PyObject *>timestamp)
+        put_item(made, before + 2, <PyObject *>kind)
+        put_item(made, before + 3, <PyObject *>key)
+        put_item(made, before + 4, <PyObject *>value)
+        put_item(made, before + 5, <PyObject *>headers)
+        # Nothing in it can refer to it: the collector need not look at rows by the thousand.
+        PyObject_GC_UnTrack(made)
+        row = <object>made
+        Py_XDECREF(made)
+        rows.append(row)
+    if at != end:
+        refuse(LEFT_OVER)
+    return rows
+
+
+cdef inline void put_item(PyObject *row, Py_ssize_t index, PyObject *item) noexcept:
+    Py_XINCREF(item)
+    PyTuple_SET_ITEM_OBJECT(row, index, item)
+
+
+# --- columns ------------------------------------------------------------------------------------
+
+
+def locate(body, Py_ssize_t count, int64_t base, out, Py_ssize_t column):
+    """Say where the fields of `count` records that fill `body` are, as record_columns.locate."""
+    cdef View view = View(body)
+    cdef Py_buffer target
+    cdef const uint8_t *first = <const uint8_t *>view.buffer.buf
+    cdef const uint8_t *at = first
+    cdef const uint8_t *end = at + view.buffer.len
+    cdef const uint8_t *stop
+    cdef uint64_t coded = 0
+    cdef Py_ssize_t index, stride, length = 0
+    cdef int64_t *table
+    cdef int wrong = FINE
+    PyObject_GetBuffer(out, &target, PyBUF_WRITABLE)
+    try:
+        stride = target.len // 8 // LOCATED
+        if count < 0 or column < 0 or count > stride - column:
+            raise ValueError("no room for so many records")
+        if count > view.buffer.len // MIN_RECORD_BYTES:
+            refuse(CUT_OFF)
+        table = <int64_t *>target.buf + column
+        for index in range(count):
+            wrong = get(&at, end, &coded)
+            if wrong:
+                break
+            if coded & 1:
+                wrong = BAD_LENGTH
+                break
+            coded >>= 1
+            if coded > <uint64_t>(end - at) or coded == 0:
+                wrong = CUT_OFF
+                break
+            stop = at + coded
+            at += 1
+            wrong = get(&at, stop, &coded)
+            if wrong:
+                break
+            table[index] = unzigzag(coded)
+            wrong = get(&at, stop, &coded)
+            if wrong:
+                break
+            table[stride + index] = unzigzag(coded)
+            wrong = get_length(&at, stop, &length)
+            if wrong:
+                break
+            table[2 * stride + index] = base + (at - first)
+            table[3 * stride + index] = length
+            at += max(length, 0)
+            wrong = get_length(&at, stop, &length)
+            if wrong:
+                break
+            table[4 * stride + index] = base + (at - first)
+            table[5 * stride + index] = length
+            at += max(length, 0)
+            wrong = get(&at, stop, &coded)
+            if wrong:
+                break
+            if coded & 1:
+                wrong = BAD_HEADERS
+                break
+            table[6 * stride + index] = base + (at - first)
+            table[7 * stride + index] = <int64_t>(coded >> 1)
+            table[8 * stride + index] = base + (stop - first)
+            if coded == 0 and at != stop:
+                wrong = BAD_END
+                break
+            at = stop
+        if wrong:
+            refuse(wrong)
+        if at != end:
+            refuse(LEFT_OVER)
+    finally:
+        PyBuffer_Release(&target)
+
+
+cdef Py_ssize_t LOCATED = 9
+
+
+# --- keys ---------------------------------------------------------------------------------------
+
+
+def murmur2(data):
+    """MurmurHash2 as Java's Kafka clients compute it, as an unsigned 32-bit number."""
+    cdef View view = View(data)
+    cdef const uint8_t *at = <const uint8_t *>view.buffer.buf
+    cdef Py_ssize_t length = view.buffer.len, left = length
+    cdef uint32_t m = 0x5BD1E995, h = <uint32_t>0x9747B28C ^ <uint32_t>length, k
+    while left >= 4:
+        k = at[0] | <uint32_t>at[1] << 8 | <uint32_t>at[2] << 16 | <uint32_t>at[3] << 24
+        k *= m
+        k ^= k >> 24
+        h = (h * m) ^ (k * m)
+        at += 4
+        left -= 4
+    if left >= 3:
+        h ^= <uint32_t>at[2] << 16
+    if left >= 2:
+        h ^= <uint32_t>at[1] << 8
+    if left >= 1:
+        h ^= at[0]
+        h *= m
+    h ^= h >> 13
+    h *= m
+    return h ^ (h >> 15)

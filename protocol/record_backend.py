@@ -1,0 +1,61 @@
+"""Which record codec runs: the compiled one where it was built, else the one in Python.
+
+Both keep one contract (`record_python` tells it) and write the same bytes. MINIKAFKA_RECORDS=python
+or =compiled in the environment decides otherwise; an unknown or missing one is an ImportError.
+"""
+
+from typing import Any, Final, TypeVar
+
+from ..runtime.switches import RECORDS
+from . import record_python
+from .record_python import encode_headers
+
+T = TypeVar("T", bound=tuple[Any, ...])
+COLUMNS_PAY_FROM: Final = 400
+"""Records of a batch from which on numpy is faster than a loop, where nothing is compiled."""
+
+
+def _compiled() -> Any:
+    """Give the compiled module, or None where there is none or it is not wanted."""
+    if RECORDS == "python":
+        return None
+    if RECORDS not in ("", "compiled"):
+        raise ImportError(f"MINIKAFKA_RECORDS is {RECORDS!r}: it may be python or compiled")
+    try:
+        from . import _records
+    except ImportError:
+        if RECORDS:
+            raise
+        return None
+    return _records
+
+
+compiled: Final[Any] = _compiled()
+"""The compiled module if it is live."""
+NAME: Final = "python" if compiled is None else "compiled"
+
+_live: Any = compiled or record_python
+RecordBody: Any = _live.RecordBody
+measure: Any = _live.measure
+decode: Any = _live.decode
+
+
+def decode_many(
+    body: Any, count: int, base: tuple[int, int, Any], make: type[T], prefix: tuple[Any, ...] = ()
+) -> list[T]:
+    """Do what `decode` does, with numpy if it is there: for clients, that read by the thousand.
+
+    Brokers and tools use `decode`: they read few records, and numpy costs them memory.
+    """
+    if compiled is None and count >= COLUMNS_PAY_FROM:
+        try:
+            from . import record_columns
+        except ImportError:
+            pass
+        else:
+            return record_columns.decode(body, count, base, make, prefix)
+    found: list[T] = decode(body, count, base, make, prefix)
+    return found
+
+
+__all__ = ["NAME", "RecordBody", "compiled", "decode", "decode_many", "encode_headers", "measure"]

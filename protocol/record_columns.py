@@ -1,0 +1,194 @@
+"""Where the fields of many records are, found by numpy for all at once; tuples made from that.
+
+Only the chain of record lengths is walked in Python. Pays from some hundreds of records on, which
+is why nothing imports this module, and numpy with it, before so many have come. A table has one
+row of int64 for each field in FIELDS and one column for each record. Positions count from `base`.
+"""
+
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .record_python import LOG_APPEND_TIME, MIN_RECORD_BYTES, read_headers
+
+Ints = NDArray[np.int64]
+T = TypeVar("T", bound=tuple[Any, ...])
+
+FIELDS: Final = (
+    "timestamp_delta",
+    "offset_delta",
+    "key_at",
+    "key_length",
+    "value_at",
+    "value_length",
+    "headers_at",
+    "header_count",
+    "stop",
+)
+"""Lengths are -1 for null; headers begin after their number; `stop` is where the record ends."""
+LONGEST_VARINT: Final = 10
+_new_tuple = tuple.__new__
+
+
+def new_table(count: int) -> Ints:
+    """Make a table for so many records."""
+    return np.empty((len(FIELDS), count), dtype=np.int64)
+
+
+def locate(body: Any, count: int, base: int, out: Ints, column: int) -> None:
+    """Fill the columns from `column` on with `count` records that fill `body`.
+
+    ValueError where the records do not add up.
+    """
+    if count < 0 or column < 0 or count > out.shape[1] - column:
+        raise ValueError("no room for so many records")
+    if count > len(body) // MIN_RECORD_BYTES:
+        raise ValueError("the bytes end inside a record")
+    starts = _walk(body, count)
+    # Padded, so that a varint read at the very end stays inside the array.
+    raw = np.frombuffer(b"".join((body, bytes(LONGEST_VARINT))), dtype=np.uint8)
+    lengths, at = _varints(raw, starts, np.full_like(starts, len(body)))
+    stop = at + lengths
+    fields = out[:, column : column + count]
+    fields[0], at = _varints(raw, at + 1, stop)
+    fields[1], at = _varints(raw, at, stop)
+    for row in (2, 4):
+        length, at = _lengths(raw, at, stop)
+        fields[row], fields[row + 1] = at + base, length
+        at = at + np.maximum(length, 0)
+    headers, at = _varints(raw, at, stop)
+    if bool(((at > stop) | (headers < 0) | ((headers == 0) & (at != stop))).any()):
+        raise ValueError("a record does not end where its length says")
+    fields[6], fields[7], fields[8] = at + base, headers, stop + base
+
+
+def decode(
+    body: Any, count: int, base: tuple[int, int, Any], make: type[T], prefix: tuple[Any, ...] = ()
+) -> list[T]:
+    """Do what `record_python.decode` does."""
+    if type(body) is not bytes:
+        body = bytes(body)
+    base_offset, base_timestamp, kind = base
+    count = max(count, 0)
+    if count > len(body) // MIN_RECORD_BYTES:
+        raise ValueError("the bytes end inside a record")
+    table = new_table(count)
+    locate(body, count, 0, table, 0)
+    rows: Any = zip(
+        *map(repeat, prefix),
+        _sums(base_offset, table[1]),
+        repeat(base_timestamp) if kind == LOG_APPEND_TIME else _sums(base_timestamp, table[0]),
+        repeat(kind),
+        _slices(body, table[2], table[3]),
+        _slices(body, table[4], table[5]),
+        _headers(body, table) if bool(table[7].any()) else repeat(()),
+    )
+    return list(map(_new_tuple, repeat(make), rows))
+
+
+def _sums(base: int, deltas: Ints) -> list[int]:
+    low, high = int(deltas.min(initial=0)), int(deltas.max(initial=0))
+    if base + low >= -(1 << 63) and base + high < 1 << 63:
+        sums: list[int] = (deltas + base).tolist()
+        return sums
+    return [base + delta for delta in deltas.tolist()]
+
+
+def _slices(body: bytes, starts: Ints, lengths: Ints) -> Any:
+    null = lengths < 0
+    if bool(null.all()):
+        return repeat(None)
+    found: list[bytes | None] = [
+        body[start:stop]
+        for start, stop in zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
+    ]
+    for index in np.flatnonzero(null).tolist():
+        found[index] = None
+    return found
+
+
+def _headers(body: bytes, table: Ints) -> Iterator[Any]:
+    for at, count, stop in zip(*table[6:9].tolist(), strict=True):
+        if count:
+            headers, end = read_headers(body, at, count)
+            if end != stop:
+                raise ValueError("headers do not end where their record ends")
+            yield headers
+        else:
+            yield ()
+
+
+def _walk(body: Any, count: int) -> Ints:
+    """Follow the record lengths: where each stands."""
+    positions: list[int] = []
+    append = positions.append
+    pos, size = 0, len(body)
+    try:
+        for _ in range(count):
+            append(pos)
+            low = body[pos]
+            if low < 0x80:
+                pos += 1 + (low >> 1)
+            elif (high := body[pos + 1]) < 0x80:
+                pos += 2 + ((low & 0x7F) >> 1) + (high << 6)
+            else:
+                pos = _step(body, pos)
+            if low & 1:
+                raise ValueError("a negative length")
+    except IndexError:
+        raise ValueError("the bytes end inside a record") from None
+    if pos != size:
+        raise ValueError(f"{count} records take {pos} of {size} bytes")
+    return np.array(positions, dtype=np.int64)
+
+
+def _step(body: Any, pos: int) -> int:
+    value = shift = 0
+    while True:
+        byte = body[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return pos + int(value >> 1)
+        shift += 7
+        if shift >= 7 * LONGEST_VARINT:
+            raise ValueError("a varint is longer than 10 bytes")
+
+
+def _varints(raw: NDArray[np.uint8], at: Ints, stop: Ints) -> tuple[Ints, Ints]:
+    """Read a zigzag varint at each position, none past its record's end."""
+    value, at = _unsigned(raw, at, stop)
+    return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64), at
+
+
+def _lengths(raw: NDArray[np.uint8], at: Ints, stop: Ints) -> tuple[Ints, Ints]:
+    """Read the length of bytes that follow it; -1 for null."""
+    length, at = _varints(raw, at, stop)
+    if bool(((length < -1) | (length > stop - at)).any()):
+        raise ValueError("a key or value overruns its record")
+    return length, at
+
+
+def _unsigned(raw: NDArray[np.uint8], at: Ints, stop: Ints) -> tuple[NDArray[np.uint64], Ints]:
+    if bool((at >= stop).any()):
+        raise ValueError("a record ends inside a field")
+    byte = raw[at]
+    value = (byte & 0x7F).astype(np.uint64)
+    at = at + 1
+    shift = 7
+    more = np.flatnonzero(byte > 0x7F)
+    while len(more):
+        here = at[more]
+        if shift >= 7 * LONGEST_VARINT or bool((here >= stop[more]).any()):
+            raise ValueError("a record ends inside a varint, or one is longer than 10 bytes")
+        byte = raw[here]
+        if shift == 63 and bool((byte & 0x7E).any()):
+            raise ValueError("a varint does not fit 64 bits")
+        value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+        at[more] = here + 1
+        shift += 7
+        more = more[byte > 0x7F]
+    return value, at

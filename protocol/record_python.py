@@ -1,0 +1,432 @@
+"""The record codec in Python: the reference, and what runs where nothing is compiled.
+
+Records of one batch as bytes, without the batch's header: `RecordBody` collects them, `decode`
+reads them. `_records.pyx` does the same, byte for byte and refusal for refusal; tests hold the two
+together. Speed comes from doing per call what can be done per call: varints out of tables, many
+records joined at once.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, chain, repeat
+from operator import add
+from typing import Any, Final, TypeVar
+
+from .errors import LocalProtocolError
+from .primitives import encode_varint
+
+Headers = Sequence[tuple[str, bytes | None]]
+HEADER_ROOM: Final = 61
+"""Bytes left free before the records: a batch's header goes there without a copy."""
+MIN_RECORD_BYTES: Final = 7
+LOG_APPEND_TIME: Final = 1
+_OFFSET_SIZES: Final = (64, 8192, 1 << 20, 1 << 27, 1 << 34)
+"""Up to, not including, these an offset takes 1, 2, 3, 4, 5 bytes."""
+_INT64: Final = 1 << 63
+# Zigzag varints of 0..8191, the lengths and deltas of almost every record: one or two bytes.
+_VARINTS: Final = [bytes((n << 1,)) for n in range(64)] + [
+    bytes((n << 1 & 0x7F | 0x80, n >> 6)) for n in range(64, 8192)
+]
+_NULL: Final = b"\x01"
+_NO_BYTES: Final = {bytes, type(None)}
+_new_tuple = tuple.__new__
+T = TypeVar("T", bound=tuple[Any, ...])
+
+
+class _Table(dict[int, bytes]):
+    """Bytes by length, made on first use; `map` looks them up without a call in Python."""
+
+    def __init__(self, before: bytes, after: bytes = b"", plus: int = 0) -> None:
+        super().__init__()
+        self.parts = before, after, plus
+
+    def __missing__(self, size: int) -> bytes:
+        before, after, plus = self.parts
+        made = before + _varint(size + plus) + after
+        if len(self) < 1 << 16:
+            self[size] = made
+        return made
+
+
+class _Sized(dict[int, int]):
+    """Bytes that a key or value takes together with its length."""
+
+    def __missing__(self, size: int) -> int:
+        made = size + len(_varint(size))
+        if len(self) < 1 << 16:
+            self[size] = made
+        return made
+
+
+def _varint(value: int) -> bytes:
+    return _VARINTS[value] if 0 <= value < 8192 else encode_varint(value)
+
+
+def _delta(value: int) -> bytes:
+    if not -_INT64 <= value < _INT64:
+        raise LocalProtocolError("timestamps of one batch are too far apart")
+    return _varint(value)
+
+
+_LENGTH: Final = _Table(b"")
+_NULL_AND_LENGTH: Final = _Table(_NULL)
+_SIZED: Final = _Sized()
+# The header count of the record before, this one's length, its attributes; by the bytes that
+# timestamp and offset take.
+_BETWEEN: Final = [_Table(b"\x00", b"\x00", plus=2 + n) for n in range(24)]
+
+
+class RecordBody:
+    """Records one after the other, behind room for a header. Offsets count from 0."""
+
+    __slots__ = ("_body", "base_timestamp", "max_timestamp", "record_count")
+
+    def __init__(self) -> None:
+        self._body = bytearray(HEADER_ROOM)
+        self.base_timestamp = self.max_timestamp = -1
+        self.record_count = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes so far, with the room for the header."""
+        return len(self._body)
+
+    def append(
+        self, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers = ()
+    ) -> int:
+        """Add a record; give the size so far.
+
+        TypeError for a key, value or header that is none; LocalProtocolError for a timestamp too
+        far from the first one's. Nothing is added then.
+        """
+        count = self.record_count
+        base = timestamp if count == 0 else self.base_timestamp
+        delta = timestamp - base
+        # This runs once per record: lookups are written out, and one join makes the record.
+        key_size = _NULL
+        if key is None:
+            key = b""
+        else:
+            size = len(key)
+            key_size = _VARINTS[size] if size < 8192 else encode_varint(size)
+        value_size = _NULL
+        if value is None:
+            value = b""
+        else:
+            size = len(value)
+            value_size = _VARINTS[size] if size < 8192 else encode_varint(size)
+        record = b"".join(
+            (
+                b"\x00",
+                _VARINTS[delta] if 0 <= delta < 8192 else _delta(delta),
+                _VARINTS[count] if count < 8192 else encode_varint(count),
+                key_size,
+                key,
+                value_size,
+                value,
+                encode_headers(headers) if headers else b"\x00",
+            )
+        )
+        size = len(record)
+        body = self._body
+        body += _VARINTS[size] if size < 8192 else encode_varint(size)
+        body += record
+        self.record_count = count + 1
+        if count == 0:
+            self.base_timestamp = self.max_timestamp = timestamp
+        elif timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        return len(body)
+
+    def extend(
+        self,
+        timestamp: int,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None,
+        start: int,
+        max_size: int,
+    ) -> int:
+        """Add values from the `start`-th on while the size stays within `max_size`.
+
+        `keys` is None, or has a key for each value. A body without records takes one in any case.
+        Gives the index of the first value that was not taken.
+        """
+        stop = len(values)
+        if start >= stop:
+            return start
+        if self.record_count == 0:
+            self.append(timestamp, None if keys is None else keys[start], values[start])
+            start += 1
+        fits = True
+        while fits and start < stop:
+            # Within a run all offsets take equally many bytes.
+            count = self.record_count
+            run = next(end for end in _OFFSET_SIZES if count < end) - count
+            last = min(stop, start + run, start + self._likely_count(values[start], max_size))
+            taken = self._extend_run(timestamp, values, keys, (start, last), max_size)
+            fits = taken == last
+            start = taken
+        return start
+
+    def _likely_count(self, value: bytes | None, max_size: int) -> int:
+        """Guess how many values like this one fit: what is looked at in vain costs time."""
+        room = max_size - len(self._body)
+        return max(1, room // (MIN_RECORD_BYTES + 1 + len(value or b"")))
+
+    def _extend_run(
+        self,
+        timestamp: int,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None,
+        which: tuple[int, int],
+        max_size: int,
+    ) -> int:
+        start, stop = which
+        room = max_size - len(self._body)
+        some = values[start:stop]
+        some_keys = None if keys is None else keys[start:stop]
+        if None in some or (some_keys is not None and None in some_keys):
+            return self._append_run(timestamp, values, keys, (start, stop), max_size)
+        count = self.record_count
+        delta = _delta(timestamp - self.base_timestamp)
+        between = _BETWEEN[len(delta) + len(_varint(count))]
+        lengths = list(map(len, some))  # type: ignore[arg-type]
+        sized = list(map(_SIZED.__getitem__, lengths))
+        before: Any = (map(_NULL_AND_LENGTH.__getitem__, lengths),)
+        if some_keys is None:
+            sized = list(map((1).__add__, sized))
+        else:
+            key_lengths = list(map(len, some_keys))  # type: ignore[arg-type]
+            sized = list(map(add, sized, map(_SIZED.__getitem__, key_lengths)))
+            before = (
+                map(_LENGTH.__getitem__, key_lengths),
+                some_keys,
+                map(_LENGTH.__getitem__, lengths),
+            )
+        heads = list(map(between.__getitem__, sized))
+        # Beside `sized`, a record takes its head and the bytes of timestamp and offset.
+        fixed = len(delta) + len(_varint(count))
+        ends = list(accumulate(map(add, sized, map(len, heads))))
+        fit = len(ends)
+        if ends[-1] + fixed * fit > room:
+            reached = map(add, ends, range(fixed, fixed * (fit + 1), fixed))
+            fit = bisect_right(list(reached), room)
+        if fit == 0:
+            return start
+        offsets = _VARINTS[count : count + fit]
+        if len(offsets) < fit:
+            offsets = [_varint(n) for n in range(count, count + fit)]
+        pieces = zip(heads[:fit], repeat(delta, fit), offsets, *before, some, strict=False)
+        joined = b"".join(chain.from_iterable(pieces))
+        # `between` begins with the header count of the record before: the first one has it already.
+        self._body += memoryview(joined)[1:]
+        self._body.append(0)
+        self.record_count = count + fit
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        return start + fit
+
+    def _append_run(
+        self,
+        timestamp: int,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None,
+        which: tuple[int, int],
+        max_size: int,
+    ) -> int:
+        """Do the same one by one, where some are null."""
+        body = self._body
+        for index in range(*which):
+            before, newest = len(body), self.max_timestamp
+            self.append(timestamp, None if keys is None else keys[index], values[index])
+            if len(body) > max_size:
+                del body[before:]
+                self.record_count -= 1
+                self.max_timestamp = newest
+                return index
+        return which[1]
+
+    def take(self) -> bytearray:
+        """Give the bytes, header room first, and begin again."""
+        body, self._body = self._body, bytearray(HEADER_ROOM)
+        self.record_count = 0
+        return body
+
+
+def measure(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> tuple[int, int]:
+    """Give the bytes of the largest key and value together, and of all; TypeError for no bytes."""
+    for name, column in (("values", values), ("keys", keys or ())):
+        wrong = [kind for kind in set(map(type, column)) - _NO_BYTES if not issubclass(kind, bytes)]
+        if wrong:
+            raise TypeError(f"{name} must be bytes or None, not {min(k.__name__ for k in wrong)}")
+    if keys is not None and len(keys) != len(values):
+        raise ValueError(f"{len(keys)} keys for {len(values)} values")
+    sizes = _sizes(values)
+    if keys is not None:
+        sizes = list(map(add, sizes, _sizes(keys)))
+    return max(sizes, default=0), sum(sizes)
+
+
+def _sizes(column: Sequence[bytes | None]) -> list[int]:
+    if None in column:
+        return [0 if one is None else len(one) for one in column]
+    return list(map(len, column))  # type: ignore[arg-type]
+
+
+def encode_headers(headers: Headers) -> bytes:
+    """Write a record's headers, their number first."""
+    parts = [_varint(len(headers))]
+    for key, value in headers:
+        name = key.encode()
+        parts += (_varint(len(name)), name)
+        parts += (_NULL,) if value is None else (_varint(len(value)), value)
+    return b"".join(parts)
+
+
+def decode(
+    body: Any,
+    count: int,
+    base: tuple[int, int, Any],
+    make: type[T],
+    prefix: tuple[Any, ...] = (),
+) -> list[T]:
+    """Read `count` records that fill `body`.
+
+    Each is a `make` of (*prefix, offset, timestamp, type, key, value, headers). `base` is the first
+    offset, the base timestamp and the type of all timestamps; where the broker set them (type 1)
+    the timestamp is that of all. Keys and values are bytes of their own. IndexError or ValueError
+    when the records do not add up.
+    """
+    found = _decode(body if type(body) is bytes else bytes(body), count, base)
+    if base[2] == LOG_APPEND_TIME:
+        at = base[1]
+        found = [(offset, at, *rest) for offset, _, *rest in found]
+    rows: Any = map(prefix.__add__, found) if prefix else found
+    return list(map(_new_tuple, repeat(make), rows))
+
+
+def _decode(body: bytes, count: int, base: tuple[int, int, Any]) -> list[tuple[Any, ...]]:
+    """Walk the records.
+
+    Varints of one and two bytes are read in line: a call for each would double the cost. A slice
+    that runs past the end is short, and then `pos` is not the record's end.
+    """
+    base_offset, base_timestamp, kind = base
+    found: list[tuple[Any, ...]] = []
+    add = found.append
+    pos, size = 0, len(body)
+    for _ in range(count):
+        length = body[pos]
+        pos += 1
+        if length >= 0x80:
+            if (more := body[pos]) < 0x80:
+                length += (more << 7) - 0x80
+                pos += 1
+            else:
+                length, pos = _continue(body, pos, length)
+        end = pos + (length >> 1)
+        timestamp = body[pos + 1]  # after the attributes, of which none are defined
+        pos += 2
+        if timestamp >= 0x80:
+            if (more := body[pos]) < 0x80:
+                timestamp += (more << 7) - 0x80
+                pos += 1
+            else:
+                timestamp, pos = _continue(body, pos, timestamp)
+        offset = body[pos]
+        pos += 1
+        if offset >= 0x80:
+            if (more := body[pos]) < 0x80:
+                offset += (more << 7) - 0x80
+                pos += 1
+            else:
+                offset, pos = _continue(body, pos, offset)
+        key_length = body[pos]
+        pos += 1
+        if key_length >= 0x80:
+            key_length, pos = _continue(body, pos, key_length)
+        if key_length & 1:
+            key = _null(key_length)
+        else:
+            key = body[pos : pos + (key_length >> 1)]
+            pos += key_length >> 1
+        value_length = body[pos]
+        pos += 1
+        if value_length >= 0x80:
+            if (more := body[pos]) < 0x80:
+                value_length += (more << 7) - 0x80
+                pos += 1
+            else:
+                value_length, pos = _continue(body, pos, value_length)
+        if value_length & 1:
+            value = _null(value_length)
+        else:
+            value = body[pos : pos + (value_length >> 1)]
+            pos += value_length >> 1
+        headers, pos = _read_headers(body, pos) if body[pos] else ((), pos + 1)
+        if pos != end or end > size or length & 1:
+            raise ValueError(f"a record ends at {pos}, its length says {end}")
+        when = base_timestamp + ((timestamp >> 1) ^ -(timestamp & 1))
+        at = base_offset + ((offset >> 1) ^ -(offset & 1))
+        add((at, when, kind, key, value, headers))
+    if pos != size:
+        raise ValueError(f"{size - pos} bytes after the last record")
+    return found
+
+
+def _null(zigzag: int) -> bytes | None:
+    if zigzag != 1:
+        raise ValueError("a negative length other than -1")
+    return None
+
+
+def _continue(body: bytes, pos: int, value: int) -> tuple[int, int]:
+    """Finish a varint of up to 10 bytes whose first byte is `value`; still in zigzag form."""
+    byte = body[pos]
+    value = value & 0x7F | (byte & 0x7F) << 7
+    shift = 14
+    while byte >= 0x80:
+        pos += 1
+        byte = body[pos]
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if shift > 70:
+            raise ValueError("varint is longer than 10 bytes")
+    if value >> 64:
+        raise ValueError("varint does not fit 64 bits")
+    return value, pos + 1
+
+
+def _read_headers(body: bytes, pos: int) -> tuple[Headers, int]:
+    count, pos = _read_length(body, pos)
+    if count < 0:
+        raise ValueError("a negative number of headers")
+    return read_headers(body, pos, count)
+
+
+def read_headers(body: bytes, pos: int, count: int) -> tuple[Headers, int]:
+    """Read so many headers from `pos` on; IndexError or ValueError when they are cut off."""
+    headers = []
+    for _ in range(count):
+        length, pos = _read_length(body, pos)
+        if length < 0:
+            raise ValueError("a header without a key")
+        key = body[pos : pos + length].decode()
+        pos += length
+        length, pos = _read_length(body, pos)
+        value = None if length < 0 else body[pos : pos + length]
+        pos += max(length, 0)
+        headers.append((key, value))
+    return tuple(headers), pos
+
+
+def _read_length(body: bytes, pos: int) -> tuple[int, int]:
+    zigzag = body[pos]
+    pos += 1
+    if zigzag >= 0x80:
+        zigzag, pos = _continue(body, pos, zigzag)
+    if zigzag & 1:
+        if zigzag != 1:
+            raise ValueError("a negative length other than -1")
+        return -1, pos
+    return zigzag >> 1, pos
