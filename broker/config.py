@@ -237,7 +237,7 @@ class BrokerConfig:
     )
     log_cleaner_io_max_bytes_per_second: float = setting(
         "log.cleaner.io.max.bytes.per.second",
-        float(2**62),
+        1.7976931348623157e308,
         at_least=1,
         doc="How fast compaction reads and writes, both together.",
     )
