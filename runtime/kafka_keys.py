@@ -10,7 +10,7 @@ _FORMAT = "only the newest format is written"
 _METRICS = "Kafka's metrics plugins are Java classes"
 _REMOTE = "there is no tiered storage"
 _ZOOKEEPER = "there is no ZooKeeper"
-_CLEANER = "compaction sizes itself"
+_CLEANER = "one worker process compacts, in steps of its own size"
 _SHARE = "there are no share groups"
 _SECURITY = "it configures Java's security classes"
 _ROLES = "the program started decides the role"
@@ -92,11 +92,8 @@ KNOWN_UNUSED: dict[str, str] = {
             "producer.id.quota.manager.cache.size",
         ),
         _CLEANER: (
-            "log.cleaner.backoff.ms",
-            "log.cleaner.dedupe.buffer.size",
             "log.cleaner.io.buffer.load.factor",
             "log.cleaner.io.buffer.size",
-            "log.cleaner.io.max.bytes.per.second",
             "log.cleaner.threads",
         ),
         _QUOTA: (
