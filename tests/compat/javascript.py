@@ -15,6 +15,8 @@ SOURCE = Path(__file__).parent / "node"
 LOCKED = ("package.json", "package-lock.json")
 NEEDS = (20, 19)
 """Node from this version on."""
+ZSTD_FROM = (22, 15)
+"""Node has zstd from here on; @platformatic/kafka takes it from there."""
 INSTALL_WITHIN_S = 240
 
 
@@ -28,17 +30,28 @@ def missing() -> str | None:
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
-    version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True)
-    found = tuple(map(int, version.stdout.strip().removeprefix("v").split(".")[:2]))
-    if found < NEEDS:
-        return f"node {version.stdout.strip()} is older than {NEEDS[0]}.{NEEDS[1]}"
+    if node() < NEEDS:
+        return f"node is older than {NEEDS[0]}.{NEEDS[1]}"
     return None
+
+
+@cache
+def node() -> tuple[int, ...]:
+    """Give the version of Node."""
+    done = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True)
+    return tuple(map(int, done.stdout.strip().removeprefix("v").split(".")[:2]))
 
 
 def skip_if_missing() -> None:
     """Skip the test where there is no Node."""
     if why := missing():
         pytest.skip(why)
+
+
+def skip_if_older(than: tuple[int, ...]) -> None:
+    """Skip what an older Node has not got."""
+    if node() < than:
+        pytest.skip(f"node is older than {'.'.join(map(str, than))}")
 
 
 @cache

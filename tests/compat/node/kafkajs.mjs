@@ -3,7 +3,7 @@ import kafkajs from 'kafkajs'
 import lz4 from 'lz4js'
 import snappy from 'snappyjs'
 import zstd from 'zstd-codec'
-import { collector, data, offsetsOf, places, say, serve, tellAssigned, tellRecords, text } from './agent.mjs'
+import { collector, data, offsetsOf, serve, tellAssigned, tellRecords, text } from './agent.mjs'
 
 const { Kafka, CompressionCodecs, CompressionTypes, ConfigResourceTypes, logLevel } = kafkajs
 const WAIT_S = 20
@@ -238,10 +238,9 @@ const ops = {
 // Errors of the protocol lie below the client's own.
 const codeOf = error => {
   for (let one = error; one; one = one.originalError ?? one.cause ?? one.errors?.[0]) {
-    if (typeof one.code === 'number') return one.code
+    const code = one.code ?? one.errorCode ?? one.groups?.[0]?.errorCode
+    if (typeof code === 'number') return code
   }
   return null
 }
-void places
-void say
 serve(ops, codeOf)

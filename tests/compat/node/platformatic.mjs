@@ -58,7 +58,7 @@ const consumerOf = (request, group) => new Consumer({
   groupId: group,
   ...(request.instance_id ? { groupInstanceId: request.instance_id } : {}),
   sessionTimeout: request.session_ms ?? 6000,
-  rebalanceTimeout: 6000,
+  rebalanceTimeout: Math.max(6000, request.session_ms ?? 0),
   heartbeatInterval: 200,
   maxWaitTime: 100,
   maxBytesPerPartition: request.fetch_bytes ?? 1_048_576,
@@ -151,8 +151,9 @@ const ops = {
     const one = consumerOf(request, request.group)
     member = one
     one.on('consumer:group:rebalance', () => tellAssigned([]))
-    one.on('consumer:group:join', ({ assignments }) => tellAssigned(
-      (assignments ?? []).flatMap(({ topic, partitions }) => partitions.map(p => [topic, p]))))
+    // A fetch under way still brings records of what had to be given up: told when it is over.
+    one.on('consumer:group:join', ({ assignments }) => setTimeout(() => tellAssigned(
+      (assignments ?? []).flatMap(({ topic, partitions }) => partitions.map(p => [topic, p]))), 300))
     const stream = await one.consume({
       topics: request.topics,
       mode: 'committed',
