@@ -1,26 +1,54 @@
 """The consumer for ordinary code: the asyncio consumer on a loop in a thread of its own.
 
-Each method runs its twin there and waits here; only iterating keeps something: the records of a
-poll that were not handed out yet. Nothing here knows the protocol.
+Each method runs its twin there and waits here. Listeners are called here, in the thread that polls,
+so they may use the consumer. Nothing here knows the protocol.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Unpack
+import asyncio
+import contextlib
+import inspect
+import queue
+import re
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic, TypeVar, Unpack
 
 from ..protocol.types import TopicPartition
-from .config import ConsumerSettings, Servers
+from .config import ConsumerConfig, ConsumerSettings, Servers
 from .consumer import consumer as aio_consumer
+from .consumer.committing import ToCommit
+from .consumer.interceptors import ConsumerInterceptor
 from .consumer.questions import DEFAULT_TIMEOUT_MS, Partition
+from .consumer.subscribing import CLOSE_TIMEOUT_MS
 from .errors import ClientClosed
+from .group_types import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    Partitions,
+    RebalanceCallback,
+    RebalanceListener,
+)
 from .records import ConsumerRecord, OffsetAndTimestamp, RawRecords
-from .sync_loop import SyncClient
+from .serialization import Deserializer, K, V
+from .sync_loop import LOOK_UP_S, SyncClient
+
+T = TypeVar("T")
 
 
-class Consumer(SyncClient[aio_consumer.Consumer]):
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A listener's method, to be called in the thread that polls."""
+
+    callback: RebalanceCallback
+    partitions: Partitions
+    done: "asyncio.Future[None]"
+
+
+class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
     """Reads records of topics; see `minikafka.aio.Consumer` for what reading means.
 
-        with Consumer("localhost:9092", auto_offset_reset="earliest") as consumer:
+        with Consumer("localhost:9092", group_id="billing") as consumer:
             consumer.subscribe(["flights"])
             for record in consumer:
                 print(record.partition, record.offset, record.key, record.value)
@@ -29,21 +57,122 @@ class Consumer(SyncClient[aio_consumer.Consumer]):
     """
 
     def __init__(
-        self, bootstrap_servers: Servers | None = None, **settings: Unpack[ConsumerSettings]
+        self,
+        bootstrap_servers: Servers | None = None,
+        *,
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
+        interceptors: Sequence[ConsumerInterceptor[K, V]] = (),
+        **settings: Unpack[ConsumerSettings],
     ) -> None:
-        self._iterated: deque[ConsumerRecord] = deque()
-        super().__init__("consumer", aio_consumer.Consumer(bootstrap_servers, **settings))
+        """Deserializers and interceptors run in the consumer's own thread and must not block."""
+        twin: aio_consumer.Consumer[K, V] = aio_consumer.Consumer(
+            bootstrap_servers,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            interceptors=interceptors,
+            **settings,
+        )
+        self._unread = twin.unread
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        super().__init__("consumer", twin)
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """The settings in force."""
+        return self._twin.config
+
+    # -- life
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            with contextlib.suppress(ClientClosed):
+                self._thread.call(self._twin.forget_in_hand)
+        self.close()
+
+    def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+        """End: commit what polls returned (where that is automatic), leave the group."""
+        with contextlib.suppress(ClientClosed):
+            self._run(self._twin.close(timeout_ms))
+        self._thread.stop()
+
+    def _run(self, coro: Coroutine[Any, Any, T]) -> T:
+        """Run what may call a listener: its methods are called here meanwhile."""
+        calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._calls = calls
+        future = self._thread.submit(coro)
+        future.add_done_callback(lambda _: calls.put(None))
+        try:
+            while True:
+                # Cut into pieces, because a signal ends no wait that begins as it arrives.
+                with contextlib.suppress(queue.Empty):
+                    call = calls.get(timeout=LOOK_UP_S)
+                    if call is None:
+                        return future.result()
+                    self._answer(call)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _answer(self, call: _Call) -> None:
+        loop, done = self._thread.loop, call.done
+        try:
+            if inspect.isawaitable(call.callback(call.partitions)):
+                raise TypeError("a listener of the sync consumer takes plain functions")
+        except BaseException as error:
+            loop.call_soon_threadsafe(_end, done, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            loop.call_soon_threadsafe(_end, done, None)
+
+    def _called_here(self, callback: RebalanceCallback | None) -> RebalanceCallback | None:
+        if callback is None:
+            return None
+
+        async def call(partitions: Partitions) -> None:
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._calls.put(_Call(callback, partitions, done))
+            await done
+
+        return call
+
+    # -- what to read
 
     def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read exactly these partitions from now on."""
+        """Read exactly these partitions from now on, whoever else reads them."""
         wanted = list(partitions)
-        self._iterated.clear()
         self._thread.call(lambda: self._twin.assign(wanted))
 
-    def subscribe(self, topics: Sequence[str], *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
-        """Read all partitions of these topics from now on, alone (there is no group)."""
-        self._iterated.clear()
-        self._thread.run(self._twin.subscribe(topics, timeout_ms=timeout_ms))
+    def subscribe(
+        self,
+        topics: Sequence[str] | re.Pattern[str],
+        *,
+        listener: RebalanceListener | None = None,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+    ) -> None:
+        """Read these topics, or all whose whole name matches; shared where there is a group."""
+        here = None
+        if listener is not None:
+            here = RebalanceListener(
+                self._called_here(listener.on_assigned),
+                self._called_here(listener.on_revoked),
+                self._called_here(listener.on_lost),
+            )
+        self._run(self._twin.subscribe(topics, listener=here, timeout_ms=timeout_ms))
+
+    def unsubscribe(self, *, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+        """Read nothing from now on; what polls returned is committed, and the group is left."""
+        self._run(self._twin.unsubscribe(timeout_ms=timeout_ms))
+
+    def subscription(self) -> list[str]:
+        """List the topics subscribed to, or matched by the pattern so far."""
+        return self._thread.call(self._twin.subscription)
 
     def assignment(self) -> list[TopicPartition]:
         """List the partitions being read."""
@@ -57,43 +186,69 @@ class Consumer(SyncClient[aio_consumer.Consumer]):
         """Include paused partitions again."""
         self._thread.call(lambda: self._twin.resume(*partitions))
 
+    def paused(self) -> list[TopicPartition]:
+        """List the partitions that are paused."""
+        return self._thread.call(self._twin.paused)
+
+    # -- where to read
+
     def seek(self, partition: Partition, offset: int) -> None:
         """Go on at `offset`; one outside the log is handled by auto_offset_reset."""
-        self._iterated.clear()
         self._thread.call(lambda: self._twin.seek(partition, offset))
 
     def seek_to_beginning(self, *partitions: Partition) -> None:
         """Go on at the first record of these partitions, or of all."""
-        self._iterated.clear()
         self._thread.call(lambda: self._twin.seek_to_beginning(*partitions))
 
     def seek_to_end(self, *partitions: Partition) -> None:
         """Go on behind the last record of these partitions, or of all."""
-        self._iterated.clear()
         self._thread.call(lambda: self._twin.seek_to_end(*partitions))
 
     def position(self, partition: Partition, *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
         """Give the offset of the next record that a poll will return."""
         return self._thread.run(self._twin.position(partition, timeout_ms=timeout_ms))
 
-    def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
+    # -- reading
+
+    def poll(
+        self, timeout_ms: int = 0, max_records: int | None = None
+    ) -> list[ConsumerRecord[K, V]]:
         """Return what has arrived, waiting up to `timeout_ms` for the first record."""
-        return self._thread.run(self._twin.poll(timeout_ms, max_records))
+        return self._run(self._twin.poll(timeout_ms, max_records))
 
     def poll_raw(self, timeout_ms: int = 0) -> list[RawRecords]:
         """Return what has arrived as whole record batches, neither decoded nor checked."""
-        return self._thread.run(self._twin.poll_raw(timeout_ms))
+        return self._run(self._twin.poll_raw(timeout_ms))
 
-    def __iter__(self) -> Iterator[ConsumerRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         return self
 
-    def __next__(self) -> ConsumerRecord:
-        while not self._iterated:
+    def __next__(self) -> ConsumerRecord[K, V]:
+        while not self._unread:
             try:
-                self._iterated.extend(self.poll(DEFAULT_TIMEOUT_MS))
+                self._unread.extend(self.poll(DEFAULT_TIMEOUT_MS))
             except ClientClosed:
                 raise StopIteration from None
-        return self._iterated.popleft()
+        return self._unread.popleft()
+
+    # -- what is committed
+
+    def commit(self, offsets: ToCommit | None = None, *, timeout_ms: int | None = None) -> None:
+        """Commit how far the group has come: `offsets`, or all that polls have returned."""
+        self._thread.run(self._twin.commit(offsets, timeout_ms=timeout_ms))
+
+    def committed(
+        self, partitions: Iterable[Partition] | None = None, *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Ask how far the group has come in these partitions, or in those assigned."""
+        wanted = None if partitions is None else list(partitions)
+        return self._thread.run(self._twin.committed(wanted, timeout_ms=timeout_ms))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Say who this member is, for `Producer.send_offsets`."""
+        return self._thread.call(self._twin.group_metadata)
+
+    # -- how far
 
     def partitions_for(self, topic: str, *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> list[int]:
         """List a topic's partitions."""
@@ -123,6 +278,25 @@ class Consumer(SyncClient[aio_consumer.Consumer]):
         """Give the high watermark as of the newest fetch; None before the first."""
         return self._thread.call(lambda: self._twin.high_watermark(partition))
 
-    def lag(self, partition: Partition) -> int | None:
-        """Count the records between position and high watermark as of the newest fetch."""
+    def lag(self, partition: Partition | None = None) -> int | None:
+        """Count the records still to read in a partition, or in all, as of the newest fetches."""
         return self._thread.call(lambda: self._twin.lag(partition))
+
+    def group_lag(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
+        """Count what the whole group has still to read: behind its commits, in each partition."""
+        return self._thread.run(self._twin.group_lag(timeout_ms=timeout_ms))
+
+    def metrics(self) -> dict[str, float]:
+        """Give what the consumer has counted, by the names Kafka's consumer uses."""
+        return self._thread.call(self._twin.metrics)
+
+
+def _end(done: "asyncio.Future[None]", error: BaseException | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    elif isinstance(error, Exception):
+        done.set_exception(error)
+    else:
+        done.cancel()

@@ -73,8 +73,8 @@ class LoopThread:
         """Is this another process than the one that made it?"""
         return os.getpid() != self._pid
 
-    def run(self, coro: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait for it here; an interrupt here cancels it there."""
+    def submit(self, coro: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine there."""
         try:
             self.check_process()
         except ForkedClient:
@@ -86,7 +86,11 @@ class LoopThread:
         if self.is_current:
             coro.close()
             raise RuntimeError("a callback must not wait: it runs where the answers come in")
-        future = asyncio.run_coroutine_threadsafe(coro, self.loop)
+        return asyncio.run_coroutine_threadsafe(coro, self.loop)
+
+    def run(self, coro: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait for it here; an interrupt here cancels it there."""
+        future = self.submit(coro)
         try:
             return wait_for(future)
         except BaseException:

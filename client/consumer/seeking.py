@@ -29,6 +29,11 @@ class Seeking(Questions, Generic[K, V]):
     _iterated: deque[ConsumerRecord[K, V]]
     """Returned by a poll and not yet handed out one by one."""
 
+    @property
+    def unread(self) -> deque[ConsumerRecord[K, V]]:
+        """For the sync consumer, which iterates in a thread of its own while nothing else runs."""
+        return self._iterated
+
     def _started(self) -> Fetcher:
         self._check_usable()
         assert self._fetcher is not None
