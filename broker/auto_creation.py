@@ -39,6 +39,8 @@ class AutoCreation:
         # What this broker's file does not say, the controller's decides.
         self._partitions = int(file_settings.get("num.partitions", BROKER_DEFAULT))
         self._replicas = int(file_settings.get("default.replication.factor", BROKER_DEFAULT))
+        self.internal: dict[str, CreatableTopic] = {}
+        """Topics that are made in a way of their own."""
         self._wanted: dict[str, None] = {}
         self._refused_ms: dict[str, int] = {}
         self._is_asking = False
@@ -67,14 +69,7 @@ class AutoCreation:
             self._is_asking = False
 
     async def _create(self, names: list[str]) -> None:
-        request = CreateTopicsRequest(
-            topics=[
-                CreatableTopic(
-                    name=name, num_partitions=self._partitions, replication_factor=self._replicas
-                )
-                for name in names
-            ]
-        )
+        request = CreateTopicsRequest(topics=[self._wanted_as(name) for name in names])
         body = encode_bytes(request, VERSION)
         try:
             answer = await self._controller.forward(ApiKey.CREATE_TOPICS, VERSION, body)
@@ -90,6 +85,11 @@ class AutoCreation:
             why = topic.error_message or ErrorCode(topic.error_code).name
             log.warning("topic %s could not be created: %s", topic.name, why)
             self._refused_ms[topic.name] = self._runtime.monotonic_ms()
+
+    def _wanted_as(self, name: str) -> CreatableTopic:
+        return self.internal.get(name) or CreatableTopic(
+            name=name, num_partitions=self._partitions, replication_factor=self._replicas
+        )
 
     def _forget_old(self) -> None:
         now_ms = self._runtime.monotonic_ms()

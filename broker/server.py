@@ -260,6 +260,8 @@ class Broker:
 
     async def _publish(self, delta: Delta, image: MetadataImage) -> None:
         await self.partitions.apply_delta(delta, image)
+        for topic in delta.deleted_topics.values():
+            self.edge.groups.forget_topic(topic.name)
         self.edge.on_metadata(delta)
 
     def _endpoint_of(self, broker_id: int) -> Endpoint | None:
@@ -295,6 +297,7 @@ class Broker:
         await self.edge.transactions.close()
         await self.edge.peers.close()
         await self.edge.producer_ids.close()
+        await self.edge.groups.close()
         await self.partitions.group_flush.close()
         if not keep_channel:
             self.edge.close_connections()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ..runtime.config import check_keys, from_mapping
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from .config import BrokerConfig
+from .group.config import GroupConfig
 from .topic_defaults import BROKER_KEYS, TopicDefaults
 from .transaction.config import TransactionConfig
 
@@ -28,8 +29,10 @@ CONTROLLER_KEYS = frozenset(
         "metadata.max.retention.ms",
     }
 )
+TABLES = (BrokerConfig, GroupConfig, TransactionConfig)
+"""Every key of a broker but those that are the defaults of topics."""
 COORDINATOR_PREFIXES = ("group.", "offsets.", "transaction.", "transactional.", "producer.id.")
-"""Keys of the coordinators of groups and transactions."""
+"""Of coordinators' keys those that are yet to come pass without a word."""
 
 
 class Settings(NamedTuple):
@@ -43,9 +46,10 @@ class Settings(NamedTuple):
 def read_settings(properties: Mapping[str, str]) -> Settings:
     """ConfigError for an unknown key, or a value that cannot be."""
     own = {key: value for key, value in properties.items() if not _is_elsewhere(key)}
-    warnings = check_keys(own, BrokerConfig, known_unused=KNOWN_UNUSED)
+    warnings = check_keys(own, *TABLES, known_unused=KNOWN_UNUSED)
+    for table in TABLES:
+        from_mapping(table, properties)
     config = from_mapping(BrokerConfig, properties)
-    from_mapping(TransactionConfig, properties)
     TopicDefaults(config.node_id, properties)
     return Settings(config, dict(properties), warnings)
 

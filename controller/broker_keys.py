@@ -4,6 +4,8 @@ from typing import Final
 
 BROKER_KEYS: Final = frozenset(
     {
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        "add.partitions.to.txn.retry.backoff.ms",
         "advertised.listeners",
         "auto.create.topics.enable",
         "broker.heartbeat.interval.ms",
@@ -15,6 +17,10 @@ BROKER_KEYS: Final = frozenset(
         "fetch.max.bytes",
         "flush.policy",
         "follower.replication.throttled.rate",
+        "group.initial.rebalance.delay.ms",
+        "group.max.session.timeout.ms",
+        "group.max.size",
+        "group.min.session.timeout.ms",
         "inter.broker.listener.name",
         "leader.replication.throttled.rate",
         "listener.security.protocol.map",
@@ -53,8 +59,13 @@ BROKER_KEYS: Final = frozenset(
         "minikafka.max.fetch.session.partitions",
         "minikafka.queued.max.response.bytes",
         "num.replica.fetchers",
+        "offset.metadata.max.bytes",
+        "offsets.commit.timeout.ms",
+        "offsets.retention.check.interval.ms",
+        "offsets.retention.minutes",
         "offsets.topic.num.partitions",
         "offsets.topic.replication.factor",
+        "offsets.topic.segment.bytes",
         "queued.max.request.bytes",
         "replica.fetch.backoff.ms",
         "replica.fetch.max.bytes",
@@ -71,8 +82,12 @@ BROKER_KEYS: Final = frozenset(
         "socket.receive.buffer.bytes",
         "socket.request.max.bytes",
         "socket.send.buffer.bytes",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "transaction.max.timeout.ms",
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
         "transaction.state.log.min.isr",
         "transaction.state.log.num.partitions",
         "transaction.state.log.replication.factor",
+        "transactional.id.expiration.ms",
     }
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..broker.config import BrokerConfig
+from ..broker.group.config import GroupConfig
 from ..broker.transaction.config import TransactionConfig
 from ..client.config import AdminConfig, ConsumerConfig, ProducerConfig
 from ..controller.config import ControllerConfig
@@ -28,6 +29,7 @@ This page is made from the tables in the code: `python -m minikafka.deploy.confi
 TABLES: Final = {
     "Brokers: minikafka-broker": BrokerConfig,
     "Brokers: transactions": TransactionConfig,
+    "Brokers: groups and offsets": GroupConfig,
     "Controllers: minikafka-controller": ControllerConfig,
     "Topics": TopicConfig,
     "Producer": ProducerConfig,

@@ -135,6 +135,7 @@ class Layout:
             "log.dirs": str(node.data_path),
             "default.replication.factor": copies,
             "min.insync.replicas": in_sync,
+            "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.replication.factor": copies,
             "transaction.state.log.replication.factor": copies,
             "transaction.state.log.min.isr": in_sync,

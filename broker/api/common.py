@@ -14,6 +14,7 @@ from ..requests import CONSUMER
 OPERATIONS_NOT_ASKED = -0x80000000
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 """All that can be done to a topic, one bit per AclOperation: nobody is authorised for less."""
+GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
 STALE_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -31,6 +32,11 @@ def is_legal_topic_name(name: str) -> bool:
         and name not in (".", "..")
         and _NAME_CHARACTERS.issuperset(name)
     )
+
+
+def client_host(call: Call) -> str:
+    """Where a client is, as Kafka tells it of members: a slash and the address."""
+    return "/" + call.connection.peer.rpartition(":")[0]
 
 
 def replica_id_of(call: Call, claimed: int) -> int:

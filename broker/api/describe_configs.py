@@ -19,14 +19,12 @@ from ...protocol.messages.describe_configs import (
     ResourceType,
 )
 from ...runtime.config import Setting, settings_of
-from ..config import BrokerConfig
 from ..edge import Edge
 from ..net.answer import Call
+from ..settings import TABLES
 from ..topic_defaults import BROKER_KEYS, ROWS, Layer
-from ..transaction.config import TransactionConfig
 
-BROKER_TABLES = (BrokerConfig, TransactionConfig)
-BROKER_ROWS = {row.key: row for table in BROKER_TABLES for row in settings_of(table)}
+BROKER_ROWS = {row.key: row for table in TABLES for row in settings_of(table)}
 
 
 def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:

@@ -11,16 +11,27 @@ from ...protocol.codec import request_class
 from ...protocol.schema import shape_of
 from ..net.answer import Api
 from . import (
+    delete_groups,
     describe_cluster,
     describe_configs,
+    describe_groups,
     describe_topic_partitions,
     fetch,
+    find_coordinator,
     forwarded,
+    heartbeat,
     init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
     list_offsets,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
     produce_repeat,
+    sync_group,
 )
 from .api_versions import ApiVersions
 from .metadata import Metadata
@@ -47,6 +58,19 @@ def make_apis() -> Mapping[int, Api]:
         ApiKey.UPDATE_FEATURES: forwarded.update_features,
         ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
+    }
+    rows |= {
+        ApiKey.FIND_COORDINATOR: find_coordinator.handle,
+        ApiKey.JOIN_GROUP: join_group.handle,
+        ApiKey.SYNC_GROUP: sync_group.handle,
+        ApiKey.HEARTBEAT: heartbeat.handle,
+        ApiKey.LEAVE_GROUP: leave_group.handle,
+        ApiKey.OFFSET_COMMIT: offset_commit.handle,
+        ApiKey.OFFSET_FETCH: offset_fetch.handle,
+        ApiKey.OFFSET_DELETE: offset_delete.handle,
+        ApiKey.LIST_GROUPS: list_groups.handle,
+        ApiKey.DESCRIBE_GROUPS: describe_groups.handle,
+        ApiKey.DELETE_GROUPS: delete_groups.handle,
     }
     versions = ApiVersions([*rows, ApiKey.API_VERSIONS])
     apis = {int(key): _api(key, handle) for key, handle in rows.items()}

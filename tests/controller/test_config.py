@@ -2,7 +2,7 @@
 
 import pytest
 
-from minikafka.broker.config import BrokerConfig
+from minikafka.broker.settings import TABLES
 from minikafka.broker.topic_defaults import SYNONYMS
 from minikafka.controller.config import listener_of, quorum_of, read_config
 from minikafka.controller.quorum.voters import QuorumSettings
@@ -14,7 +14,8 @@ from minikafka.runtime.errors import ConfigError
 
 def test_a_file_of_a_broker_is_understood_without_a_word() -> None:
     """One file may be shared; what only brokers obey is no mistake."""
-    keys = [key for row in settings_of(BrokerConfig) for key in (row.key, *row.aliases)]
+    rows = [row for table in TABLES for row in settings_of(table)]
+    keys = [key for row in rows for key in (row.key, *row.aliases)]
     keys += [synonym for synonyms in SYNONYMS.values() for synonym in synonyms]
     own = {"listeners", "node.id", "broker.id", "controller.quorum.voters"}
     unknown = []

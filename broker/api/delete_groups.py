@@ -1,0 +1,30 @@
+"""DeleteGroups: forget empty groups and what they committed."""
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from ..coordinator.shard import Done
+from ..net.answer import Answer, Call
+from .parked import Parked, Several
+
+
+def handle(call: Call, request: DeleteGroupsRequest) -> Answer:
+    """Delete each on its own; answered when the log has it."""
+    answer = Parked(call)
+    names = list(dict.fromkeys(request.groups_names))
+    results = [DeletableGroupResult(group_id=name) for name in names]
+    several = Several(answer, len(names), lambda: DeleteGroupsResponse(results=results))
+
+    def done_with(result: DeletableGroupResult) -> Done:
+        def done(error: ErrorCode) -> None:
+            result.error_code = error
+            several.one_is_there()
+
+        return done
+
+    for result in results:
+        call.edge.groups.delete(result.group_id, done_with(result))
+    return answer

@@ -1,0 +1,60 @@
+"""DescribeGroups: state, members and assignments of groups, from their coordinator."""
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from ..group.classic import ClassicGroup
+from ..group.member import Member
+from ..group.phases import Phase
+from ..net.answer import Call
+from .common import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
+
+NOT_FOUND_FROM = 6
+
+
+def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    """Describe each; one that is unknown is dead, or not found from version 6 on."""
+    operations = OPERATIONS_NOT_ASKED
+    if request.include_authorized_operations:
+        operations = GROUP_OPERATIONS
+    groups = [_describe(call, group_id) for group_id in request.groups]
+    for group in groups:
+        if not group.error_code:
+            group.authorized_operations = operations
+    return DescribeGroupsResponse(groups=groups)
+
+
+def _describe(call: Call, group_id: str) -> DescribedGroup:
+    shard = call.edge.groups.shards.of(group_id)
+    if isinstance(shard, ErrorCode):
+        return DescribedGroup(group_id=group_id, error_code=shard)
+    group = shard.state.groups.get(group_id)
+    if group is None:
+        dead = DescribedGroup(group_id=group_id, group_state=Phase.DEAD.value)
+        if call.version >= NOT_FOUND_FROM:
+            dead.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            dead.error_message = f"Group {group_id} not found."
+        return dead
+    is_stable = group.phase is Phase.STABLE
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.phase.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if is_stable else "",
+        members=[_member(group, each, is_stable) for each in group.members.values()],
+    )
+
+
+def _member(group: ClassicGroup, member: Member, is_stable: bool) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(group.protocol) if is_stable else b"",
+        member_assignment=member.assignment if is_stable else b"",
+    )

@@ -1,0 +1,12 @@
+"""Heartbeat: a member lives."""
+
+from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ..group.values import Who
+from ..net.answer import Call
+
+
+def handle(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Note it, and tell the member what it has to do."""
+    who = Who(request.member_id, request.group_instance_id)
+    error = call.edge.groups.heartbeat(request.group_id, who, request.generation_id)
+    return HeartbeatResponse(error_code=error)

@@ -1,0 +1,59 @@
+"""An answer that a coordinator gives later: its handler hands out `finish`, and waits.
+
+Owns nothing of the request; whoever finishes it may do so before the handler has returned.
+"""
+
+from collections.abc import Callable
+
+from ...protocol.types import Buffer
+from ..net.answer import Answer, Call
+
+
+class Parked(Answer):
+    """An answer that waits for its message."""
+
+    __slots__ = ("_is_gone", "_message", "_rests_on_lease")
+
+    def __init__(self, call: Call, *, rests_on_lease: bool = False) -> None:
+        """`rests_on_lease`: it tells what is committed, so it is true only from a leader."""
+        super().__init__(call)
+        self._message: object | None = None
+        self._rests_on_lease = rests_on_lease
+        self._is_gone = False
+
+    def finish(self, message: object) -> None:
+        """Here is the answer."""
+        if self._message is None and not self._is_gone:
+            self._message = message
+            self.call.connection.wake()
+
+    def poll(self) -> list[Buffer] | None:
+        """Answer once it is finished."""
+        if self._message is None:
+            return None
+        if self._rests_on_lease:
+            self.call.rest_on_lease()
+        return self.call.frame(self._message)
+
+    def cancel(self) -> None:
+        """The client is gone; what it asked for goes on."""
+        self._is_gone = True
+
+
+class Several:
+    """Results that come one by one, and a message made of them when the last is there."""
+
+    __slots__ = ("_left", "_make", "_parked")
+
+    def __init__(self, parked: Parked, count: int, make: Callable[[], object]) -> None:
+        self._parked = parked
+        self._make = make
+        self._left = count
+        if not count:
+            parked.finish(make())
+
+    def one_is_there(self) -> None:
+        """One more result."""
+        self._left -= 1
+        if not self._left:
+            self._parked.finish(self._make())

@@ -1,0 +1,35 @@
+"""SyncGroup: what the leader gives to each member, answered when the log has it."""
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ..group.values import Sync, Synced, Who
+from ..net.answer import Answer, Call
+from .parked import Parked
+
+PROTOCOL_FROM = 5
+
+
+def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse | Answer:
+    """Ask the group; a member waits for its leader."""
+    if call.version >= PROTOCOL_FROM and None in (request.protocol_type, request.protocol_name):
+        # Optional on the wire only for the sake of older versions.
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    answer = Parked(call)
+    sync = Sync(
+        who=Who(request.member_id, request.group_instance_id),
+        generation=request.generation_id,
+        protocol_type=request.protocol_type,
+        protocol=request.protocol_name,
+        assignments=[(each.member_id, bytes(each.assignment)) for each in request.assignments],
+    )
+    call.edge.groups.sync(request.group_id, sync, lambda synced: answer.finish(_response(synced)))
+    return answer
+
+
+def _response(synced: Synced) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        error_code=synced.error,
+        protocol_type=synced.protocol_type,
+        protocol_name=synced.protocol,
+        assignment=synced.assignment,
+    )

@@ -1,0 +1,33 @@
+"""How internal topics are made: partitions, copies and settings of their own.
+
+Values only; `AutoCreation` asks the controller for them.
+"""
+
+from collections.abc import Mapping
+
+from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from ..group.config import GroupConfig
+from .keys import GROUPS_TOPIC
+
+
+def offsets_topic(config: GroupConfig) -> CreatableTopic:
+    """What keeps groups and committed offsets."""
+    return internal_topic(
+        GROUPS_TOPIC,
+        config.offsets_topic_num_partitions,
+        config.offsets_topic_replication_factor,
+        {"segment.bytes": str(config.offsets_topic_segment_bytes)},
+    )
+
+
+def internal_topic(
+    name: str, partitions: int, replicas: int, configs: Mapping[str, str]
+) -> CreatableTopic:
+    """A compacted topic."""
+    wanted = {"cleanup.policy": "compact", "compression.type": "producer", **configs}
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in wanted.items()],
+    )

@@ -1,0 +1,374 @@
+"""The group coordinator of this broker: requests to decisions, to the log, to answers.
+
+Carries out what groups decide: appends records and replays them, answers when they are committed,
+and keeps one deadline of the wheel for each group. Decides nothing of a group itself.
+
+    decided -> appended to __consumer_offsets -> replayed at once -> committed -> answered
+                      | refused                                         | not in time
+                      +-> answered with the error, state untouched      +-> answered with the error
+
+An answer that shows a group's offsets or assignment waits until what it shows is committed: a
+failover cannot take it back then.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..protocol.coordinator_records import (
+    GroupMetadataKey,
+    GroupMetadataRecord,
+    OffsetCommitRecord,
+    encode_record,
+)
+from ..protocol.errors import ErrorCode
+from ..runtime.runtime import Runtime
+from .coordinator.keys import GROUPS_TOPIC
+from .coordinator.shard import Done, Shard, ShardSettings
+from .coordinator.shards import Shards
+from .deadlines import Deadline, Deadlines
+from .group import commits, deletion
+from .group.classic import ClassicGroup
+from .group.commits import Commit
+from .group.config import GroupConfig
+from .group.member import NEVER
+from .group.offsets import Place
+from .group.phases import Now
+from .group.state import GroupsState
+from .group.values import (
+    NO_MEMBER,
+    Effects,
+    GroupSettings,
+    Join,
+    Joined,
+    Reply,
+    Store,
+    Sync,
+    Synced,
+    Ticket,
+    Who,
+)
+from .partitions import Partitions
+
+GroupShard = Shard[GroupsState]
+AppendRecord = OffsetCommitRecord | GroupMetadataRecord
+
+MINUTE_MS = 60_000
+RECORDS_AT_ONCE = 1_000
+"""Tombstones of one batch."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Armed:
+    """The deadline of one group on the wheel."""
+
+    deadline: Deadline
+    at_ms: int
+
+
+class Groups:
+    """Every group that this broker coordinates."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        partitions: Partitions,
+        deadlines: Deadlines,
+        config: GroupConfig,
+    ) -> None:
+        self._runtime = runtime
+        self._deadlines = deadlines
+        self.config = config
+        self._settings = GroupSettings(
+            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+            max_size=config.group_max_size,
+        )
+        settings = ShardSettings(GROUPS_TOPIC, append_timeout_ms=config.offsets_commit_timeout_ms)
+        self.shards: Shards[GroupsState] = Shards(
+            runtime, partitions, settings, lambda index: GroupsState(index, self._settings)
+        )
+        self.shards.on_loaded = self._on_loaded
+        self.shards.on_unloaded = self._on_unloaded
+        self._armed: dict[ClassicGroup, Armed] = {}
+        self._expiry: Deadline | None = None
+
+    async def close(self) -> None:
+        """The broker stops."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+        await self.shards.close()
+
+    @property
+    def now(self) -> Now:
+        """The time for a decision."""
+        return Now(self._runtime.monotonic_ms(), self._runtime.wall_ms())
+
+    # Membership.
+
+    def join(self, group_id: str, join: Join, ticket: Ticket) -> None:
+        """JoinGroup; the ticket gets a `Joined`."""
+        member_id = join.who.member_id
+        shard = self.shards.of(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        if isinstance(shard, ErrorCode):
+            ticket(Joined(error=shard, member_id=member_id))
+            return
+        config = self.config
+        least, most = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+        if not least <= join.session_timeout_ms <= most:
+            ticket(Joined(error=ErrorCode.INVALID_SESSION_TIMEOUT, member_id=member_id))
+            return
+        state = shard.state
+        if member_id != NO_MEMBER and group_id not in state.groups:
+            ticket(Joined(error=ErrorCode.UNKNOWN_MEMBER_ID, member_id=member_id))
+            return
+        group = state.group(group_id)
+        self._carry_out(shard, group, group.join(join, ticket, self.now))
+        if state.is_blank(group):
+            del state.groups[group_id]  # Refused, and there was none before.
+
+    def sync(self, group_id: str, sync: Sync, ticket: Ticket) -> None:
+        """SyncGroup; the ticket gets a `Synced`."""
+        found = self._find(group_id)
+        if isinstance(found, ErrorCode):
+            if found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                # What was assigned is not known yet: the member begins anew, as in Kafka.
+                found = ErrorCode.REBALANCE_IN_PROGRESS
+            ticket(Synced(error=found))
+            return
+        shard, group = found
+        self._carry_out(shard, group, group.sync(sync, ticket, self.now))
+
+    def heartbeat(self, group_id: str, who: Who, generation: int) -> ErrorCode:
+        """Heartbeat."""
+        found = self._find(group_id)
+        if isinstance(found, ErrorCode):
+            # While the group is read nobody knows better: the member goes on.
+            is_loading = found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return ErrorCode.NONE if is_loading else found
+        shard, group = found
+        error = group.heartbeat(who, generation, self.now)
+        self._arm(shard, group)
+        return error
+
+    def leave(self, group_id: str, leaving: Sequence[Who]) -> list[ErrorCode] | ErrorCode:
+        """LeaveGroup: one result for each member, or an error for them all."""
+        found = self._find(group_id)
+        if isinstance(found, ErrorCode):
+            return found
+        shard, group = found
+        errors, effects = group.leave(leaving, self.now)
+        self._carry_out(shard, group, effects)
+        return errors
+
+    # Offsets.
+
+    def commit(self, request: Commit, done: Callable[[ErrorCode, list[ErrorCode]], None]) -> None:
+        """Commit offsets; `done` gets an error for them all, or one for each."""
+        shard = self.shards.of(request.group_id)
+        if isinstance(shard, ErrorCode):
+            done(shard, [])
+            return
+        decided = commits.commit(
+            shard.state, request, self.now, self.config.offset_metadata_max_bytes
+        )
+        if isinstance(decided, ErrorCode):
+            done(decided, [])
+            return
+        records, errors = decided
+        if not records:
+            done(ErrorCode.NONE, errors)
+            return
+        shard.state.group(request.group_id)
+        self.append(shard, records, lambda error: done(error, errors), producer=request.producer)
+        self._arm(shard, shard.state.group(request.group_id))
+
+    def read(self, group_id: str, ready: Callable[[ErrorCode, GroupsState | None], None]) -> None:
+        """Look at a group's offsets, once what there is to see is committed."""
+        shard = self.shards.of(group_id)
+        if isinstance(shard, ErrorCode):
+            ready(shard, None)
+            return
+        state = shard.state
+
+        def settled(error: ErrorCode) -> None:
+            ready(error, None if error else state)
+
+        shard.when_settled(state.written_at.get(group_id, -1), settled)
+
+    def delete_offsets(
+        self,
+        group_id: str,
+        places: Sequence[Place],
+        done: Callable[[ErrorCode, list[ErrorCode]], None],
+    ) -> None:
+        """Forget offsets; `done` gets an error for them all, or one for each."""
+        found = self._find(group_id, if_unknown=ErrorCode.GROUP_ID_NOT_FOUND)
+        if isinstance(found, ErrorCode):
+            done(found, [])
+            return
+        shard, _ = found
+        decided = deletion.delete_offsets(shard.state, group_id, places)
+        if isinstance(decided, ErrorCode):
+            done(decided, [])
+            return
+        records, errors = decided
+        if records:
+            self.append(shard, records, lambda error: done(error, errors))
+        else:
+            done(ErrorCode.NONE, errors)
+
+    def delete(self, group_id: str, done: Done) -> None:
+        """DeleteGroups: forget one group."""
+        shard = self.shards.of(group_id)
+        if isinstance(shard, ErrorCode):
+            done(shard)
+            return
+        records = deletion.delete_group(shard.state, group_id)
+        if isinstance(records, ErrorCode):
+            done(records)
+            return
+        self._disarm(shard.state.groups[group_id])
+        self.append(shard, records, done)
+
+    # Carrying out.
+
+    def append(
+        self,
+        shard: GroupShard,
+        records: Sequence[AppendRecord],
+        done: Done,
+        *,
+        producer: tuple[int, int] | None = None,
+    ) -> bool:
+        """Write records and replay them; False if they were refused, and `done` was told why."""
+        encoded = [encode_record(record) for record in records]
+        if not shard.append(encoded, done, producer=producer):
+            return False
+        first = shard.last_offset - len(records) + 1
+        producer_id = None if producer is None else producer[0]
+        for position, record in enumerate(records, first):
+            shard.state.apply(record, position, producer_id)
+        return True
+
+    def _find(
+        self, group_id: str, *, if_unknown: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
+    ) -> tuple[GroupShard, ClassicGroup] | ErrorCode:
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        shard = self.shards.of(group_id)
+        if isinstance(shard, ErrorCode):
+            return shard
+        group = shard.state.groups.get(group_id)
+        return if_unknown if group is None else (shard, group)
+
+    def _carry_out(self, shard: GroupShard, group: ClassicGroup, effects: Effects) -> None:
+        for effect in effects:
+            match effect:
+                case Reply(to, answer):
+                    if isinstance(answer, Synced) and not answer.error:
+                        self._reply_settled(shard, group, effect)
+                    else:
+                        to(answer)
+                case Store():
+                    self._store(shard, group, effect)
+        self._arm(shard, group)
+
+    def _reply_settled(self, shard: GroupShard, group: ClassicGroup, reply: Reply) -> None:
+        written_at = shard.state.written_at.get(group.group_id, -1)
+        shard.when_settled(written_at, lambda error: _answer(reply, error))
+
+    def _store(self, shard: GroupShard, group: ClassicGroup, store: Store) -> None:
+        record = GroupMetadataRecord(GroupMetadataKey(group=group.group_id), store.value)
+
+        def done(error: ErrorCode) -> None:
+            if error:
+                log.warning("%r: %r is not stored: %s", shard, group, error.name)
+            for reply in store.then:
+                _answer(reply, error)
+
+        if not self.append(shard, [record], done):
+            self._carry_out(shard, group, group.on_store_refused(self.now))
+
+    # Time.
+
+    def _arm(self, shard: GroupShard, group: ClassicGroup) -> None:
+        """Have the wheel turn when something is due in the group; later is not worth a change."""
+        armed = self._armed.get(group)
+        if armed is not None:
+            if armed.at_ms <= group.wake_ms:
+                return
+            armed.deadline.cancel()
+        if group.wake_ms >= NEVER:
+            self._armed.pop(group, None)
+            return
+
+        def expire() -> None:
+            del self._armed[group]
+            if shard.is_open:
+                self._carry_out(shard, group, group.on_time(self.now))
+
+        deadline = self._deadlines.at(group.wake_ms, expire)
+        self._armed[group] = Armed(deadline, group.wake_ms)
+
+    def _disarm(self, group: ClassicGroup) -> None:
+        armed = self._armed.pop(group, None)
+        if armed is not None:
+            armed.deadline.cancel()
+
+    def _on_loaded(self, shard: GroupShard) -> None:
+        shard.state.complete_loading()
+        now = self.now
+        for group in list(shard.state.groups.values()):
+            self._carry_out(shard, group, group.on_loaded(now))
+        if self._expiry is None:
+            self._expire_later()
+
+    def _on_unloaded(self, shard: GroupShard) -> None:
+        for group in shard.state.groups.values():
+            self._disarm(group)
+            for member in group.members.values():
+                for reply in group.dismiss(member, ErrorCode.NOT_COORDINATOR):
+                    reply.to(reply.answer)
+
+    def _expire_later(self) -> None:
+        interval_ms = self.config.offsets_retention_check_interval_ms
+        self._expiry = self._deadlines.at(
+            self._runtime.monotonic_ms() + interval_ms, self._on_expiry
+        )
+
+    def _on_expiry(self) -> None:
+        for shard in list(self.shards):
+            self.expire(shard)
+        self._expire_later()
+
+    def expire(self, shard: GroupShard) -> None:
+        """Forget what nobody has used for the retention time."""
+        state, wall_ms = shard.state, self._runtime.wall_ms()
+        state.forget_blank()
+        retention_ms = self.config.offsets_retention_minutes * MINUTE_MS
+        records: list[AppendRecord] = []
+        for group_id in list(state.groups):
+            records += deletion.expire(state, group_id, wall_ms=wall_ms, retention_ms=retention_ms)
+        self._append_tombstones(shard, records)
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic is gone, and with it what was committed in it."""
+        for shard in self.shards:
+            self._append_tombstones(shard, deletion.delete_topic(shard.state, topic))
+
+    def _append_tombstones(self, shard: GroupShard, records: Sequence[AppendRecord]) -> None:
+        for at in range(0, len(records), RECORDS_AT_ONCE):
+            some = records[at : at + RECORDS_AT_ONCE]
+
+            def done(error: ErrorCode, count: int = len(some)) -> None:
+                if error:
+                    log.warning("%r: %d tombstones: %s", shard, count, error.name)
+
+            if not self.append(shard, some, done):
+                return
+
+
+def _answer(reply: Reply, error: ErrorCode) -> None:
+    reply.to(reply.answer.failed(error) if error else reply.answer)
