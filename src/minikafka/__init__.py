@@ -23,12 +23,15 @@ if TYPE_CHECKING:
         TopicDescription,
         TopicListing,
     )
+    from .client.consumer.interceptors import ConsumerInterceptor
     from .client.errors import (
         AdminError,
+        BadRecord,
         BootstrapError,
         BufferFull,
         ClientClosed,
         ClientError,
+        ConcurrentPoll,
         CorruptRecord,
         DeliveryFailed,
         DeliveryTimeout,
@@ -41,6 +44,11 @@ if TYPE_CHECKING:
         RequestTimedOut,
         UnknownTopic,
     )
+    from .client.group_types import (
+        ConsumerGroupMetadata,
+        OffsetAndMetadata,
+        RebalanceListener,
+    )
     from .client.records import (
         BatchMetadata,
         ConsumerRecord,
@@ -49,6 +57,7 @@ if TYPE_CHECKING:
         RawRecords,
         RecordMetadata,
     )
+    from .client.refusals import CommitFailed, InstanceFenced, Refused
     from .client.replication_types import (
         ElectionType,
         FeatureLevels,
@@ -81,10 +90,12 @@ _HOMES = {
     ),
     ".client.errors": (
         "AdminError",
+        "BadRecord",
         "BootstrapError",
         "BufferFull",
         "ClientClosed",
         "ClientError",
+        "ConcurrentPoll",
         "CorruptRecord",
         "DeliveryFailed",
         "DeliveryTimeout",
@@ -97,6 +108,8 @@ _HOMES = {
         "RequestTimedOut",
         "UnknownTopic",
     ),
+    ".client.consumer.interceptors": ("ConsumerInterceptor",),
+    ".client.group_types": ("ConsumerGroupMetadata", "OffsetAndMetadata", "RebalanceListener"),
     ".client.records": (
         "BatchMetadata",
         "ConsumerRecord",
@@ -105,6 +118,7 @@ _HOMES = {
         "RawRecords",
         "RecordMetadata",
     ),
+    ".client.refusals": ("CommitFailed", "InstanceFenced", "Refused"),
     ".client.replication_types": (
         "ElectionType",
         "FeatureLevels",
@@ -128,6 +142,7 @@ __all__ = [
     "Admin",
     "AdminError",
     "ApiError",
+    "BadRecord",
     "BatchMetadata",
     "BootstrapError",
     "BrokerDescription",
@@ -135,11 +150,15 @@ __all__ = [
     "ClientClosed",
     "ClientError",
     "ClusterDescription",
+    "CommitFailed",
+    "ConcurrentPoll",
     "ConfigChange",
     "ConfigEntry",
     "ConfigError",
     "ConfigResource",
     "Consumer",
+    "ConsumerGroupMetadata",
+    "ConsumerInterceptor",
     "ConsumerRecord",
     "CorruptRecord",
     "CreatedTopic",
@@ -151,12 +170,14 @@ __all__ = [
     "FeatureMetadata",
     "FeatureUpdate",
     "ForkedClient",
+    "InstanceFenced",
     "LogTruncated",
     "MessageTooLarge",
     "MetadataQuorum",
     "MinikafkaError",
     "NewTopic",
     "NoOffsetForPartition",
+    "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetOutOfRange",
     "PartitionDescription",
@@ -166,7 +187,9 @@ __all__ = [
     "QuorumReplica",
     "RawRecords",
     "Reassignment",
+    "RebalanceListener",
     "RecordMetadata",
+    "Refused",
     "RequestTimedOut",
     "SyncBatchDelivery",
     "SyncDelivery",

@@ -3,6 +3,8 @@
 from .client.admin import Admin
 from .client.admin_types import ConfigChange, ConfigResource, NewTopic
 from .client.consumer.consumer import Consumer
+from .client.consumer.interceptors import ConsumerInterceptor
+from .client.group_types import ConsumerGroupMetadata, OffsetAndMetadata, RebalanceListener
 from .client.producer.delivery import BatchDelivery, Delivery
 from .client.producer.producer import Producer
 from .client.records import (
@@ -23,15 +25,19 @@ __all__ = [
     "ConfigChange",
     "ConfigResource",
     "Consumer",
+    "ConsumerGroupMetadata",
+    "ConsumerInterceptor",
     "ConsumerRecord",
     "Delivery",
     "ElectionType",
     "FeatureUpdate",
     "NewTopic",
+    "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "Producer",
     "ProducerRecord",
     "RawRecords",
+    "RebalanceListener",
     "RecordMetadata",
     "TopicPartition",
     "UpgradeType",
