@@ -477,7 +477,7 @@ cdef object read_bytes(const uint8_t **at, const uint8_t *end):
     return found
 
 
-def decode(body, count, base, make, tuple prefix=()):
+def decode(body, count, base, make, prefix=()):
     """Read `count` records that fill `body`, each as `make` of the prefix and six fields."""
     cdef View view = View(body)
     cdef const uint8_t *at = <const uint8_t *>view.buffer.buf
@@ -493,7 +493,7 @@ def decode(body, count, base, make, tuple prefix=()):
     if wanted > view.buffer.len // MIN_RECORD_BYTES:
         refuse(CUT_OFF)
     return read_rows(
-        at, end, wanted, base_offset, base_timestamp, kind, is_append_time, make, prefix
+        at, end, wanted, base_offset, base_timestamp, kind, is_append_time, make, tuple(prefix)
     )
 
 

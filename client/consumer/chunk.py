@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...protocol.errors import RemoteProtocolError
-from ...protocol.record_batch import BatchHeader, Record, headers, read_header, records
+from ...protocol.record_batch import BatchHeader, headers, read_header
+from ...protocol.records import records_as
 from ..errors import CorruptRecord
 from ..records import AbortedTransaction, ConsumerRecord, RawRecords
 from .positions import PartitionState
 
 ABORT_MARKER: Final = 0
-_new_tuple = tuple.__new__
 
 
 class Chunk:
@@ -54,7 +54,7 @@ class Chunk:
         self.data = data[:end]
         self._pos = 0
         self._epoch = -1
-        self._ready: Sequence[Record] = ()
+        self._ready: Sequence[ConsumerRecord] = ()
         self._next = 0
         self._aborted = None if aborted is None else sorted(aborted, key=lambda a: a.first_offset)
         self._aborting: dict[int, None] = {}
@@ -86,8 +86,6 @@ class Chunk:
         """
         taken: list[ConsumerRecord] = []
         state = self.state
-        where = tuple(state.partition)
-        new = _new_tuple
         while len(taken) < max_records:
             if self._next >= len(self._ready):
                 if self._pos >= len(self.data):
@@ -101,7 +99,7 @@ class Chunk:
                 continue
             run = self._ready[self._next : self._next + max_records - len(taken)]
             self._next += len(run)
-            taken += [new(ConsumerRecord, where + record) for record in run]
+            taken += run
             state.position = run[-1].offset + 1
             state.position_epoch = self._epoch
         if self.is_spent:
@@ -147,10 +145,12 @@ class Chunk:
             self._ready = self._read(pos, header, check_crcs)
         self._pos, self._epoch = pos + header.size, header.leader_epoch
 
-    def _read(self, pos: int, header: BatchHeader, check_crcs: bool) -> Sequence[Record]:
+    def _read(self, pos: int, header: BatchHeader, check_crcs: bool) -> Sequence[ConsumerRecord]:
         position = self.state.position
         try:
-            found = records(self.data, pos, check_crc=check_crcs)
+            found = records_as(
+                ConsumerRecord, self.state.partition, self.data, pos, check_crc=check_crcs
+            )
         except RemoteProtocolError as error:
             offset = max(header.base_offset, position)
             raise CorruptRecord(self.state.partition, offset, str(error)) from error
@@ -168,7 +168,7 @@ class Chunk:
             self._aborting[self._aborted.pop(0).producer_id] = None
         return producer_id in self._aborting
 
-    def _on_marker(self, producer_id: int, found: Sequence[Record]) -> None:
+    def _on_marker(self, producer_id: int, found: Sequence[ConsumerRecord]) -> None:
         # Key of a control record: version int16, type int16.
         key = found[0].key if found else None
         if key is not None and int.from_bytes(key[2:4], "big") == ABORT_MARKER:

@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minikafka.client.producer import partitioner
+from minikafka.client.records import ConsumerRecord
 from minikafka.protocol import record_backend, record_columns, record_python
 from minikafka.protocol.errors import LocalProtocolError
 from minikafka.protocol.record_batch import TimestampType
 from minikafka.protocol.records import Record
+from minikafka.protocol.types import TopicPartition
 
 try:
     from minikafka.protocol import _records
@@ -199,6 +201,8 @@ def test_a_prefix_stands_before_each_record(codec: Any) -> None:
     body = written(record_python, [(5, b"k", b"a", (("h", None),))])
     found = codec.decode(body, 1, (10, 5, CREATE), tuple, ("topic", 3))
     assert found == [("topic", 3, 10, 5, CREATE, b"k", b"a", (("h", None),))]
+    named = codec.decode(body, 1, (10, 5, CREATE), ConsumerRecord, TopicPartition("topic", 3))
+    assert named == [ConsumerRecord(*found[0])]
 
 
 @EACH_READER
