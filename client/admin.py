@@ -1,4 +1,4 @@
-"""The asyncio admin: topics, partitions, settings, cluster; copies are in replication_admin.
+"""The asyncio admin: topics, partitions, settings, cluster; its other parts have modules beside.
 
 One method per thing asked for, each with a deadline of default_api_timeout_ms. Where a call names
 many things and some are refused, the others are done and AdminError says which were not.
@@ -50,15 +50,17 @@ from .descriptions import (
     list_topics,
 )
 from .errors import AdminError, ClientClosed
+from .log_admin import LogAdmin
 from .metadata import Metadata, pool_for
 from .net.connection import KafkaConnection
 from .offsets import ListedOffset, list_offsets
 from .replication_admin import ReplicationAdmin
+from .transaction_admin import TransactionAdmin
 
 BY_ID_VERSION: Final = 6
 
 
-class Admin(ReplicationAdmin):
+class Admin(ReplicationAdmin, TransactionAdmin, LogAdmin):
     """Administers a cluster.
 
         async with Admin("localhost:9092") as admin:
@@ -78,13 +80,13 @@ class Admin(ReplicationAdmin):
         self._runtime = runtime or SystemRuntime("admin")
         self._pool = pool_for(self._runtime, self.config)
         self._metadata = Metadata(self._runtime, self.config, self._pool)
+        self._coordinators = {}
         self._is_started = self._is_closed = False
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], *, runtime: Runtime | None = None) -> Self:
-        """Make an admin from a mapping with Kafka's dotted keys."""
-        keywords: Any = dict(config)
-        return cls(runtime=runtime, **keywords)
+    def from_config(cls, config: Mapping[str, Any], **arguments: Any) -> Self:
+        """Make an admin from a mapping with Kafka's dotted keys, and arguments as above."""
+        return cls(**dict(config), **arguments)
 
     async def start(self) -> Self:
         """Reach the cluster; `async with` does it. BootstrapError after bootstrap_timeout_ms."""

@@ -4,7 +4,7 @@ Knows no message. A refusal that is final is never repeated.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from ..protocol.errors import ApiError, ErrorCode, ProtocolError
@@ -28,6 +28,7 @@ TRY_ANOTHER: Final = (
     ErrorCode.NOT_CONTROLLER,
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.LEADER_NOT_AVAILABLE,
 )
 """Answers that say nothing about what was asked, only about who was asked."""
@@ -95,8 +96,7 @@ class Asking:
         trouble: Callable[[], str],
     ) -> None:
         """Ask the controller's broker (or `node_id`) again and again until `once` is content."""
-        if not self._is_started or self._is_closed:
-            raise ClientClosed("the admin is closed" if self._is_closed else "not started")
+        self._check_open()
         backoff = Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
         why = ""
         failure_count = 0
@@ -122,6 +122,19 @@ class Asking:
         except TimeoutError:
             waited = self.config.default_api_timeout_ms
             raise RequestTimedOut(f"not done in {waited} ms: {why or trouble()}") from None
+
+    async def _every_broker(
+        self, ask: Callable[[KafkaConnection], Awaitable[T]], node_ids: Iterable[int] | None = None
+    ) -> dict[int, T]:
+        """Ask each of these brokers, or all that are alive, at the same time."""
+        self._check_open()
+        wanted = sorted(self._metadata.view.brokers) if node_ids is None else list(node_ids)
+        answers = await asyncio.gather(*(self._somebody(ask, node_id) for node_id in wanted))
+        return dict(zip(wanted, answers, strict=True))
+
+    def _check_open(self) -> None:
+        if not self._is_started or self._is_closed:
+            raise ClientClosed("the admin is closed" if self._is_closed else "not started")
 
     async def _connection(self, node_id: int | None) -> KafkaConnection:
         target = self._metadata.view.controller_id if node_id is None else node_id

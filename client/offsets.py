@@ -6,7 +6,7 @@ deadline. Shared by consumers and admins; never changes a position.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from ..protocol.api import ApiKey
 from ..protocol.errors import ApiError, ErrorCode, ProtocolError
@@ -24,7 +24,7 @@ from ..protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from ..protocol.types import TopicPartition
-from .errors import ClientError, RequestTimedOut
+from .errors import AdminError, ClientError, RequestTimedOut
 from .metadata import Metadata
 from .net.connection import KafkaConnection
 
@@ -146,6 +146,50 @@ async def ends_of_epochs(
 
     async for partition, answer in _ask_leaders(metadata, questions, ask, timeout_ms):
         on_answer(partition, answer)
+
+
+class _Said(NamedTuple, Generic[A]):
+    """A final answer of a leader, good or bad."""
+
+    answer: A | None
+    refusal: ApiError | None
+
+
+async def ask_leaders(
+    metadata: Metadata,
+    questions: Mapping[TopicPartition, Q],
+    ask: Callable[
+        [KafkaConnection, Mapping[TopicPartition, Q]],
+        Awaitable[Mapping[TopicPartition, A | ApiError]],
+    ],
+    timeout_ms: int,
+) -> dict[TopicPartition, A]:
+    """Ask about each partition until its leader has answered; AdminError where some refuse."""
+
+    async def once(
+        connection: KafkaConnection, wanted: Mapping[TopicPartition, Q]
+    ) -> Answers[_Said[A]]:
+        found: Answers[_Said[A]] = {}
+        for partition, answer in (await ask(connection, wanted)).items():
+            if not isinstance(answer, ApiError):
+                found[partition] = _Said(answer, None)
+            elif answer.code.retriable:
+                found[partition] = answer.code
+            else:
+                found[partition] = _Said(None, answer)
+        return found
+
+    done: dict[TopicPartition, A] = {}
+    errors: dict[str, ApiError] = {}
+    async for partition, said in _ask_leaders(metadata, questions, once, timeout_ms):
+        if said.refusal is not None:
+            errors[f"{partition.topic}-{partition.partition}"] = said.refusal
+        else:
+            assert said.answer is not None
+            done[partition] = said.answer
+    if errors:
+        raise AdminError(errors)
+    return done
 
 
 async def _ask_leaders(

@@ -26,10 +26,10 @@ from .replication_types import (
     MetadataQuorum,
     Reassignment,
 )
-from .sync_loop import SyncClient
+from .sync_group_admin import SyncGroupAdmin
 
 
-class Admin(SyncClient[aio_admin.Admin]):
+class Admin(SyncGroupAdmin):
     """Administers a cluster; see `minikafka.aio.Admin`.
 
     with Admin("localhost:9092") as admin:

@@ -4,8 +4,10 @@ from .client.admin import Admin
 from .client.admin_types import ConfigChange, ConfigResource, NewTopic
 from .client.consumer.consumer import Consumer
 from .client.consumer.interceptors import ConsumerInterceptor
+from .client.group_admin_types import OpenTransaction
 from .client.group_types import ConsumerGroupMetadata, OffsetAndMetadata, RebalanceListener
 from .client.producer.delivery import BatchDelivery, Delivery
+from .client.producer.interceptors import OutgoingRecord, ProducerInterceptor
 from .client.producer.producer import Producer
 from .client.records import (
     BatchMetadata,
@@ -34,7 +36,10 @@ __all__ = [
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "OpenTransaction",
+    "OutgoingRecord",
     "Producer",
+    "ProducerInterceptor",
     "ProducerRecord",
     "RawRecords",
     "RebalanceListener",
