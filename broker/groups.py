@@ -23,6 +23,7 @@ from ..protocol.coordinator_records import (
 )
 from ..protocol.errors import ErrorCode
 from ..runtime.runtime import Runtime
+from ..storage.markers import TransactionMarker
 from .coordinator.keys import GROUPS_TOPIC
 from .coordinator.shard import Done, Shard, ShardSettings
 from .coordinator.shards import Shards
@@ -49,6 +50,7 @@ from .group.values import (
     Who,
 )
 from .partitions import Partitions
+from .verification import Verification
 
 GroupShard = Shard[GroupsState]
 AppendRecord = OffsetCommitRecord | GroupMetadataRecord
@@ -66,6 +68,15 @@ class Armed:
 
     deadline: Deadline
     at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """How records are written, and who is told."""
+
+    done: Done
+    producer: tuple[int, int] | None = None
+    guard: Verification | None = None
 
 
 class Groups:
@@ -164,8 +175,16 @@ class Groups:
 
     # Offsets.
 
-    def commit(self, request: Commit, done: Callable[[ErrorCode, list[ErrorCode]], None]) -> None:
-        """Commit offsets; `done` gets an error for them all, or one for each."""
+    def commit(
+        self,
+        request: Commit,
+        done: Callable[[ErrorCode, list[ErrorCode]], None],
+        guard: Verification | None = None,
+    ) -> None:
+        """Commit offsets; `done` gets an error for them all, or one for each.
+
+        `guard`: the verification of their transaction, where it begins here.
+        """
         shard = self.shards.of(request.group_id)
         if isinstance(shard, ErrorCode):
             done(shard, [])
@@ -180,9 +199,10 @@ class Groups:
         if not records:
             done(ErrorCode.NONE, errors)
             return
-        shard.state.group(request.group_id)
-        self.append(shard, records, lambda error: done(error, errors), producer=request.producer)
-        self._arm(shard, shard.state.group(request.group_id))
+        group = shard.state.group(request.group_id)
+        write = Write(lambda error: done(error, errors), request.producer, guard)
+        self._write(shard, records, write)
+        self._arm(shard, group)
 
     def read(self, group_id: str, ready: Callable[[ErrorCode, GroupsState | None], None]) -> None:
         """Look at a group's offsets, once what there is to see is committed."""
@@ -232,19 +252,35 @@ class Groups:
         self._disarm(shard.state.groups[group_id])
         self.append(shard, records, done)
 
+    def complete_transaction(self, index: int, marker: TransactionMarker, done: Done) -> None:
+        """A transaction with commits in partition `index` ends: they count, or are forgotten.
+
+        `done` gets what a partition's leader would answer.
+        """
+        shard = self.shards.at(index)
+        if isinstance(shard, ErrorCode):
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        appended = shard.partition.append_marker(marker, self._runtime.wall_ms())
+        if appended.error:
+            done(appended.error)
+            return
+        position = appended.base_offset
+        shard.state.complete(marker.producer_id, position, is_commit=marker.is_commit)
+        shard.wait_for(
+            appended, lambda error: done(ErrorCode.NOT_LEADER_OR_FOLLOWER if error else error)
+        )
+
     # Carrying out.
 
-    def append(
-        self,
-        shard: GroupShard,
-        records: Sequence[AppendRecord],
-        done: Done,
-        *,
-        producer: tuple[int, int] | None = None,
-    ) -> bool:
+    def append(self, shard: GroupShard, records: Sequence[AppendRecord], done: Done) -> bool:
         """Write records and replay them; False if they were refused, and `done` was told why."""
+        return self._write(shard, records, Write(done))
+
+    def _write(self, shard: GroupShard, records: Sequence[AppendRecord], write: Write) -> bool:
         encoded = [encode_record(record) for record in records]
-        if not shard.append(encoded, done, producer=producer):
+        producer, guard = write.producer, write.guard
+        if not shard.append(encoded, write.done, producer=producer, guard=guard):
             return False
         first = shard.last_offset - len(records) + 1
         producer_id = None if producer is None else producer[0]

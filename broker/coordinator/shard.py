@@ -16,6 +16,7 @@ from ...protocol.types import NO_EPOCH, NO_PRODUCER_ID
 from ...runtime.runtime import Runtime
 from ..partition import Partition
 from ..requests import Appended
+from ..verification import Verification
 from ..waiters import Waiter
 
 KeyValue = tuple[bytes, bytes | None]
@@ -123,12 +124,14 @@ class Shard(Generic[S]):
         done: Done,
         *,
         producer: tuple[int, int] | None = None,
+        guard: Verification | None = None,
     ) -> bool:
         """Append the records as one batch; `done` is told once, never before a batch is written.
 
         False: refused, and `done` was told why. True: the records are in the log here, the last
         of them at `last_offset`; they are lost only with the leadership. `producer` is the id and
-        epoch of a transaction that the records belong to.
+        epoch of a transaction that the records belong to, and `guard` its verification, where
+        they begin it in this partition.
         """
         builder = BatchBuilder(is_transactional=producer is not None)
         wall_ms = self._runtime.wall_ms()
@@ -141,7 +144,7 @@ class Shard(Generic[S]):
         if not self.is_open:
             done(ErrorCode.NOT_COORDINATOR)
             return False
-        appended = self.partition.append_own(batch, wall_ms)
+        appended = self.partition.append_own(batch, wall_ms, guard)
         if appended.error:
             done(self._coordinator_error(appended.error))
             return False

@@ -102,9 +102,10 @@ class Offsets:
         pending.setdefault(key.group, {})[place] = committed
         self._pending_producers.setdefault(key.group, {})[producer_id] = None
 
-    def complete(self, producer_id: int, *, is_commit: bool) -> None:
-        """A producer's transaction has ended."""
-        for group, places in self._pending.pop(producer_id, {}).items():
+    def complete(self, producer_id: int, *, is_commit: bool) -> list[str]:
+        """A producer's transaction has ended; the groups that it concerns."""
+        ended = self._pending.pop(producer_id, {})
+        for group, places in ended.items():
             producers = self._pending_producers[group]
             del producers[producer_id]
             if not producers:
@@ -116,6 +117,7 @@ class Offsets:
                 present = offsets.get(place)
                 if present is None or present.position < committed.position:
                     offsets[place] = committed
+        return list(ended)
 
     def _forget(self, group: str, place: Place) -> None:
         """A tombstone forgets pending offsets, too: the group or the topic is gone."""

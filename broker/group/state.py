@@ -47,7 +47,12 @@ class GroupsState:
 
     def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
         """Take in the end of a producer's transaction."""
-        self.offsets.complete(header.producer_id, is_commit=is_commit)
+        self.complete(header.producer_id, header.base_offset, is_commit=is_commit)
+
+    def complete(self, producer_id: int, position: int, *, is_commit: bool) -> None:
+        """A producer's transaction has ended, as its marker at `position` says."""
+        for group_id in self.offsets.complete(producer_id, is_commit=is_commit):
+            self.written_at[group_id] = position
 
     def apply(self, record: GroupRecord, position: int, producer_id: int | None = None) -> None:
         """Take in a record that is in the log at `position`."""

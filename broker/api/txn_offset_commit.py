@@ -1,0 +1,133 @@
+"""TxnOffsetCommit: offsets that count when their transaction does.
+
+The first of a transaction in a partition of `__consumer_offsets` needs its coordinator's word that
+the partition belongs to it, like a batch of records: asked only (KIP-890, part 1), or told so, by
+clients from version 5 on that do not say it themselves (part 2).
+"""
+
+from collections.abc import Mapping
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from ...protocol.records import NO_SEQUENCE
+from ...protocol.types import TopicPartition
+from ..coordinator.keys import GROUPS_TOPIC
+from ..group.commits import Commit, NewOffset
+from ..group.values import Who
+from ..net.answer import Answer, Call
+from ..transaction.decisions import AddPartitions
+from ..verification import Verification
+from .offset_commit import has_partition
+from .parked import Parked
+
+ABORTABLE_FROM = 4
+"""Older clients do not know TRANSACTION_ABORTABLE."""
+ADDS_PARTITIONS_FROM = 5
+COMES_BACK = (
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
+"""Of the transaction's coordinator: it would be taken for the group's, which is this one."""
+
+
+def handle(call: Call, request: TxnOffsetCommitRequest) -> Answer:
+    """Commit what exists within the transaction; each partition has its own result."""
+    return _Committing(call, request).begin()
+
+
+class _Committing:
+    """One request on its way."""
+
+    def __init__(self, call: Call, request: TxnOffsetCommitRequest) -> None:
+        self._call = call
+        self._request = request
+        self._answer = Parked(call)
+        self._response = TxnOffsetCommitResponse(topics=[])
+        self._offsets: list[NewOffset] = []
+        self._results: list[TxnOffsetCommitResponsePartition] = []
+        """Of `_offsets`, to be filled in."""
+        for topic in request.topics:
+            answered = TxnOffsetCommitResponseTopic(name=topic.name, partitions=[])
+            self._response.topics.append(answered)
+            for partition in topic.partitions:
+                index = partition.partition_index
+                result = TxnOffsetCommitResponsePartition(partition_index=index)
+                answered.partitions.append(result)
+                if not has_partition(call.edge, topic.name, index):
+                    result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    continue
+                self._results.append(result)
+                self._offsets.append(
+                    NewOffset(
+                        topic.name,
+                        index,
+                        partition.committed_offset,
+                        partition.committed_leader_epoch,
+                        partition.committed_metadata or "",
+                    )
+                )
+
+    def begin(self) -> Answer:
+        """Commit, after the transaction's coordinator was asked where that is needed."""
+        request, edge = self._request, self._call.edge
+        group_id = request.group_id
+        shard = edge.groups.shards.of(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        if isinstance(shard, ErrorCode):
+            self._done(shard, [])
+            return self._answer
+        adds = self._call.version >= ADDS_PARTITIONS_FROM
+        guard = shard.partition.needs_verification(
+            request.producer_id, request.producer_epoch, NO_SEQUENCE, raises_epoch=adds
+        )
+        if guard is None or not self._offsets:
+            self._commit(None)
+            return self._answer
+        place = TopicPartition(GROUPS_TOPIC, shard.index)
+        asked = AddPartitions(
+            transactional_id=request.transactional_id,
+            producer_id=request.producer_id,
+            epoch=request.producer_epoch,
+            partitions=(place,),
+        )
+
+        def verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
+            error = errors.get(place, ErrorCode.UNKNOWN_SERVER_ERROR)
+            if error:
+                self._done(self._refusal(error), [])
+            else:
+                self._commit(guard)
+
+        edge.transactions.verify(asked, verified, adds=adds)
+        return self._answer
+
+    def _commit(self, guard: Verification | None) -> None:
+        request = self._request
+        commit = Commit(
+            group_id=request.group_id,
+            who=Who(request.member_id, request.group_instance_id),
+            generation=request.generation_id,
+            offsets=self._offsets,
+            producer=(request.producer_id, request.producer_epoch),
+        )
+        self._call.edge.groups.commit(commit, self._done, guard)
+
+    def _done(self, error: ErrorCode, errors: list[ErrorCode]) -> None:
+        results = self._results
+        for result, own in zip(results, errors or [error] * len(results), strict=True):
+            result.error_code = own or error
+        self._answer.finish(self._response)
+
+    def _refusal(self, error: ErrorCode) -> ErrorCode:
+        if error in COMES_BACK:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if error is ErrorCode.TRANSACTION_ABORTABLE and self._call.version < ABORTABLE_FROM:
+            return ErrorCode.INVALID_TXN_STATE
+        return error
