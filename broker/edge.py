@@ -14,7 +14,7 @@ from ..runtime.config import from_mapping
 from ..runtime.runtime import Runtime
 from .auto_creation import AutoCreation
 from .config import BrokerConfig, inter_broker_listener
-from .coordinator.internal_topics import offsets_topic
+from .coordinator.internal_topics import offsets_topic, transactions_topic
 from .deadlines import Deadlines
 from .fetch_sessions import FetchSessions
 from .forwarding import Controller
@@ -77,11 +77,11 @@ class Edge:
         self.auto_creation = AutoCreation(parts.runtime, parts.controller, parts.file_settings)
         group_config = from_mapping(GroupConfig, parts.file_settings)
         self.groups = Groups(parts.runtime, parts.partitions, parts.deadlines, group_config)
-        internal = offsets_topic(group_config)
-        self.auto_creation.internal[internal.name] = internal
         self.producer_ids = ProducerIds(parts.runtime, parts.controller)
         self.peers = Peers(parts.runtime, config.node_id, self._dial, PEER_REQUEST_MS)
         self.transactions = self._make_transactions(parts)
+        for topic in (offsets_topic(group_config), transactions_topic(self.transactions.config)):
+            self.auto_creation.internal[topic.name] = topic
         self.topic_defaults = parts.topic_defaults
         bound = config.queued_max_request_bytes
         self.load = Load(

@@ -7,7 +7,7 @@ every question that came up meanwhile. Never decides what the leader does with t
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..protocol.control.image import MetadataImage
@@ -26,6 +26,7 @@ from .peers import PeerFailed, Peers
 from .transaction.config import TransactionConfig
 from .transaction.decisions import AddPartitions, Decision
 from .transaction.records import by_topic
+from .transaction.transaction import BUMPING_VERSION
 
 if TYPE_CHECKING:
     from .transactions import Transactions
@@ -83,6 +84,9 @@ class TransactionQuestions:
 
     def ask(self, asked: AddPartitions, done: Verified, *, adds: bool = False) -> None:
         """Ask about partitions of one transaction; `adds` takes them into it."""
+        if adds:
+            # As it would be in the request to another broker: see AddPartitionsToTxn.
+            asked = replace(asked, client_version=BUMPING_VERSION)
         wait_ms = self._config.verification_retry_max_ms if adds else 0
         give_up_ms = self._runtime.monotonic_ms() + wait_ms
         self._ask(Question(asked, adds, give_up_ms, done))

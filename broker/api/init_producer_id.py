@@ -1,19 +1,54 @@
-"""InitProducerId: a number for an idempotent producer, from this broker's reserved block."""
+"""InitProducerId: a producer's id and epoch; from the transaction's coordinator if it has one."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ...protocol.types import Buffer
+from ...protocol.types import NO_EPOCH, NO_PRODUCER_ID, Buffer
 from ..net.answer import Answer, Call
+from ..transaction.decisions import Decision, InitProducerId
+from .parked import Parked
+
+FENCED_FROM = 4
+"""Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
 
 
 def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | Answer:
-    """Give out an id nobody had; an id that the producer already has is never bumped (KIP-360)."""
+    """Without a transactional id: an id nobody had, never the next epoch of one (KIP-360)."""
     if request.transactional_id is not None:
-        return _response(ErrorCode.INVALID_REQUEST, -1)
+        return _transactional(call, request, request.transactional_id)
     producer_id = call.edge.producer_ids.take()
     if producer_id is not None:
         return _response(ErrorCode.NONE, producer_id)
     return ParkedProducerId(call)
+
+
+def _transactional(
+    call: Call, request: InitProducerIdRequest, transactional_id: str
+) -> InitProducerIdResponse | Answer:
+    has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_EPOCH
+    if has_id is not has_epoch:
+        return _response(ErrorCode.INVALID_REQUEST, NO_PRODUCER_ID)
+    answer = Parked(call, rests_on_lease=True)
+
+    def done(decision: Decision) -> None:
+        error = decision.error
+        if error is ErrorCode.PRODUCER_FENCED and call.version < FENCED_FROM:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        answer.finish(
+            InitProducerIdResponse(
+                error_code=error,
+                producer_id=NO_PRODUCER_ID if error else decision.producer_id,
+                producer_epoch=NO_EPOCH if error else decision.epoch,
+            )
+        )
+
+    asked = InitProducerId(
+        transactional_id=transactional_id,
+        timeout_ms=request.transaction_timeout_ms,
+        producer_id=request.producer_id,
+        epoch=request.producer_epoch,
+    )
+    call.edge.transactions.init_producer_id(asked, done)
+    return answer
 
 
 class ParkedProducerId(Answer):

@@ -11,11 +11,16 @@ from ...protocol.codec import request_class
 from ...protocol.schema import shape_of
 from ..net.answer import Api
 from . import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     delete_groups,
     describe_cluster,
     describe_configs,
     describe_groups,
+    describe_producers,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     forwarded,
@@ -25,6 +30,7 @@ from . import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     offset_commit,
     offset_delete,
     offset_fetch,
@@ -32,6 +38,8 @@ from . import (
     produce,
     produce_repeat,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from .api_versions import ApiVersions
 from .metadata import Metadata
@@ -71,6 +79,18 @@ def make_apis() -> Mapping[int, Api]:
         ApiKey.LIST_GROUPS: list_groups.handle,
         ApiKey.DESCRIBE_GROUPS: describe_groups.handle,
         ApiKey.DELETE_GROUPS: delete_groups.handle,
+        ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit.handle,
+    }
+    rows |= {
+        ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.handle,
+        ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.handle,
+        ApiKey.END_TXN: end_txn.handle,
+        ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions.handle,
+        ApiKey.LIST_TRANSACTIONS: list_transactions.handle,
+    }
+    rows |= {
+        ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
+        ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
     }
     versions = ApiVersions([*rows, ApiKey.API_VERSIONS])
     apis = {int(key): _api(key, handle) for key, handle in rows.items()}

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ..group.config import GroupConfig
-from .keys import GROUPS_TOPIC
+from ..transaction.config import TransactionConfig
+from .keys import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 
 
 def offsets_topic(config: GroupConfig) -> CreatableTopic:
@@ -17,6 +18,20 @@ def offsets_topic(config: GroupConfig) -> CreatableTopic:
         config.offsets_topic_num_partitions,
         config.offsets_topic_replication_factor,
         {"segment.bytes": str(config.offsets_topic_segment_bytes)},
+    )
+
+
+def transactions_topic(config: TransactionConfig) -> CreatableTopic:
+    """What keeps transactional ids: never led by a replica that misses a decision."""
+    return internal_topic(
+        TRANSACTIONS_TOPIC,
+        config.topic_partitions,
+        config.topic_replicas,
+        {
+            "segment.bytes": str(config.topic_segment_bytes),
+            "min.insync.replicas": str(config.topic_min_isr),
+            "unclean.leader.election.enable": "false",
+        },
     )
 
 

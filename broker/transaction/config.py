@@ -1,6 +1,6 @@
 """Settings of the transaction coordinator, under Kafka's keys. Values only."""
 
-from ...runtime.config import INT32_MAX, INT64_MAX, config_table, setting
+from ...runtime.config import INT32_MAX, INT64_MAX, MiB, config_table, setting
 
 
 @config_table
@@ -50,4 +50,32 @@ class TransactionConfig:
         at_least=0,
         at_most=INT32_MAX,
         doc="For how long it does so before the producer is told to try again.",
+    )
+    topic_partitions: int = setting(
+        "transaction.state.log.num.partitions",
+        50,
+        at_least=1,
+        at_most=10_000,
+        doc="Partitions of `__transaction_state`; without effect once it exists.",
+    )
+    topic_replicas: int = setting(
+        "transaction.state.log.replication.factor",
+        3,
+        at_least=1,
+        at_most=32_767,
+        doc="Replicas of `__transaction_state`; with fewer live brokers no transaction can begin.",
+    )
+    topic_min_isr: int = setting(
+        "transaction.state.log.min.isr",
+        2,
+        at_least=1,
+        at_most=32_767,
+        doc="min.insync.replicas of `__transaction_state`: below it no transaction goes on.",
+    )
+    topic_segment_bytes: int = setting(
+        "transaction.state.log.segment.bytes",
+        100 * MiB,
+        at_least=1024,
+        at_most=INT32_MAX,
+        doc="Segments of `__transaction_state`; smaller ones are compacted, and loaded, sooner.",
     )

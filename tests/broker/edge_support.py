@@ -179,6 +179,7 @@ class FakePartitions(Partitions):
         self.all = {partition.index: partition for partition in partitions}
         self.heard = FollowersHeard()
         self.on_role_changed = []
+        self.image = MetadataImage()
         self.writes = 0
 
     def get(self, topic_id: bytes, index: int) -> Partition | ErrorCode:

@@ -84,6 +84,7 @@ async def test_api_versions_tells_what_a_kafka_broker_of_today_tells(
         ApiKey.FETCH: (4, 18),
         ApiKey.LIST_OFFSETS: (1, 11),
         ApiKey.METADATA: (0, 13),
+        ApiKey.TXN_OFFSET_COMMIT: (0, 5),
         ApiKey.API_VERSIONS: (0, 4),
         ApiKey.CREATE_TOPICS: (2, 7),
         ApiKey.DELETE_TOPICS: (1, 6),
@@ -99,6 +100,22 @@ async def test_api_versions_tells_what_a_kafka_broker_of_today_tells(
         ApiKey.UPDATE_FEATURES: (0, 2),
         ApiKey.DESCRIBE_CLUSTER: (0, 2),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
+        ApiKey.FIND_COORDINATOR: (0, 6),
+        ApiKey.JOIN_GROUP: (0, 9),
+        ApiKey.SYNC_GROUP: (0, 5),
+        ApiKey.HEARTBEAT: (0, 4),
+        ApiKey.LEAVE_GROUP: (0, 5),
+        ApiKey.OFFSET_COMMIT: (2, 10),
+        ApiKey.OFFSET_FETCH: (1, 10),
+        ApiKey.OFFSET_DELETE: (0, 0),
+        ApiKey.LIST_GROUPS: (0, 5),
+        ApiKey.DESCRIBE_GROUPS: (0, 6),
+        ApiKey.DELETE_GROUPS: (0, 2),
+        ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5),
+        ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
+        ApiKey.END_TXN: (0, 5),
+        ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
+        ApiKey.LIST_TRANSACTIONS: (0, 2),
     }
     assert [f.name for f in response.supported_features] == ["metadata.version"] * (version >= 3)
 
@@ -466,10 +483,11 @@ async def test_without_a_controller_a_producer_is_told_to_try_again(
     assert response.producer_id == -1
 
 
-async def test_transactional_ids_are_refused(make_broker: MakeBroker) -> None:
+async def test_a_transactional_id_is_for_its_coordinator(make_broker: MakeBroker) -> None:
     request = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1)
     response = make_broker().connect().ask(request, 4)
-    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert response.error_code == ErrorCode.NOT_COORDINATOR
+    assert (response.producer_id, response.producer_epoch) == (-1, -1)
 
 
 # Descriptions.

@@ -1,0 +1,37 @@
+"""AddOffsetsToTxn: a transaction will commit offsets, so the group's partition belongs to it."""
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ...protocol.types import TopicPartition
+from ..coordinator.keys import GROUPS_TOPIC, partition_of
+from ..net.answer import Answer, Call
+from ..transaction.decisions import AddPartitions, Decision
+from .parked import Parked
+
+FENCED_FROM = 2
+"""Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
+
+
+def handle(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse | Answer:
+    """Take the partition of `__consumer_offsets` in that keeps the group."""
+    topic = call.edge.image.topic(GROUPS_TOPIC)
+    if topic is None:
+        call.edge.auto_creation.create([GROUPS_TOPIC])
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    answer = Parked(call, rests_on_lease=True)
+
+    def done(decision: Decision) -> None:
+        error = decision.error
+        if error is ErrorCode.PRODUCER_FENCED and call.version < FENCED_FROM:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        answer.finish(AddOffsetsToTxnResponse(error_code=error))
+
+    index = partition_of(request.group_id, len(topic.partitions))
+    asked = AddPartitions(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        epoch=request.producer_epoch,
+        partitions=(TopicPartition(GROUPS_TOPIC, index),),
+    )
+    call.edge.transactions.add_partitions(asked, done)
+    return answer

@@ -1,0 +1,123 @@
+"""AddPartitionsToTxn: partitions that transactions write to, said by producers or by brokers.
+
+Up to version 3 a producer's one transaction, from 4 on those of leaders, many at once, which may
+only ask (KIP-890). All partitions of a transaction are taken in, or none.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from ...protocol.control.image import MetadataImage
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from ...protocol.types import TopicPartition
+from ..net.answer import Answer, Call
+from ..transaction.decisions import AddPartitions, Decision
+from ..transaction.records import by_topic
+from ..transaction.transaction import BUMPING_VERSION
+from .parked import Parked, Several
+
+OF_BROKERS_FROM = 4
+BUMPING_FROM = 5
+"""Who adds partitions by this version ends transactions with the epoch bump."""
+FENCED_FROM = 2
+"""Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
+
+Errors = Mapping[TopicPartition, ErrorCode]
+
+
+def handle(call: Call, request: AddPartitionsToTxnRequest) -> Answer:
+    """Take partitions in, or tell whether they are."""
+    answer = Parked(call, rests_on_lease=True)
+    if call.version < OF_BROKERS_FROM:
+        one = AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        _carry_out(call, one, lambda errors: answer.finish(_to_producer(errors)))
+        return answer
+    results: dict[int, AddPartitionsToTxnResult] = {}
+    several = Several(
+        answer,
+        len(request.transactions),
+        lambda: AddPartitionsToTxnResponse(
+            results_by_transaction=[results[at] for at in sorted(results)]
+        ),
+    )
+
+    def one_done(at: int, transactional_id: str, errors: Errors) -> None:
+        results[at] = AddPartitionsToTxnResult(
+            transactional_id=transactional_id, topic_results=_by_topic(errors)
+        )
+        several.one_is_there()
+
+    for at, transaction in enumerate(request.transactions):
+        _carry_out(call, transaction, partial(one_done, at, transaction.transactional_id))
+    return answer
+
+
+def _to_producer(errors: Errors) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(errors))
+
+
+def _carry_out(
+    call: Call, transaction: AddPartitionsToTxnTransaction, done: Callable[[Errors], None]
+) -> None:
+    partitions = tuple(
+        TopicPartition(topic.name, index)
+        for topic in transaction.topics
+        for index in topic.partitions
+    )
+    asked = AddPartitions(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        epoch=transaction.producer_epoch,
+        partitions=partitions,
+        client_version=BUMPING_VERSION if call.version >= BUMPING_FROM else 0,
+    )
+    if transaction.verify_only:
+        done(call.edge.transactions.verify_partitions(asked))
+        return
+    image = call.edge.image
+    unknown = [each for each in partitions if not _exists(image, each)]
+    if unknown:
+        rest = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        done(rest | dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return
+
+    def decided(decision: Decision) -> None:
+        error = decision.error
+        if error is ErrorCode.PRODUCER_FENCED and call.version < FENCED_FROM:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        done(dict.fromkeys(partitions, error))
+
+    call.edge.transactions.add_partitions(asked, decided)
+
+
+def _exists(image: MetadataImage, partition: TopicPartition) -> bool:
+    topic = image.topic(partition.topic)
+    return topic is not None and partition.partition in topic.partitions
+
+
+def _by_topic(errors: Errors) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=errors[TopicPartition(topic, index)]
+                )
+                for index in indexes
+            ],
+        )
+        for topic, indexes in by_topic(errors).items()
+    ]

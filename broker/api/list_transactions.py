@@ -1,0 +1,66 @@
+"""ListTransactions: the transactional ids coordinated here that pass every filter (KIP-664)."""
+
+import re
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+from ..net.answer import Call
+from ..transaction.transaction import TITLES, Transaction
+
+ONLY_EVER_IN_MEMORY = ("Dead", "PrepareEpochFence")
+"""Kafka's names of states that nothing is in here."""
+
+
+def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
+    """List them; COORDINATOR_LOAD_IN_PROGRESS while some are still being read."""
+    transactions = call.edge.transactions
+    if transactions.shards.is_loading:
+        return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    try:
+        pattern = re.compile(request.transactional_id_pattern or "")
+    except re.error:
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    call.rest_on_lease()
+    known_states = (*TITLES.values(), *ONLY_EVER_IN_MEMORY)
+    wanted = Wanted(request, pattern, call.edge.runtime.wall_ms())
+    return ListTransactionsResponse(
+        unknown_state_filters=[each for each in request.state_filters if each not in known_states],
+        transaction_states=[
+            TransactionState(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                transaction_state=each.state.title,
+            )
+            for each in transactions.every()
+            if wanted.includes(each)
+        ],
+    )
+
+
+class Wanted:
+    """The filters of one request."""
+
+    def __init__(
+        self, request: ListTransactionsRequest, pattern: re.Pattern[str], wall_ms: int
+    ) -> None:
+        self._request = request
+        self._pattern = pattern if request.transactional_id_pattern else None
+        self._wall_ms = wall_ms
+
+    def includes(self, one: Transaction) -> bool:
+        """Does it pass all of them?"""
+        request = self._request
+        if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
+            return False
+        if request.state_filters and one.state.title not in request.state_filters:
+            return False
+        if request.duration_filter >= 0 and not self._is_open_longer(one, request.duration_filter):
+            return False
+        return self._pattern is None or bool(self._pattern.fullmatch(one.transactional_id))
+
+    def _is_open_longer(self, one: Transaction, duration_ms: int) -> bool:
+        return not one.state.is_idle and self._wall_ms - one.started_ms > duration_ms
