@@ -141,7 +141,7 @@ def _raise_epoch(present: Transaction, asked: InitProducerId, now: Now) -> Decis
             last_epoch = present.epoch
         elif asked.epoch == present.last_epoch:
             # A retry of what was done. Had another producer come since, there were no last epoch.
-            raised, last_epoch = present.epoch, present.last_epoch
+            return Decision(producer_id=present.producer_id, epoch=present.epoch)
         else:
             return Decision(error=ErrorCode.PRODUCER_FENCED)
     change = _begun_anew(present, asked, now, (present.producer_id, raised, last_epoch))
