@@ -105,7 +105,6 @@ def test_h_06_a_zombie_ends_and_adds_nothing(level: int) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("state", [State.COMPLETE_COMMIT, State.EMPTY])
 def test_h_08_a_producer_that_begins_at_the_last_epoch_gets_another_id(level: int) -> None:
     """Given epoch 32766 and no transaction; when a producer begins; then it has a new id."""
     coordinator = at_epoch(EXHAUSTED_EPOCH, 1, State.COMPLETE_COMMIT)
