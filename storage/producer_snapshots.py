@@ -1,12 +1,25 @@
 """The producer snapshots of one log: written at each roll, read when the log is opened.
 
 A snapshot named N holds the producers as of offset N. One that is torn or missing costs a longer
-replay of batch headers, never a wrong answer.
+replay of batch headers, never a wrong answer. The file is Kafka's, big-endian:
+
+    version i16 = 1 | crc32c u32 of the rest | count i32 | entry*
+    entry: producer_id i64, producer_epoch i16, last_sequence i32, last_offset i64,
+           offset_delta i32, timestamp i64, coordinator_epoch i32, current_txn_first_offset i64
 """
 
+from struct import Struct
+
+import crc32c
+
 from .files import SNAPSHOT, Files, file_name, offset_in
-from .producer_state import ProducerState
+from .producer_state import ProducedBatch, Producer, ProducerState, wrapped
 from .segment import Segment
+
+_HEAD = Struct(">hIi")
+_ENTRY = Struct(">qhiqiqiq")
+_VERSION = 1
+_CRC_STARTS_AT = 6
 
 
 class ProducerSnapshots:
@@ -25,14 +38,15 @@ class ProducerSnapshots:
 
     def save(self, state: ProducerState, end_offset: int) -> None:
         """Write the one for `end_offset`."""
-        self._files.replace_small(self._path(end_offset), state.encode(end_offset))
+        self._files.replace_small(self._path(end_offset), encode_producers(state, end_offset))
 
     def newest(self, at_most: int, now_ms: int) -> tuple[int, ProducerState]:
         """The newest readable one not above an offset, and that offset; (-1, nothing) if none."""
         for at in reversed(self.offsets()):
             if at <= at_most and (data := self._files.read_small(self._path(at))) is not None:
-                state = ProducerState.decode(data, now_ms)
+                state = decode_producers(data, now_ms)
                 if state is not None:
+                    state.came_from_snapshot(at)
                     return at, state
         return -1, ProducerState()
 
@@ -55,3 +69,54 @@ class ProducerSnapshots:
 
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{file_name(offset, SNAPSHOT)}"
+
+
+def encode_producers(state: ProducerState, end_offset: int) -> bytes:
+    """Write the snapshot of what lies below `end_offset`."""
+    entries: list[bytes] = []
+    for producer_id, producer in state:
+        # What is staged may still be lost; and a snapshot must agree with its own name.
+        below = [b for b in producer.batches if b.last_offset < end_offset]
+        start = producer.transaction_start if producer.transaction_start < end_offset else -1
+        if producer.batches and not below and start < 0:
+            continue
+        last = below[-1] if below else ProducedBatch(-1, -1, -1, -1, -1)
+        entries.append(
+            _ENTRY.pack(
+                producer_id,
+                producer.epoch,
+                last.last_sequence,
+                last.last_offset,
+                last.last_offset - last.base_offset,
+                producer.last_seen_ms,
+                producer.coordinator_epoch,
+                start,
+            )
+        )
+    body = _HEAD.pack(_VERSION, 0, len(entries))[_CRC_STARTS_AT:] + b"".join(entries)
+    return _HEAD.pack(_VERSION, crc32c.crc32c(body), 0)[:_CRC_STARTS_AT] + body
+
+
+def decode_producers(data: bytes, now_ms: int) -> ProducerState | None:
+    """Read a snapshot; None if it is torn or corrupt. Times ahead of `now_ms` become it."""
+    if len(data) < _HEAD.size:
+        return None
+    version, crc, count = _HEAD.unpack_from(data)
+    if version != _VERSION or crc32c.crc32c(memoryview(data)[_CRC_STARTS_AT:]) != crc:
+        return None
+    if count < 0 or len(data) != _HEAD.size + count * _ENTRY.size:
+        return None
+    producers: dict[int, Producer] = {}
+    for row in _ENTRY.iter_unpack(memoryview(data)[_HEAD.size :]):
+        producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator, txn = row
+        producer = Producer(epoch, min(timestamp, now_ms))
+        producer.coordinator_epoch, producer.transaction_start = coordinator, txn
+        if last_offset >= 0:
+            first = wrapped(last_sequence - delta)
+            base = last_offset - delta
+            producer.is_from_snapshot = first > 0
+            producer.batches.append(
+                ProducedBatch(first, last_sequence, base, last_offset, timestamp)
+            )
+        producers[producer_id] = producer
+    return ProducerState.of(producers)

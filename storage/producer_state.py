@@ -17,20 +17,11 @@ refusing what the old one would have refused. Per producer (Kafka's rules, in th
 A transaction is open from its first batch to its marker, and counts as undecided until the marker
 is below the high watermark. Until then, too, what a marker or a new epoch has changed can be taken
 back: a truncation does that.
-
-The snapshot is Kafka's `.snapshot` file, big-endian:
-
-    version i16 = 1 | crc32c u32 of the rest | count i32 | entry*
-    entry: producer_id i64, producer_epoch i16, last_sequence i32, last_offset i64,
-           offset_delta i32, timestamp i64, coordinator_epoch i32, current_txn_first_offset i64
 """
 
 from collections import deque
 from collections.abc import Iterator
-from struct import Struct
 from typing import NamedTuple
-
-import crc32c
 
 from ..protocol.batch_header import TRANSACTIONAL_BIT
 from ..protocol.errors import ErrorCode
@@ -46,11 +37,6 @@ DUPLICATES_KNOWN = 5
 BATCHES_KEPT = DUPLICATES_KNOWN + 3
 RAISES_EPOCH_FROM = 2
 """Version of transactions whose markers carry a newer epoch than their batches (KIP-890)."""
-
-_HEAD = Struct(">hIi")
-_ENTRY = Struct(">qhiqiqiq")
-_VERSION = 1
-_CRC_STARTS_AT = 6
 
 
 class ProducedBatch(NamedTuple):
@@ -363,6 +349,11 @@ class ProducerState:
         if not unsettled:
             self.unsettled = None
 
+    def came_from_snapshot(self, end_offset: int) -> None:
+        """What it tells was so at `end_offset`: markers before that cannot be taken back."""
+        if any(producer.coordinator_epoch >= 0 for producer in self._producers.values()):
+            self._settled = end_offset - 1
+
     def truncate_to(self, offset: int) -> bool:
         """Forget batches from `offset` on; False if what is left is not enough to go on with."""
         is_complete = offset > self._settled
@@ -415,53 +406,10 @@ class ProducerState:
             del self._producers[producer_id]
         return len(idle)
 
-    def encode(self, end_offset: int) -> bytes:
-        """Write the snapshot of what lies below `end_offset`."""
-        entries: list[bytes] = []
-        for producer_id, producer in self._producers.items():
-            # What is staged may still be lost; and a snapshot must agree with its own name.
-            below = [b for b in producer.batches if b.last_offset < end_offset]
-            start = producer.transaction_start if producer.transaction_start < end_offset else -1
-            if producer.batches and not below and start < 0:
-                continue
-            last = below[-1] if below else ProducedBatch(-1, -1, -1, -1, -1)
-            entries.append(
-                _ENTRY.pack(
-                    producer_id,
-                    producer.epoch,
-                    last.last_sequence,
-                    last.last_offset,
-                    last.last_offset - last.base_offset,
-                    producer.last_seen_ms,
-                    producer.coordinator_epoch,
-                    start,
-                )
-            )
-        body = _HEAD.pack(_VERSION, 0, len(entries))[_CRC_STARTS_AT:] + b"".join(entries)
-        return _HEAD.pack(_VERSION, crc32c.crc32c(body), 0)[:_CRC_STARTS_AT] + body
-
     @classmethod
-    def decode(cls, data: bytes, now_ms: int) -> "ProducerState | None":
-        """Read a snapshot; None if it is torn or corrupt. Times ahead of `now_ms` become it."""
-        if len(data) < _HEAD.size:
-            return None
-        version, crc, count = _HEAD.unpack_from(data)
-        if version != _VERSION or crc32c.crc32c(memoryview(data)[_CRC_STARTS_AT:]) != crc:
-            return None
-        if count < 0 or len(data) != _HEAD.size + count * _ENTRY.size:
-            return None
+    def of(cls, producers: dict[int, Producer]) -> "ProducerState":
+        """These producers, as a snapshot tells of them."""
         state = cls()
-        for row in _ENTRY.iter_unpack(memoryview(data)[_HEAD.size :]):
-            producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator, txn = row
-            producer = Producer(epoch, min(timestamp, now_ms))
-            producer.coordinator_epoch, producer.transaction_start = coordinator, txn
-            if last_offset >= 0:
-                first = wrapped(last_sequence - delta)
-                base = last_offset - delta
-                producer.is_from_snapshot = first > 0
-                producer.batches.append(
-                    ProducedBatch(first, last_sequence, base, last_offset, timestamp)
-                )
-            state._producers[producer_id] = producer
+        state._producers = producers
         state._note_open()
         return state

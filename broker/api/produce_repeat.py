@@ -26,7 +26,7 @@ from ..net.answer import Answer, Call
 from ..partition import Partition
 from ..requests import Appended
 from ..waiters import Waiter
-from .produce import ALL, TOPIC_IDS_FROM, ProduceAnswer
+from .produce_answer import ALL, TOPIC_IDS_FROM, ProduceAnswer
 
 if TYPE_CHECKING:
     from ..edge import Edge
@@ -168,7 +168,7 @@ class Patterns:
             return
         (topic,) = request.topic_data
         if len(topic.partition_data) != 1 or request.transactional_id is not None:
-            return
+            return  # A transaction may have to be verified first.
         (data,) = topic.partition_data
         if data.records is None:
             return

@@ -96,6 +96,8 @@ async def test_api_versions_tells_what_a_kafka_broker_of_today_tells(
         ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 1),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0),
+        ApiKey.WRITE_TXN_MARKERS: (1, 2),
+        ApiKey.DESCRIBE_PRODUCERS: (0, 0),
         ApiKey.DESCRIBE_QUORUM: (0, 2),
         ApiKey.UPDATE_FEATURES: (0, 2),
         ApiKey.DESCRIBE_CLUSTER: (0, 2),
@@ -285,7 +287,7 @@ async def test_produce_by_topic_id_and_to_unknown_places(make_broker: MakeBroker
     [
         (2, None, ErrorCode.INVALID_REQUIRED_ACKS),
         (-2, None, ErrorCode.INVALID_REQUIRED_ACKS),
-        (1, "t", ErrorCode.INVALID_REQUEST),
+        (2, "t", ErrorCode.INVALID_REQUIRED_ACKS),
     ],
 )
 async def test_a_produce_that_is_wrong_as_a_whole_appends_nothing(

@@ -9,7 +9,7 @@ from minikafka.storage import checkpoints
 from minikafka.storage.checkpoints import MetaProperties
 from minikafka.storage.indexes import OffsetIndex, TimeIndex
 from minikafka.storage.leader_epochs import LeaderEpochs
-from minikafka.storage.producer_state import ProducerState
+from minikafka.storage.producer_snapshots import decode_producers
 
 NAMES = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
 
@@ -79,7 +79,7 @@ def test_any_bytes_are_a_small_file_or_none(data: bytes) -> None:
         assert topic_id is None or len(topic_id) == 16
         known = LeaderEpochs.decode(some)
         assert known is None or all(start >= 0 for _, start in known)
-        ProducerState.decode(some, 0)
+        decode_producers(some, 0)
         OffsetIndex.decode(some, 0, 1000)
         TimeIndex.decode(some, 0, 1000)
         with suppress(ValueError):

@@ -4,7 +4,8 @@ import pytest
 
 from minikafka.runtime.errors import InvariantViolation
 from minikafka.storage.log import Log, OffsetOutOfRange
-from minikafka.storage.producer_state import ProducedBatch, ProducerState
+from minikafka.storage.producer_snapshots import decode_producers
+from minikafka.storage.producer_state import ProducedBatch
 from tests.storage.support import (
     TestRuntime,
     batch,
@@ -278,7 +279,7 @@ async def test_a_snapshot_knows_the_batches_of_the_append_that_rolled(
     assert bases == [0, 10, 20]
     for base in bases[1:]:
         data = (tmp_path / "t-0" / f"{base:020d}.snapshot").read_bytes()
-        state = ProducerState.decode(data, runtime.wall_ms())
+        state = decode_producers(data, runtime.wall_ms())
         assert state is not None
         assert isinstance(state.check(batch(base - 1, producer=(7, 0, base - 1))[0]), ProducedBatch)
     await log.close()

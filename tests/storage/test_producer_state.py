@@ -4,6 +4,7 @@ import pytest
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.record_batch import BatchHeader
+from minikafka.storage.producer_snapshots import decode_producers, encode_producers
 from minikafka.storage.producer_state import MAX_SEQUENCE, ProducedBatch, ProducerState
 from tests.storage.support import batch
 
@@ -90,7 +91,7 @@ def test_the_idle_expire_by_the_clock_not_by_their_records() -> None:
 
 def test_its_snapshot_is_kafkas() -> None:
     state = state_after(sent(4, count=3, offset=10))
-    data = state.encode(13)
+    data = encode_producers(state, 13)
     version, _crc, count = struct.unpack_from(">hIi", data)
     assert (version, count) == (1, 1)
     assert struct.unpack_from(">qhiqiqiq", data, 10) == (7, 0, 6, 12, 2, 1000, -1, -1)
@@ -99,7 +100,7 @@ def test_its_snapshot_is_kafkas() -> None:
 
 def test_a_snapshot_brings_back_the_newest_batch() -> None:
     state = state_after(sent(4, count=3, offset=10), sent(7, offset=13))
-    again = ProducerState.decode(state.encode(14), 5000)
+    again = decode_producers(encode_producers(state, 14), 5000)
     assert again is not None
     known = again.check(sent(7))
     assert isinstance(known, ProducedBatch)
@@ -111,7 +112,7 @@ def test_a_snapshot_brings_back_the_newest_batch() -> None:
 def test_what_a_snapshot_has_no_room_for_is_still_a_duplicate() -> None:
     """Five are in flight when the broker restarts; the answers to all of them are lost."""
     state = state_after(*(sent(n * 2, count=2, offset=100 + n * 2) for n in range(5)))
-    again = ProducerState.decode(state.encode(110), 5000)
+    again = decode_producers(encode_producers(state, 110), 5000)
     assert again is not None
     for n in range(4):
         known = again.check(sent(n * 2, count=2))
@@ -129,25 +130,25 @@ def test_what_a_snapshot_has_no_room_for_is_still_a_duplicate() -> None:
 def test_a_snapshot_tells_nothing_of_what_lies_behind_it() -> None:
     """A staged batch may be lost: a snapshot that knew it would refuse its retry."""
     state = state_after(sent(0, offset=10), sent(1, offset=11))
-    again = ProducerState.decode(state.encode(11), 5000)
+    again = decode_producers(encode_producers(state, 11), 5000)
     assert again is not None
     assert again.check(sent(1)) is None
-    nothing = ProducerState.decode(state.encode(10), 5000)
+    nothing = decode_producers(encode_producers(state, 10), 5000)
     assert nothing is not None
     assert len(nothing) == 0
 
 
 def test_a_time_ahead_of_the_clock_becomes_now() -> None:
-    data = state_after(sent(0)).encode(1)
-    again = ProducerState.decode(data, 400)
+    data = encode_producers(state_after(sent(0)), 1)
+    again = decode_producers(data, 400)
     assert again is not None
     assert again.remove_expired(500, 100) == 1
 
 
 @pytest.mark.parametrize("at", range(0, 56, 5))
 def test_a_damaged_snapshot_is_none(at: int) -> None:
-    data = bytearray(state_after(sent(0)).encode(1))
-    assert ProducerState.decode(bytes(data[:at]), 0) is None
+    data = bytearray(encode_producers(state_after(sent(0)), 1))
+    assert decode_producers(bytes(data[:at]), 0) is None
     data[at] ^= 1
-    assert ProducerState.decode(bytes(data), 0) is None
-    assert ProducerState.decode(bytes(len(data)), 0) is None
+    assert decode_producers(bytes(data), 0) is None
+    assert decode_producers(bytes(len(data)), 0) is None

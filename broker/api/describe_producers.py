@@ -1,0 +1,47 @@
+"""DescribeProducers: what the leaders of partitions know of producers, open transactions above all.
+
+How operators find a transaction that hangs (KIP-664). Changes nothing.
+"""
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from ...storage.producer_state import Producer
+from ..net.answer import Call
+
+
+def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """Describe the producers of every partition that is led here."""
+    topics = [
+        TopicResponse(
+            name=topic.name,
+            partitions=[_partition(call, topic.name, index) for index in topic.partition_indexes],
+        )
+        for topic in request.topics
+    ]
+    return DescribeProducersResponse(topics=topics)
+
+
+def _partition(call: Call, topic: str, index: int) -> PartitionResponse:
+    partition = call.edge.partitions.find(topic, index)
+    error = partition if isinstance(partition, ErrorCode) else partition.refuse(-1)
+    if error or isinstance(partition, ErrorCode):
+        return PartitionResponse(partition_index=index, error_code=error, active_producers=[])
+    producers = [_described(producer_id, known) for producer_id, known in partition.log.producers]
+    return PartitionResponse(partition_index=index, active_producers=producers)
+
+
+def _described(producer_id: int, known: Producer) -> ProducerState:
+    return ProducerState(
+        producer_id=producer_id,
+        producer_epoch=known.epoch,
+        last_sequence=known.batches[-1].last_sequence if known.batches else -1,
+        last_timestamp=known.last_seen_ms,
+        coordinator_epoch=known.coordinator_epoch,
+        current_txn_start_offset=known.transaction_start,
+    )

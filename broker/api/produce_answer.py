@@ -1,0 +1,186 @@
+"""One Produce request from its appends to its response, whoever recognised or decoded it.
+
+Stages what is to be appended, waits until that is final for what acks asks, and says what became
+of it. Every failure of a partition is a value in the response.
+"""
+
+from typing import cast
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.leader_hint import LeaderIdAndEpoch, NodeEndpoint
+from ...protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from ...protocol.types import NO_LEADER, Buffer
+from ..net.answer import Answer, Call
+from ..partition import Partition
+from ..requests import Appended
+from ..waiters import Waiter
+from .common import STALE_LEADER, endpoints_of
+
+ALL = -1
+NOTHING: list[Buffer] = []
+TOPIC_IDS_FROM = 13
+CURRENT_LEADER_FROM = 10
+
+
+class ProduceAnswer(Answer):
+    """One Produce request from its appends to its response."""
+
+    __slots__ = ("_acks", "_timeout_ms", "_waiters", "_waiting", "results")
+
+    overlaps = True
+
+    def __init__(self, call: Call, request: ProduceRequest) -> None:
+        self.call = call
+        self.results: list[
+            tuple[TopicProduceData, PartitionProduceData, Partition | None, Appended]
+        ] = []
+        self._acks = request.acks
+        self._timeout_ms = request.timeout_ms
+        self._waiting = 0
+        self._waiters: list[Waiter] = []
+
+    def append(self, topic: TopicProduceData, data: PartitionProduceData) -> None:
+        """Stage one partition's batches, or note why not."""
+        partition = self.find(topic, data)
+        if isinstance(partition, ErrorCode):
+            self.results.append((topic, data, None, Appended(error=partition)))
+        elif data.records is None:
+            appended = Appended(error=ErrorCode.INVALID_RECORD, message="there are no records")
+            self.results.append((topic, data, partition, appended))
+        else:
+            appended = partition.append_as_leader(
+                cast(memoryview, data.records),
+                acks=self._acks,
+                wall_ms=self.call.connection.wall_ms,
+            )
+            self.results.append((topic, data, partition, appended))
+
+    def find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition | ErrorCode:
+        """The partition that is meant."""
+        partitions = self.call.edge.partitions
+        if self.call.version >= TOPIC_IDS_FROM:
+            return partitions.get(topic.topic_id, data.index)
+        return partitions.find(topic.name, data.index)
+
+    def begin(self) -> None:
+        """Appends are written. For acks=all, wait until each is committed or refused.
+
+        For acks=1 too under group flush: until each is on stable storage here.
+        """
+        for _, data, _, _ in self.results:
+            # Written: no answer that waits may hold the connection's receive buffer.
+            data.records = None
+        if not self._acks:
+            return
+        deadline_ms = self.call.edge.runtime.monotonic_ms() + max(self._timeout_ms, 0)
+        # Held by one until every wait has begun, so that none completes the whole too early.
+        self._waiting = 1
+        for _, _, partition, appended in self.results:
+            if (
+                partition is not None
+                and not appended.error
+                and (self._acks == ALL or partition.group_flush)
+            ):
+                self._waiting += 1
+                wait = partition.when_committed if self._acks == ALL else partition.when_flushed
+                waiter = wait(appended, deadline_ms, self._on_done)
+                if waiter is not None:
+                    self._waiters.append(waiter)
+        self._waiting -= 1
+
+    def _on_done(self) -> None:
+        self._waiting -= 1
+        if not self._waiting:
+            self.call.connection.wake()
+
+    def poll(self) -> list[Buffer] | None:
+        """Answer once everything is final; acks=0 has no answer but a closed connection."""
+        if self._waiting:
+            return None
+        if self._acks == 0:
+            self._close_on_error()
+            return NOTHING
+        if self._acks != ALL and not all(appended.error for _, _, _, appended in self.results):
+            self.call.rest_on_lease()
+        return self.call.frame(self._response())
+
+    def cancel(self) -> None:
+        """The client is gone."""
+        for waiter in self._waiters:
+            waiter.cancel()
+
+    def _close_on_error(self) -> None:
+        """So that a client that never hears an answer learns that its metadata is stale."""
+        for topic, data, _, appended in self.results:
+            if appended.error:
+                where = f"{topic.name or topic.topic_id.hex()}-{data.index}"
+                why = f"produce with acks=0 to {where} failed: {appended.error.name}"
+                self.call.connection.close_after_answers(why)
+                return
+
+    def _response(self) -> ProduceResponse:
+        responses: list[TopicProduceResponse] = []
+        leaders: list[int] = []
+        last: TopicProduceData | None = None
+        for topic, data, _, appended in self.results:
+            if topic is not last:
+                last = topic
+                responses.append(
+                    TopicProduceResponse(
+                        name=topic.name, topic_id=topic.topic_id, partition_responses=[]
+                    )
+                )
+            answered = _answered(data.index, appended)
+            if appended.error in STALE_LEADER and self.call.version >= CURRENT_LEADER_FROM:
+                leader = self._leader(topic, data.index)
+                if leader is not None:
+                    answered.current_leader = leader
+                    leaders.append(leader.leader_id)
+            responses[-1].partition_responses.append(answered)
+        response = ProduceResponse(responses=responses)
+        if leaders:
+            response.node_endpoints = _nodes(self.call, leaders)
+        return response
+
+    def _leader(self, topic: TopicProduceData, index: int) -> LeaderIdAndEpoch | None:
+        edge = self.call.edge
+        by_id = self.call.version >= TOPIC_IDS_FROM
+        topic_id = topic.topic_id if by_id else edge.image.topic_ids.get(topic.name, b"")
+        leader_id, epoch = edge.leader_of(topic_id, index)
+        if leader_id in (NO_LEADER, edge.node_id):
+            return None
+        return LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
+
+
+def _answered(index: int, appended: Appended) -> PartitionProduceResponse:
+    error = appended.error
+    if not error:
+        return PartitionProduceResponse(
+            index=index,
+            error_code=0,
+            base_offset=appended.base_offset,
+            log_append_time_ms=appended.log_append_time_ms,
+            log_start_offset=appended.log_start_offset,
+        )
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error,
+        base_offset=-1,
+        log_append_time_ms=-1,
+        log_start_offset=appended.log_start_offset,
+        error_message=appended.message,
+    )
+
+
+def _nodes(call: Call, leaders: list[int]) -> list[NodeEndpoint]:
+    return [
+        NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
+        for node_id, host, port, rack in endpoints_of(call.edge, leaders, call.connection.listener)
+    ]
