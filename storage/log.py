@@ -26,7 +26,7 @@ from .producer_state import ProducerState
 from .reading import Cold, LogSlice
 from .recovery import Opening, open_from_disk
 from .retention import deletable
-from .segment import Batch, Limits, Segment
+from .segment import MAX_RELATIVE, Batch, Limits, Segment
 from .segments import Segments
 from .topic_config import TopicConfig
 
@@ -145,7 +145,7 @@ class Log(CompactedLog):
         if self.segments and not self._rolls_next:
             segment = self.segments[-1]
         else:
-            segment = self._roll(first.base_offset)
+            segment = self._roll(_base_for(first, self.log_end_offset))
         if segment.indexes is None:
             segment.load_or_start_indexes()
         start = 0
@@ -160,7 +160,7 @@ class Log(CompactedLog):
                     self._flush_is_due()
                 return
             start = end
-            segment = self._roll(batches[start][0].base_offset)
+            segment = self._roll(_base_for(batches[start][0], segment.next_offset))
 
     def _observe_producers(self, segment: Segment, appended: Sequence[Batch]) -> None:
         now_ms = -1
@@ -278,7 +278,8 @@ class Log(CompactedLog):
         end, truncations = self.log_end_offset, self._truncations
         self._write_epochs()
         await self._epoch_file.sync()
-        await self.segments.flush(self.recovery_point)
+        # A newest segment that was cut to nothing ends at the recovery point, and is not stable.
+        await self.segments.flush(self.recovery_point - self._rolls_next)
         if self._files.failure is not None:
             raise self._files.failure
         if truncations == self._truncations:
@@ -338,6 +339,11 @@ class Log(CompactedLog):
 def _limits_of(config: TopicConfig) -> Limits:
     """One object for all logs of a configuration: most of a thousand logs share one."""
     return Limits.of(config)
+
+
+def _base_for(header: BatchHeader, end: int) -> int:
+    """A segment begins where the one before ended, gap or not: recovery looks for holes."""
+    return end if header.last_offset - end <= MAX_RELATIVE else header.base_offset
 
 
 def _split(headers: Sequence[BatchHeader], data: Buffer, due: int) -> tuple[list[Batch], bool]:

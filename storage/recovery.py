@@ -33,7 +33,7 @@ from .producer_replay import ProducerReplay, observe_stored
 from .producer_snapshots import ProducerSnapshots
 from .producer_state import ProducerState
 from .scan import WINDOW, Pace, Scan, rebuild_indexes
-from .segment import Segment
+from .segment import MAX_RELATIVE, Segment
 from .segment_indexes import CorruptIndex, SegmentIndexes
 from .topic_config import TopicConfig
 
@@ -329,8 +329,9 @@ class _Loader:
             await self._pace.step()
 
     def _is_hole(self, before: int, segment: Segment) -> bool:
-        # Compaction leaves gaps of its own.
-        return segment.base_offset != before and not self._has_gaps
+        # Compaction leaves gaps within segments, never between them: only the widest ones are so.
+        gap = segment.base_offset - before
+        return gap != 0 and not (self._has_gaps and gap > MAX_RELATIVE)
 
     def _drop_from(self, at: int) -> None:
         while len(self._segments) > at:

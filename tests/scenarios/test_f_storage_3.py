@@ -131,7 +131,10 @@ class Compaction:
         self.old = names[:2]
         end = int(names[2][:20])
         self.before = joined(made)
-        kept = [each for each in made[:end] if each[0].base_offset % 3 == 0]
+        # The last one always stays: a result ends where what it replaces ended.
+        kept = [
+            each for each in made[:end] if each[0].base_offset % 3 == 0 or each is made[end - 1]
+        ]
         self.result = joined(kept)
         self.after = self.result + joined(made[end:])
 
