@@ -29,6 +29,27 @@ COMMANDS = {
         "minikafka.client.cli.console_consumer:console_consumer",
         "Print the records of topics.",
     ),
+    "consumer-groups": (
+        "minikafka.client.cli.consumer_groups:consumer_groups",
+        "List, describe, delete and reset groups of consumers.",
+    ),
+    "groups": ("minikafka.client.cli.groups:groups", "List groups of every type."),
+    "transactions": (
+        "minikafka.client.cli.transactions:transactions",
+        "List, describe and abort transactions.",
+    ),
+    "get-offsets": (
+        "minikafka.client.cli.get_offsets:get_offsets",
+        "Print where partitions begin and end, or are at a time.",
+    ),
+    "delete-records": (
+        "minikafka.client.cli.delete_records:delete_records",
+        "Delete records before offsets.",
+    ),
+    "log-dirs": (
+        "minikafka.client.cli.log_dirs:log_dirs",
+        "Describe the directories of brokers.",
+    ),
     "reassign-partitions": (
         "minikafka.client.cli.reassign_partitions:reassign_partitions",
         "Move copies of partitions to other brokers.",

@@ -1,0 +1,84 @@
+"""`minikafka delete-records`: delete what lies before offsets, as a JSON file names them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ...protocol.types import TopicPartition
+from ...runtime.errors import ConfigError
+from ..errors import AdminError
+from .common import (
+    bootstrap_server,
+    client_settings,
+    command_config,
+    refusal,
+    run,
+    with_admin,
+)
+from .json_files import entries, read_json, topic_partitions
+
+if TYPE_CHECKING:
+    from ..admin import Admin
+
+ALL = -1
+"""As an offset: all that is committed."""
+COMPLAINT = "Error while executing delete records command"
+
+
+@click.command("delete-records")
+@bootstrap_server
+@click.option(
+    "--offset-json-file",
+    "file",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Partitions and offsets; -1 deletes all that is committed.",
+)
+@command_config()
+def delete_records(bootstrap: str, file: Path, command_config: Path | None) -> None:
+    """Delete all records before the offsets that a file names, for good.
+
+    \b
+    echo '{"partitions": [{"topic": "t", "partition": 0, "offset": 100}], "version": 1}' > o.json
+    minikafka delete-records --bootstrap-server localhost:9092 --offset-json-file o.json
+    """
+    offsets = read_offsets(file)
+
+    async def act(admin: "Admin") -> int:
+        print("Executing records delete operation")
+        errors = {}
+        begins: dict[TopicPartition, int] = {}
+        for partition, offset in offsets.items():
+            try:
+                begins |= await admin.delete_records({partition: offset})
+            except AdminError as error:
+                errors[partition] = next(iter(error.errors.values()))
+        print("Records delete operation completed:")
+        for partition in offsets:
+            outcome = f"low_watermark: {begins.get(partition)}"
+            if partition in errors:
+                outcome = f"error: {refusal(errors[partition])}"
+            print(f"partition: {partition.topic}-{partition.partition}\t{outcome}")
+        return 1 if errors else 0
+
+    settings = client_settings(bootstrap, command_config, usual={"client.id": "delete-records"})
+    run(with_admin(settings, act, COMPLAINT))
+
+
+def read_offsets(file: Path) -> dict[TopicPartition, int]:
+    """Read Kafka's offset file; ConfigError says what is wrong with it."""
+    option = "--offset-json-file"
+    found = read_json(file, option)
+    offsets: dict[TopicPartition, int] = {}
+    rows = zip(topic_partitions(found, option), entries(found, "partitions", option), strict=True)
+    for partition, row in rows:
+        where = f"{partition.topic}-{partition.partition}"
+        offset = row.get("offset")
+        if not isinstance(offset, int) or offset < ALL:
+            raise ConfigError(option, where, 'needs a number "offset", -1 for all')
+        if partition in offsets:
+            raise ConfigError(option, where, "the partition is named twice")
+        offsets[partition] = offset
+    return offsets

@@ -1,0 +1,194 @@
+"""What `consumer-groups` and `groups` print. Pure: lines as Kafka's tools write them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...protocol.types import TopicPartition
+from ..group_admin_types import GroupDescription, GroupListing, GroupMember
+from ..group_types import OffsetAndMetadata
+
+MISSING = "-"
+NARROW = 15
+OFFSETS = (
+    "GROUP",
+    "TOPIC",
+    "PARTITION",
+    "LEADER-EPOCH",
+    "CURRENT-OFFSET",
+    "LOG-END-OFFSET",
+    "LAG",
+    "CONSUMER-ID",
+    "HOST",
+    "CLIENT-ID",
+)
+NOT_STABLE = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a group has come in the partitions that it reads or has read."""
+
+    committed: Mapping[TopicPartition, OffsetAndMetadata]
+    ends: Mapping[TopicPartition, int]
+
+
+def aligned(rows: Sequence[Sequence[str]], least: Sequence[int]) -> list[str]:
+    """Pad columns to the longest cell, and to `least` at the least; the last one is not padded."""
+    widths = [max(most, *(len(row[i]) for row in rows)) for i, most in enumerate(least)]
+    return [
+        " ".join(
+            [
+                *(cell.ljust(width) for cell, width in zip(row, widths, strict=False)),
+                *row[len(widths) :],
+            ]
+        )
+        for row in rows
+    ]
+
+
+def listing_lines(
+    groups: Iterable[GroupListing], *, with_type: bool, with_state: bool
+) -> list[str]:
+    """`--list`: names, or a table where types or states are wanted."""
+    found = list(groups)
+    if not with_type and not with_state:
+        return [group.group_id for group in found]
+    rows = [["GROUP", *(["TYPE"] if with_type else []), *(["STATE"] if with_state else [])]]
+    for group in found:
+        row = [group.group_id]
+        if with_type:
+            row.append(group.type.capitalize() or "Unknown")
+        if with_state:
+            row.append(group.state or "Unknown")
+        rows.append(row)
+    width = max(NARROW, *(len(row[0]) for row in rows)) + 10
+    return aligned(rows, [width, *[20] * (len(rows[0]) - 1)])
+
+
+def group_type_lines(groups: Iterable[GroupListing]) -> list[str]:
+    """`groups --list`."""
+    rows = [["GROUP", "TYPE", "PROTOCOL"]]
+    rows += [[g.group_id, g.type.capitalize(), g.protocol_type] for g in groups]
+    width = max(20, *(len(cell) for row in rows for cell in row))
+    return [" ".join(cell.ljust(width) for cell in row) for row in rows]
+
+
+def notice(group: GroupDescription) -> str | None:
+    """What is to be said of a group before its table, on standard error."""
+    if group.state == "Empty":
+        return f"Consumer group '{group.group_id}' has no active members."
+    if group.state in NOT_STABLE:
+        return f"Warning: Consumer group '{group.group_id}' is rebalancing."
+    return None
+
+
+def offset_lines(group: GroupDescription, progress: Progress, *, verbose: bool) -> list[str]:
+    """`--describe --offsets`; nothing where the group reads and has read nothing."""
+    rows: list[list[str]] = []
+    assigned: dict[TopicPartition, None] = {}
+    for member in sorted(group.members, key=lambda one: -len(one.assignment)):
+        who = (member.member_id, member.host, member.client_id)
+        for partition in member.assignment:
+            assigned[partition] = None
+            rows.append(_offset_row(group.group_id, partition, progress, who))
+        if not member.assignment:
+            rows.append(_offset_row(group.group_id, None, progress, who))
+    nobody = (MISSING, MISSING, MISSING)
+    for partition in sorted(set(progress.committed) - set(assigned)):
+        rows.append(_offset_row(group.group_id, partition, progress, nobody))
+    if not rows:
+        return []
+    table = [list(OFFSETS), *rows]
+    least = [NARROW, NARROW, 10, 15, 15, 15, 15, NARROW, NARROW]
+    if not verbose:
+        table = [[*row[:3], *row[4:]] for row in table]
+        del least[3]
+    return aligned(table, least)
+
+
+def _offset_row(
+    group_id: str,
+    partition: TopicPartition | None,
+    progress: Progress,
+    who: tuple[str, str, str],
+) -> list[str]:
+    if partition is None:
+        return [group_id, *[MISSING] * 6, *who]
+    committed, end = progress.committed.get(partition), progress.ends.get(partition)
+    epoch = None if committed is None or committed.leader_epoch < 0 else committed.leader_epoch
+    offset = None if committed is None else committed.offset
+    lag = None if end is None or offset is None else end - offset
+    numbers = (partition.partition, epoch, offset, end, lag)
+    cells = [MISSING if number is None else str(number) for number in numbers]
+    return [group_id, partition.topic, *cells, *who]
+
+
+def member_lines(group: GroupDescription, *, verbose: bool) -> list[str]:
+    """`--describe --members`; nothing where there are none."""
+    if not group.members:
+        return []
+    is_static = any(member.group_instance_id for member in group.members)
+    headers = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+    least = [NARROW, NARROW, NARROW, NARROW, 15]
+    if is_static:
+        headers.insert(2, "GROUP-INSTANCE-ID")
+        least.insert(2, 17)
+    if verbose:
+        headers += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
+        least += [15, 20, 15, 20]
+    rows = [headers]
+    for member in group.members:
+        row = [group.group_id, member.member_id, member.host, member.client_id]
+        row.append(str(len(member.assignment)))
+        if is_static:
+            row.insert(2, member.group_instance_id or "")
+        if verbose:
+            # The classic protocol has neither epochs nor a target that is not reached yet.
+            row += [MISSING, assignment_text(member), MISSING, MISSING]
+        rows.append(row)
+    return aligned(rows, least)
+
+
+def assignment_text(member: GroupMember) -> str:
+    """`a:0,1;b:0`."""
+    topics: dict[str, list[int]] = {}
+    for topic, index in member.assignment:
+        topics.setdefault(topic, []).append(index)
+    parts = [f"{topic}:{','.join(map(str, sorted(topics[topic])))}" for topic in sorted(topics)]
+    return ";".join(parts) or MISSING
+
+
+def state_lines(group: GroupDescription, coordinator: str, *, verbose: bool) -> list[str]:
+    """`--describe --state`; `coordinator` is its host and port."""
+    headers = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE"]
+    row = [
+        group.group_id,
+        f"{coordinator}  ({group.coordinator_id})",
+        group.protocol or MISSING,
+        group.state,
+    ]
+    least = [NARROW, 25, 20, 20]
+    if verbose:
+        headers += ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]
+        row += [MISSING, MISSING]
+        least += [15, 25]
+    headers.append("#MEMBERS")
+    row.append(str(len(group.members)))
+    return aligned([headers, row], least)
+
+
+def reset_lines(offsets: Mapping[str, Mapping[TopicPartition, int]]) -> list[str]:
+    """`--reset-offsets`: what the offsets are, or would be."""
+    lines = [f"{'GROUP':<30} {'TOPIC':<30} {'PARTITION':<10} {'NEW-OFFSET':<15}"]
+    for group_id, found in offsets.items():
+        for (topic, index), offset in sorted(found.items()):
+            lines.append(f"{group_id:<30} {topic:<30} {index:<10} {offset:<15}")
+    return lines
+
+
+def deleted_lines(outcomes: Mapping[TopicPartition, str]) -> list[str]:
+    """`--delete-offsets`: what became of each partition."""
+    lines = [f"{'TOPIC':<30} {'PARTITION':<15} {'STATUS':<15}"]
+    for (topic, index), status in sorted(outcomes.items()):
+        lines.append(f"{topic:<30} {index:<15} {status:<15}")
+    return lines

@@ -1,0 +1,69 @@
+"""`minikafka groups --list`: groups of every type."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..group_admin_types import GroupListing
+from .common import bootstrap_server, client_settings, command_config, run, with_admin
+
+if TYPE_CHECKING:
+    from ..admin import Admin
+
+COMPLAINT = "Error while executing groups command"
+
+
+@click.command("groups")
+@bootstrap_server
+@click.option("--list", "list_groups", is_flag=True, help="List groups.")
+@click.option(
+    "--group-type",
+    type=click.Choice(["classic", "consumer", "share", "streams"], case_sensitive=False),
+    help="Only groups of this type.",
+)
+@click.option("--protocol", help="Only groups of this protocol type, as consumer or connect.")
+@click.option("--consumer", is_flag=True, help="Only groups of consumers, of any type.")
+@click.option("--share", is_flag=True, help="Only share groups.")
+@click.option("--streams", is_flag=True, help="Only streams groups.")
+@command_config()
+def groups(
+    bootstrap: str,
+    list_groups: bool,
+    group_type: str | None,
+    protocol: str | None,
+    consumer: bool,
+    share: bool,
+    streams: bool,
+    command_config: Path | None,
+) -> None:
+    """List groups of every type, with the protocol that their members speak.
+
+    \b
+    minikafka groups --bootstrap-server localhost:9092 --list
+    minikafka groups --bootstrap-server localhost:9092 --list --protocol connect
+    """
+    from .group_table import group_type_lines
+
+    if not list_groups:
+        raise click.UsageError("Command must include exactly one action: --list.")
+    kinds = (consumer, share, streams)
+    if sum(kinds) > 1 or (any(kinds) and (group_type or protocol)):
+        why = "--consumer, --share, --streams and --group-type with --protocol exclude each other"
+        raise click.UsageError(why)
+    if share or streams:
+        group_type = "share" if share else "streams"
+
+    def keeps(group: GroupListing) -> bool:
+        if consumer:
+            return group.type == "consumer" or group.protocol_type in ("consumer", "")
+        is_type = group_type is None or group.type.lower() == group_type.lower()
+        return is_type and protocol in (None, group.protocol_type)
+
+    async def act(admin: "Admin") -> int:
+        found = [group for group in await admin.list_groups() if keeps(group)]
+        print("\n".join(group_type_lines(found)))
+        return 0
+
+    settings = client_settings(bootstrap, command_config, usual={"client.id": "groups"})
+    run(with_admin(settings, act, COMPLAINT))

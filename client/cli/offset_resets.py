@@ -1,0 +1,149 @@
+"""Where `consumer-groups --reset-offsets` resets to: scenarios, times and CSV files. Pure."""
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import Final
+
+from ...protocol.types import TopicPartition
+from ...runtime.errors import ConfigError
+
+_DURATION: Final = re.compile(
+    r"(?P<sign>[-+]?)P(?:(?P<days>[-+]?\d+)D)?"
+    r"(?:T(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?(?:(?P<seconds>[-+]?[\d.]+)S)?)?",
+    re.IGNORECASE,
+)
+Offsets = dict[str, dict[TopicPartition, int]]
+"""By group."""
+
+
+class Scenario(Enum):
+    """The ways to say where to reset to."""
+
+    EARLIEST = "--to-earliest"
+    LATEST = "--to-latest"
+    CURRENT = "--to-current"
+    OFFSET = "--to-offset"
+    SHIFT = "--shift-by"
+    DATETIME = "--to-datetime"
+    DURATION = "--by-duration"
+    FILE = "--from-file"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is known of a partition before it is reset."""
+
+    begin: int
+    end: int
+    committed: int | None
+    at_time: int | None = None
+    """The first offset at or after the time asked for; None: there is none."""
+
+
+def new_offset(
+    scenario: Scenario, amount: int, partition: TopicPartition, bounds: Bounds
+) -> tuple[int, str | None]:
+    """Where one partition is reset to, and a warning if that is not what was asked for.
+
+    `amount` is the offset of OFFSET, the difference of SHIFT. ConfigError where SHIFT has nothing
+    to begin from.
+    """
+    if scenario is Scenario.EARLIEST:
+        return bounds.begin, None
+    if scenario is Scenario.CURRENT and bounds.committed is not None:
+        return bounds.committed, None
+    if scenario in (Scenario.DATETIME, Scenario.DURATION) and bounds.at_time is not None:
+        return bounds.at_time, None
+    if scenario is Scenario.OFFSET or scenario is Scenario.FILE:
+        return _within(amount, partition, bounds)
+    if scenario is Scenario.SHIFT:
+        if bounds.committed is None:
+            where = f"{partition.topic}-{partition.partition}"
+            why = f"cannot shift {where}: it has no committed offset"
+            raise ConfigError(scenario.value, str(amount), why)
+        return _within(bounds.committed + amount, partition, bounds)
+    return bounds.end, None
+
+
+def _within(offset: int, partition: TopicPartition, bounds: Bounds) -> tuple[int, str | None]:
+    where = f"topic partition {partition.topic}-{partition.partition}"
+    if offset > bounds.end:
+        why = f"New offset ({offset}) is higher than latest offset for {where}."
+        return bounds.end, f"{why} Value will be set to {bounds.end}"
+    if offset < bounds.begin:
+        why = f"New offset ({offset}) is lower than earliest offset for {where}."
+        return bounds.begin, f"{why} Value will be set to {bounds.begin}"
+    return offset, None
+
+
+def datetime_ms(text: str) -> int:
+    """Read YYYY-MM-DDTHH:mm:SS.sss, UTC unless it names a zone, as ms since 1970."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        why = "must look like 2026-01-31T10:00:00.000, with a zone or in UTC"
+        raise ConfigError(Scenario.DATETIME.value, text, why) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def duration_ms(text: str) -> int:
+    """Read an ISO 8601 duration, PnDTnHnMnS, in ms."""
+    found = _DURATION.fullmatch(text)
+    if found is None or not any(found[unit] for unit in ("days", "hours", "minutes", "seconds")):
+        why = "must look like P1DT2H3M4S"
+        raise ConfigError(Scenario.DURATION.value, text, why)
+    length = timedelta(
+        days=int(found["days"] or 0),
+        hours=int(found["hours"] or 0),
+        minutes=int(found["minutes"] or 0),
+        seconds=float(found["seconds"] or 0),
+    )
+    total = round(length.total_seconds() * 1000)
+    return -total if found["sign"] == "-" else total
+
+
+def partitions_of(text: str) -> tuple[str, list[int] | None]:
+    """Read `topic` or `topic:0,1`; None: all partitions."""
+    topic, colon, indexes = text.partition(":")
+    if not colon:
+        return topic, None
+    try:
+        return topic, [int(index) for index in indexes.split(",")]
+    except ValueError:
+        raise ConfigError("--topic", text, "must look like topic or topic:0,1") from None
+
+
+def csv_text(offsets: Mapping[str, Mapping[TopicPartition, int]], *, with_group: bool) -> str:
+    """`--export`: a line a partition; with the group's name where there may be several."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for group_id, found in offsets.items():
+        for (topic, index), offset in sorted(found.items()):
+            writer.writerow([*([group_id] if with_group else []), topic, index, offset])
+    return out.getvalue()
+
+
+def read_csv(text: str, groups: Sequence[str]) -> Offsets:
+    """Read what `--export` wrote, with or without groups; ConfigError names a bad line."""
+    found: Offsets = {}
+    for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
+        if not row:
+            continue
+        try:
+            if len(row) == 4:
+                group_id, topic, index, offset = row
+            else:
+                (topic, index, offset), (group_id,) = row, groups
+            where = TopicPartition(topic, int(index))
+            found.setdefault(group_id, {})[where] = int(offset)
+        except ValueError:
+            why = "must be group,topic,partition,offset (the group only if there are several)"
+            raise ConfigError("--from-file", f"line {number}", why) from None
+    return found
