@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, Generic, Self, TypeVar, Unpack
 
@@ -20,10 +20,11 @@ from .errors import BufferFull, ClientClosed, ClientError
 from .group_types import ConsumerGroupMetadata
 from .producer import producer as aio_producer
 from .producer.accumulator import Row, check_target, checked_size
+from .producer.columns import Columns, Records
 from .producer.delivery import BatchDelivery, Delivery
 from .producer.interceptors import OutgoingRecord, ProducerInterceptor, intercepted
 from .producer.transaction_requests import Offsets
-from .records import BatchMetadata, OnDelivery, ProducerRecord, RecordMetadata
+from .records import BatchMetadata, OnDelivery, RecordMetadata
 from .serialization import K, Serializer, V
 from .sync_loop import LoopThread, SyncClient, wait_for
 
@@ -176,14 +177,14 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
         return SyncDelivery(self._thread, delivery)
 
     def send_batch(
-        self, topic: str, records: Iterable[ProducerRecord[K, V]], *, partition: int | None = None
+        self, topic: str, records: Records[K, V], *, partition: int | None = None
     ) -> SyncBatchDelivery:
-        """Send many records with one answer for all of them; the fastest way to send.
+        """Send many records with one answer for all of them; the fastest way with `Columns`.
 
         As `minikafka.aio.Producer.send_batch`, but waits for room as `send` does.
         """
         self._check_usable()
-        batch = list(records)
+        batch = records if isinstance(records, Columns) else list(records)
         while True:
             with self._room:
                 self._wait_for_room()

@@ -4,7 +4,7 @@ Pure. Owns the bound on memory. `Sender` carries parcels out and brings answers 
 `PartitionQueue` they concern; records for a topic that is not known yet are parked here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -76,15 +76,6 @@ class Limits:
     codec: Codec
     is_idempotent: bool
     is_transactional: bool = False
-
-
-class Run(NamedTuple):
-    """Records of one call that went into one batch, beginning with its `first`-th."""
-
-    batch: Batch
-    first: int
-    record_count: int
-    timestamp_ms: int
 
 
 class TopicQueues:
@@ -212,16 +203,16 @@ class Accumulator:
     ) -> Batch:
         """Put a record into its partition's open batch; it is the last one there."""
         if partition is None:
-            partition = self._choose(topic, record[1], size)
+            partition = self.choose(topic, record[1], size)
         queue = topic.queues.get(partition)
         if queue is None:
-            queue = self._new_queue(topic, partition)
+            queue = self.new_queue(topic, partition)
         waiting = queue.waiting
         batch = waiting[-1] if waiting else None
         if batch is None or batch.is_closed or batch.size + size > self.limits.batch_size:
             if batch is not None:
                 batch.is_closed = True
-            batch = self._new_batch(queue, now_ms)
+            batch = self.new_batch(queue, now_ms)
         assert batch.builder is not None
         batch.builder.append(*record)
         batch.record_count += 1
@@ -229,26 +220,8 @@ class Accumulator:
         self.used_bytes += size
         return batch
 
-    def append_all(
-        self,
-        topic: TopicQueues,
-        partition: int | None,
-        rows: Sequence[tuple[Row, int]],
-        now_ms: int,
-    ) -> list[Run]:
-        """Put records with their sizes into batches; say which went where, by batch."""
-        runs: dict[Batch, list[int]] = {}
-        append = self.append
-        for row, size in rows:
-            batch = append(topic, partition, row, size, now_ms)
-            run = runs.get(batch)
-            if run is None:
-                runs[batch] = [batch.record_count - 1, 1, row[0]]
-            else:
-                run[1] += 1
-        return [Run(batch, *numbers) for batch, numbers in runs.items()]
-
-    def _choose(self, topic: TopicQueues, key: bytes | None, size: int) -> int:
+    def choose(self, topic: TopicQueues, key: bytes | None, size: int) -> int:
+        """Choose the partition of a record of so many bytes: by its key, or as it comes."""
         if key is not None:
             return partition_for_key(key, topic.partition_count)
         choice = topic.sticky.choose(size)
@@ -261,7 +234,8 @@ class Accumulator:
         ]
         return topic.sticky.turn(candidates, queued, self._dice)
 
-    def _new_queue(self, topic: TopicQueues, partition: int) -> PartitionQueue:
+    def new_queue(self, topic: TopicQueues, partition: int) -> PartitionQueue:
+        """Make a partition's queue; UnknownTopic where the topic has no such partition."""
         if not 0 <= partition < topic.partition_count:
             has = f"it has {topic.partition_count} partitions"
             raise UnknownTopic(f"{topic.name}-{partition}", has)
@@ -273,7 +247,8 @@ class Accumulator:
         )
         return queue
 
-    def _new_batch(self, queue: PartitionQueue, now_ms: int) -> Batch:
+    def new_batch(self, queue: PartitionQueue, now_ms: int) -> Batch:
+        """Open a batch behind those that wait."""
         limits = self.limits
         deadline_ms = now_ms + limits.delivery_timeout_ms
         batch = Batch(

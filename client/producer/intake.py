@@ -11,7 +11,9 @@ from ...runtime.runtime import Runtime
 from ..config import ProducerConfig
 from ..errors import BufferFull, ClientClosed, ClientError
 from ..metadata import Metadata
-from .accumulator import Accumulator, Limits, Parked, Row, TopicQueues
+from .accumulator import RECORD_OVERHEAD, Accumulator, Limits, Parked, Row, TopicQueues
+from .bulk import append_all, append_rows
+from .columns import Rows
 from .delivery import Delivery
 
 
@@ -72,9 +74,26 @@ class Intake:
                 deliveries.append((Delivery(row[0]), 1))
                 self._park(topic, partition, row, size, deliveries[-1][0])
         else:
-            for run in self.accumulator.append_all(queues, partition, rows, now_ms):
+            for run in append_all(self.accumulator, queues, partition, rows, now_ms):
                 delivery = Delivery(run.timestamp_ms, run.batch, run.first)
                 deliveries.append((delivery, run.record_count))
+        assert self.wake is not None
+        self.wake()
+        return deliveries
+
+    def accept_rows(
+        self, topic: str, partition: int | None, rows: Rows
+    ) -> list[tuple[Delivery, int]]:
+        """Take in rows; a delivery for each run that travels together."""
+        self.check_usable()
+        now_ms = self._runtime.monotonic_ms()
+        queues = self._queues(topic, now_ms)
+        if queues is None:
+            return self.accept_all(topic, partition, [parkable(*row) for row in rows])
+        deliveries = [
+            (Delivery(run.timestamp_ms, run.batch, run.first), run.record_count)
+            for run in append_rows(self.accumulator, queues, partition, rows, now_ms)
+        ]
         assert self.wake is not None
         self.wake()
         return deliveries
@@ -143,3 +162,9 @@ class Intake:
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
+
+
+def parkable(timestamp_ms: int, key: bytes | None, value: bytes | None) -> tuple[Row, int]:
+    """Make a record, and bound its bytes in a batch, of a row that was checked with others."""
+    size = RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+    return (timestamp_ms, key, value, ()), size

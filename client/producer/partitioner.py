@@ -4,9 +4,11 @@ Pure: the dice are passed in. Source: Java's `Utils.murmur2` and DefaultPartitio
 KIP-794 for records without a key.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
+
+from ...protocol import record_backend
 
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
@@ -45,10 +47,15 @@ def _words(data: bytes, whole: int) -> Sequence[int]:
 _IS_LITTLE_ENDIAN: Final = memoryview(b"\x01\x00\x00\x00").cast("I")[0] == 1
 
 
+_murmur2: Final[Callable[[bytes], int]] = (
+    murmur2 if record_backend.compiled is None else record_backend.compiled.murmur2
+)
+
+
 @lru_cache(maxsize=8192)
 def key_hash(key: bytes) -> int:
     """Hash a key to a non-negative number: keys repeat, and hashing is slow in Python."""
-    return murmur2(key) & 0x7FFFFFFF
+    return _murmur2(key) & 0x7FFFFFFF
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:

@@ -6,7 +6,7 @@ Checks and serializes what it is given and hands it to the intake; `Sender` does
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack
@@ -16,9 +16,10 @@ from ...runtime.runtime import Runtime, SystemRuntime
 from ..config import ProducerConfig, ProducerSettings, Servers, configured
 from ..errors import ClientClosed, ClientError, TransactionMisuse
 from ..metadata import Metadata, pool_for
-from ..records import OnDelivery, ProducerRecord
+from ..records import OnDelivery
 from ..serialization import K, Serializer, V
 from .accumulator import Limits, Row, check_target, checked_size
+from .columns import Columns, Records, checked_rows
 from .delivery import BatchDelivery, Delivery, until_settled
 from .intake import Intake
 from .interceptors import OutgoingRecord, ProducerInterceptor, intercepted
@@ -253,9 +254,9 @@ class Producer(Transacting, Generic[K, V]):
         return key_bytes, value_bytes
 
     def send_batch(
-        self, topic: str, records: Iterable[ProducerRecord[K, V]], *, partition: int | None = None
+        self, topic: str, records: Records[K, V], *, partition: int | None = None
     ) -> BatchDelivery:
-        """Send many records with one answer for all of them; the fastest way to send.
+        """Send many records with one answer for all of them; the fastest way is `Columns`.
 
         Partitions are chosen as in `send`. Awaiting the result gives one BatchMetadata for each
         run of records that travelled together. All are taken in, or (BufferFull, MessageTooLarge,
@@ -263,14 +264,15 @@ class Producer(Transacting, Generic[K, V]):
         """
         check_target(topic, partition)
         wall_ms, limit = self._runtime.wall_ms(), self._max_record
+        if isinstance(records, Columns):
+            serializers = (self._key_serializer, self._value_serializer)
+            columns = checked_rows(records, serializers, wall_ms, limit)
+            return BatchDelivery(self.intake.accept_rows(topic, partition, columns))
         rows: list[tuple[Row, int]] = []
         for value, key, headers, timestamp_ms in records:
             when_ms = wall_ms if timestamp_ms is None else timestamp_ms
-            row = (
-                when_ms,
-                *((key, value) if self.is_plain else self.to_bytes(key, value)),
-                headers,
-            )
+            pair = (key, value) if self.is_plain else self.to_bytes(key, value)
+            row = (when_ms, *pair, headers)
             rows.append((row, checked_size(row, limit)))
         return BatchDelivery(self.intake.accept_all(topic, partition, rows))
 

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         OffsetAndMetadata,
         RebalanceListener,
     )
+    from .client.producer.columns import Columns
     from .client.producer.interceptors import (
         OutgoingRecord,
         ProducerInterceptor,
@@ -149,6 +150,7 @@ _HOMES = {
         "TransactionDescription",
         "TransactionListing",
     ),
+    ".client.producer.columns": ("Columns",),
     ".client.producer.interceptors": (
         "OutgoingRecord",
         "ProducerInterceptor",
@@ -195,6 +197,7 @@ __all__ = [
     "ClientClosed",
     "ClientError",
     "ClusterDescription",
+    "Columns",
     "CommitFailed",
     "ConcurrentPoll",
     "ConfigChange",

@@ -6,6 +6,7 @@ from .client.consumer.consumer import Consumer
 from .client.consumer.interceptors import ConsumerInterceptor
 from .client.group_admin_types import OpenTransaction
 from .client.group_types import ConsumerGroupMetadata, OffsetAndMetadata, RebalanceListener
+from .client.producer.columns import Columns
 from .client.producer.delivery import BatchDelivery, Delivery
 from .client.producer.interceptors import OutgoingRecord, ProducerInterceptor
 from .client.producer.producer import Producer
@@ -24,6 +25,7 @@ __all__ = [
     "Admin",
     "BatchDelivery",
     "BatchMetadata",
+    "Columns",
     "ConfigChange",
     "ConfigResource",
     "Consumer",

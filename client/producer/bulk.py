@@ -1,0 +1,96 @@
+"""Many records of one call on their way into batches, with what is said of each run of them.
+
+Pure. A run is what went into one batch together; whoever sent the records gets one answer for it.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .accumulator import Accumulator, Row, TopicQueues
+from .batch import Batch
+from .columns import Rows
+from .partitioner import partition_for_key
+
+
+class Run(NamedTuple):
+    """Records of one call that went into one batch, beginning with its `first`-th."""
+
+    batch: Batch
+    first: int
+    record_count: int
+    timestamp_ms: int
+
+
+def append_all(
+    accumulator: Accumulator,
+    topic: TopicQueues,
+    partition: int | None,
+    rows: Sequence[tuple[Row, int]],
+    now_ms: int,
+) -> list[Run]:
+    """Put records with their sizes into batches; say which went where, by batch."""
+    runs: dict[Batch, list[int]] = {}
+    append = accumulator.append
+    for row, size in rows:
+        batch = append(topic, partition, row, size, now_ms)
+        run = runs.get(batch)
+        if run is None:
+            runs[batch] = [batch.record_count - 1, 1, row[0]]
+        else:
+            run[1] += 1
+    return [Run(batch, *numbers) for batch, numbers in runs.items()]
+
+
+def append_rows(
+    accumulator: Accumulator,
+    topic: TopicQueues,
+    partition: int | None,
+    rows: Rows,
+    now_ms: int,
+) -> list[Run]:
+    """Put rows into batches, each taking all that fit; say which went where, by batch."""
+    if partition is not None or rows.keys is None:
+        return _fill(accumulator, topic, partition, rows, now_ms)
+    runs: list[Run] = []
+    indexes: dict[int, list[int]] = {}
+    for index, key in enumerate(rows.keys):
+        # Those without a key stay together: they stick to a partition, a batch long.
+        choice = -1 if key is None else partition_for_key(key, topic.partition_count)
+        indexes.setdefault(choice, []).append(index)
+    for choice, which in indexes.items():
+        some = rows if len(which) == rows.count else rows.only(which)
+        runs += _fill(accumulator, topic, None if choice < 0 else choice, some, now_ms)
+    return runs
+
+
+def _fill(
+    accumulator: Accumulator,
+    topic: TopicQueues,
+    partition: int | None,
+    rows: Rows,
+    now_ms: int,
+) -> list[Run]:
+    runs: list[Run] = []
+    start = 0
+    while start < rows.count:
+        target = accumulator.choose(topic, None, 1) if partition is None else partition
+        queue = topic.queues.get(target) or accumulator.new_queue(topic, target)
+        batch = queue.waiting[-1] if queue.waiting else None
+        if batch is None or batch.is_closed or batch.size >= accumulator.limits.batch_size:
+            batch = accumulator.new_batch(queue, now_ms)
+        assert batch.builder is not None
+        before = batch.builder.size
+        stop = rows.fill(batch.builder, start, accumulator.limits.batch_size)
+        grown = batch.builder.size - before
+        if stop < rows.count:
+            batch.is_closed = True
+        if partition is None:
+            topic.sticky.give_up() if batch.is_closed else topic.sticky.choose(grown)
+        if stop > start:
+            first = batch.record_count
+            batch.record_count += stop - start
+            batch.size += grown
+            accumulator.used_bytes += grown
+            runs.append(Run(batch, first, stop - start, rows.timestamp_of(start)))
+        start = stop
+    return runs
