@@ -7,9 +7,9 @@ what they have, up to the last stable offset they know. Between looks it costs n
 
 import asyncio
 import logging
-from dataclasses import dataclass
 
 from ..protocol.types import TopicPartition
+from ..runtime.config import MiB, config_table, setting
 from ..runtime.errors import LogDirectoryFailed
 from ..runtime.runtime import Runtime
 from ..storage.compactor import Compactor, Due, due
@@ -23,33 +23,50 @@ PUT_OFF_MS = 60_000
 """A log of which a round was given up: damage is to be mended first, or a disk to get room."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionSettings:
+@config_table
+class CompactionConfig:
     """Whether, how often, with how much memory, how fast."""
 
-    is_enabled: bool
-    backoff_ms: int
-    map_bytes: int
-    bytes_per_second: float
+    log_cleaner_enable: bool = setting(
+        "log.cleaner.enable",
+        True,
+        doc="Off, compacted topics grow without bound, __consumer_offsets among them.",
+    )
+    log_cleaner_backoff_ms: int = setting(
+        "log.cleaner.backoff.ms",
+        15_000,
+        at_least=0,
+        doc="How often logs are looked through for something to compact.",
+    )
+    log_cleaner_dedupe_buffer_size: int = setting(
+        "log.cleaner.dedupe.buffer.size",
+        128 * MiB,
+        at_least=1024,
+        doc="Memory for the keys of one round, some 200 bytes each; more keys take more rounds.",
+    )
+    log_cleaner_io_max_bytes_per_second: float = setting(
+        "log.cleaner.io.max.bytes.per.second",
+        1.7976931348623157e308,
+        at_least=1,
+        doc="How fast compaction reads and writes, both together.",
+    )
 
 
 class Compaction:
     """The compaction of one broker."""
 
-    def __init__(
-        self, runtime: Runtime, settings: CompactionSettings, partitions: Partitions
-    ) -> None:
+    def __init__(self, runtime: Runtime, config: CompactionConfig, partitions: Partitions) -> None:
         self._runtime = runtime
-        self._settings = settings
+        self._config = config
         self._partitions = partitions
-        self._compactor = Compactor(runtime, settings.map_bytes, self._pay)
+        self._compactor = Compactor(runtime, config.log_cleaner_dedupe_buffer_size, self._pay)
         self._free_at_ms = 0.0
         self._put_off: dict[Partition, int] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin, unless it is off."""
-        if self._settings.is_enabled:
+        if self._config.log_cleaner_enable:
             self._task = self._runtime.spawn(self._run(), "compaction")
 
     async def close(self) -> None:
@@ -61,7 +78,7 @@ class Compaction:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(max(self._settings.backoff_ms, 1) / 1000)
+            await asyncio.sleep(max(self._config.log_cleaner_backoff_ms, 1) / 1000)
             while await self.compact_one():
                 pass
 
@@ -109,7 +126,7 @@ class Compaction:
     async def _pay(self, count: int) -> None:
         """Wait until so many bytes more may be read and written."""
         now_ms = self._runtime.monotonic_ms()
-        took_ms = count * 1000 / self._settings.bytes_per_second
+        took_ms = count * 1000 / self._config.log_cleaner_io_max_bytes_per_second
         self._free_at_ms = max(self._free_at_ms, now_ms) + took_ms
         if self._free_at_ms > now_ms:
             await asyncio.sleep((self._free_at_ms - now_ms) / 1000)

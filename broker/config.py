@@ -218,29 +218,6 @@ class BrokerConfig:
         at_least=1,
         doc="How often logs are looked through for what flush.ms wants flushed.",
     )
-    log_cleaner_enable: bool = setting(
-        "log.cleaner.enable",
-        True,
-        doc="Off, compacted topics grow without bound, __consumer_offsets among them.",
-    )
-    log_cleaner_backoff_ms: int = setting(
-        "log.cleaner.backoff.ms",
-        15_000,
-        at_least=0,
-        doc="How often logs are looked through for something to compact.",
-    )
-    log_cleaner_dedupe_buffer_size: int = setting(
-        "log.cleaner.dedupe.buffer.size",
-        128 * MiB,
-        at_least=1024,
-        doc="Memory for the keys of one round, some 200 bytes each; more keys take more rounds.",
-    )
-    log_cleaner_io_max_bytes_per_second: float = setting(
-        "log.cleaner.io.max.bytes.per.second",
-        1.7976931348623157e308,
-        at_least=1,
-        doc="How fast compaction reads and writes, both together.",
-    )
     log_scrub_interval_ms: int = setting(
         "log.scrub.interval.ms",
         7 * 24 * 60 * 60 * 1000,

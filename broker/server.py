@@ -14,12 +14,13 @@ from ..protocol.control.image import Delta, MetadataImage
 from ..protocol.control.messages import Endpoint, RegisterBroker
 from ..protocol.control.records import SUPPORTED_FEATURES
 from ..protocol.errors import ApiError, ErrorCode
+from ..runtime.config import from_mapping
 from ..runtime.daemon import Stop
 from ..runtime.errors import ConfigError, MinikafkaError
 from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
 from .api.table import make_apis
-from .compaction import Compaction, CompactionSettings
+from .compaction import Compaction, CompactionConfig
 from .config import BrokerConfig, controller_addresses, inter_broker_listener
 from .controller_channel import ChannelSettings, ControllerChannel
 from .deadlines import Deadlines
@@ -105,7 +106,8 @@ class Broker:
             self.partitions,
         )
         self.scrub = Scrub(runtime, _scrub_settings(config), self.partitions)
-        self.compaction = Compaction(runtime, _compaction_settings(config), self.partitions)
+        cleaner = from_mapping(CompactionConfig, settings.properties)
+        self.compaction = Compaction(runtime, cleaner, self.partitions)
         self.repairs = Repairs(runtime, config.node_id, self.partitions.find, self._endpoint_of)
         self.edge = Edge(
             Surroundings(
@@ -318,15 +320,6 @@ async def _open_directories(
         )
         opened.append(directory)
         cluster_id = cluster_id or directory.cluster_id
-
-
-def _compaction_settings(config: BrokerConfig) -> CompactionSettings:
-    return CompactionSettings(
-        is_enabled=config.log_cleaner_enable,
-        backoff_ms=config.log_cleaner_backoff_ms,
-        map_bytes=config.log_cleaner_dedupe_buffer_size,
-        bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
-    )
 
 
 def _scrub_settings(config: BrokerConfig) -> ScrubSettings:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ..runtime.config import check_keys, from_mapping
 from ..runtime.kafka_keys import KNOWN_UNUSED
+from .compaction import CompactionConfig
 from .config import BrokerConfig
 from .group.config import GroupConfig
 from .topic_defaults import BROKER_KEYS, TopicDefaults
@@ -29,7 +30,7 @@ CONTROLLER_KEYS = frozenset(
         "metadata.max.retention.ms",
     }
 )
-TABLES = (BrokerConfig, GroupConfig, TransactionConfig)
+TABLES = (BrokerConfig, CompactionConfig, GroupConfig, TransactionConfig)
 """Every key of a broker but those that are the defaults of topics."""
 COORDINATOR_PREFIXES = ("group.", "offsets.", "transaction.", "transactional.", "producer.id.")
 """Of coordinators' keys those that are yet to come pass without a word."""

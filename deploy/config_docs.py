@@ -6,6 +6,7 @@ python -m minikafka.deploy.config_docs > docs/config.md
 from collections.abc import Iterator
 from typing import Final
 
+from ..broker.compaction import CompactionConfig
 from ..broker.config import BrokerConfig
 from ..broker.group.config import GroupConfig
 from ..broker.transaction.config import TransactionConfig
@@ -28,6 +29,7 @@ This page is made from the tables in the code: `python -m minikafka.deploy.confi
 """
 TABLES: Final = {
     "Brokers: minikafka-broker": BrokerConfig,
+    "Brokers: compaction": CompactionConfig,
     "Brokers: transactions": TransactionConfig,
     "Brokers: groups and offsets": GroupConfig,
     "Controllers: minikafka-controller": ControllerConfig,

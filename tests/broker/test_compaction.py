@@ -7,16 +7,14 @@ from typing import Any
 
 import pytest
 
-from minikafka.broker.compaction import Compaction, CompactionSettings
+from minikafka.broker.compaction import Compaction, CompactionConfig
 from minikafka.protocol import record_batch
 from minikafka.protocol.types import TopicPartition
+from minikafka.runtime.config import from_mapping
 
 from .node_support import ME, B, Node, led_batch, state
 
 LEAD, FOLLOW, ALONE = state(ME), state(B), state(ME, replicas=(ME,), isr=(ME,))
-SETTINGS = CompactionSettings(
-    is_enabled=True, backoff_ms=15_000, map_bytes=1 << 20, bytes_per_second=2.0**62
-)
 
 
 @pytest.fixture
@@ -31,8 +29,9 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
     await made.stop()
 
 
-def compaction(node: Node, settings: CompactionSettings = SETTINGS) -> Compaction:
-    return Compaction(node.runtime, settings, node.partitions)
+def compaction(node: Node, **keys: str) -> Compaction:
+    config = from_mapping(CompactionConfig, {f"log.cleaner.{k}": v for k, v in keys.items()})
+    return Compaction(node.runtime, config, node.partitions)
 
 
 async def fill(node: Node, count: int, index: int = 0) -> None:
@@ -124,10 +123,7 @@ async def test_it_keeps_to_its_rate(node: Node, monkeypatch: pytest.MonkeyPatch)
         node.now_ms += int(seconds * 1000)
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    settings = CompactionSettings(
-        is_enabled=True, backoff_ms=0, map_bytes=1 << 20, bytes_per_second=1000
-    )
-    assert await compaction(node, settings).compact_one()
+    assert await compaction(node, **{"io.max.bytes.per.second": "1000"}).compact_one()
     assert sum(slept) >= 2 * size / 1000, "read for its keys, then for what is to stay"
 
 

@@ -24,7 +24,7 @@ from .world import SimRuntime, World
 
 NAME = TopicPartition("t", 0)
 DIRECTORY = "/data/t-0"
-SEEDS = range(80)
+SEEDS = range(100, 180)
 
 
 class Entry(NamedTuple):
