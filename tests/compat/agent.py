@@ -89,6 +89,7 @@ class Agent:
     def tell(self, op: str, **arguments: Any) -> None:
         """Have something begun; `answer` waits for it."""
         assert self._process.stdin is not None
+        assert self.is_running, f"{self.client} ended before {op}:\n" + "\n".join(self.log[-30:])
         line = json.dumps({"op": op, "bootstrap": self.bootstrap, **arguments})
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()

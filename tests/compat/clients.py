@@ -49,7 +49,15 @@ LACKS: Final[dict[str, frozenset[str]]] = {
             "static membership",
         }
     ),
-    "platformatic": frozenset({"cooperative", "list transactions"}),
+    "platformatic": frozenset(
+        {
+            "another coordinator",  # it ends when its coordinator is no longer among the brokers
+            "cooperative",
+            "fencing",  # asks for the producer id 0, which is refused if the id is in use
+            "list transactions",
+            "several aborts in one fetch",  # of one producer it leaves out only the last
+        }
+    ),
     "minikafka": frozenset({"alter config in full"}),
 }
 """What a client cannot be asked for: it has no such thing."""

@@ -7,6 +7,8 @@ from .agent import Agent, Record, record_of
 
 Place = tuple[str, int]
 WITHIN_S = 30.0
+NOW_MS = int(time.time() * 1000)
+"""Of about the same time as transaction markers: no segment is rolled between."""
 
 
 def all_places(topic: str, partitions: int) -> list[Place]:
@@ -67,7 +69,7 @@ def until_received(members: Sequence[Agent], values: Sequence[bytes]) -> None:
 def numbered(first: int, count: int, partitions: int) -> list[Record]:
     """Records whose values tell their order, over all partitions in turn."""
     return [
-        Record(number % partitions, None, b"%06d" % number, (), 1_700_000_000_000 + number)
+        Record(number % partitions, None, b"%06d" % number, (), NOW_MS + number)
         for number in range(first, first + count)
     ]
 

@@ -160,7 +160,7 @@ class Observer:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._servers: list[asyncio.Server] = []
+        self._servers: dict[int, asyncio.Server] = {}
         self._sides: dict[_Side, None] = {}
         self._is_quiet = asyncio.Event()
         self._thread = threading.Thread(target=self._loop.run_forever, name="observer")
@@ -187,7 +187,11 @@ class Observer:
             lambda: _Asking(self, target, client), "127.0.0.1", port, reuse_address=True
         )
         server = asyncio.run_coroutine_threadsafe(opening, self._loop).result(10)
-        self._servers.append(server)
+        self._servers[port] = server
+
+    def refuse(self, port: int) -> None:
+        """Accept nobody any more at a port: its broker is about to be killed."""
+        self._loop.call_soon_threadsafe(self._servers[port].close)
 
     def hold(self, side: "_Side", is_open: bool) -> None:
         """Know which connections are open."""
@@ -199,7 +203,7 @@ class Observer:
             self._is_quiet.set()
 
     async def _end(self) -> None:
-        for server in self._servers:
+        for server in self._servers.values():
             server.close()
         tasks = [*self._tasks]
         for task in tasks:

@@ -364,12 +364,8 @@ def log_dirs(request: Request) -> int:
 
 def list_transactions(request: Request) -> list[str]:
     with admin(request) as client:
-        return sorted(one["transactional_id"] for one in _transactions(client))
-
-
-def _transactions(client: Any) -> list[Any]:
-    found = client.list_transactions()
-    return [one for of_broker in found.values() for one in of_broker]
+        found = client.list_transactions()
+    return sorted(one.transactional_id for of_broker in found.values() for one in of_broker)
 
 
 def tx_open(request: Request) -> None:

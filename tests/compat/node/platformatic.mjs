@@ -154,17 +154,27 @@ const ops = {
     // A fetch under way still brings records of what had to be given up: told when it is over.
     one.on('consumer:group:join', ({ assignments }) => setTimeout(() => tellAssigned(
       (assignments ?? []).flatMap(({ topic, partitions }) => partitions.map(p => [topic, p]))), 300))
-    const stream = await one.consume({
-      topics: request.topics,
-      mode: 'committed',
-      fallbackMode: 'earliest',
-      autocommit: request.auto_commit ? 100 : false
-    })
-    stream.on('error', error => console.error('stream', error))
-    stream.on('data', message => {
-      kept.set(`${message.topic}:${message.partition}:${message.offset}`, message)
-      tellRecords([record(message)])
-    })
+    // Its streams end where a broker is lost; who uses it begins again.
+    const listen = async () => {
+      const stream = await one.consume({
+        topics: request.topics,
+        mode: 'committed',
+        fallbackMode: 'earliest',
+        autocommit: request.auto_commit ? 100 : false
+      })
+      stream.on('error', error => {
+        console.error('stream', error)
+        again()
+      })
+      stream.on('data', message => {
+        kept.set(`${message.topic}:${message.partition}:${message.offset}`, message)
+        tellRecords([record(message)])
+      })
+    }
+    const again = () => setTimeout(() => {
+      if (member === one) listen().catch(again)
+    }, 200)
+    await listen()
   },
   leave: async () => {
     const one = member
@@ -225,10 +235,10 @@ const ops = {
       .reduce((sum, { partitionSize }) => sum + Number(partitionSize), 0)
   }),
   tx_open: async request => {
-    producer = new Producer({ ...basis(request), idempotent: true, transactionalId: request.id })
-    transaction = await producer.beginTransaction()
-    await transaction.abort()
-    transaction = null
+    // What it waits for an answer is also how long its transactions may take. It asks for its
+    // producer id with the first of them.
+    const timeout = request.timeout_ms ?? 10_000
+    producer = new Producer({ ...basis(request), timeout, idempotent: true, transactionalId: request.id })
   },
   tx_begin: async () => { transaction = await producer.beginTransaction() },
   tx_send: request => send(transaction, request),
