@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar, Unpack
 from ..protocol.types import TopicPartition
 from .config import ConsumerConfig, ConsumerSettings, Servers
 from .consumer import consumer as aio_consumer
-from .consumer.committing import ToCommit
+from .consumer.committing import P, ToCommit
 from .consumer.interceptors import ConsumerInterceptor
 from .consumer.questions import DEFAULT_TIMEOUT_MS, Partition
 from .consumer.subscribing import CLOSE_TIMEOUT_MS
@@ -233,7 +233,7 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
 
     # -- what is committed
 
-    def commit(self, offsets: ToCommit | None = None, *, timeout_ms: int | None = None) -> None:
+    def commit(self, offsets: ToCommit[P] | None = None, *, timeout_ms: int | None = None) -> None:
         """Commit how far the group has come: `offsets`, or all that polls have returned."""
         self._thread.run(self._twin.commit(offsets, timeout_ms=timeout_ms))
 

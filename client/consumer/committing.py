@@ -6,7 +6,7 @@ Never commits what was not handed to the user. Asking and sending is `Commits`' 
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Final, Generic
+from typing import Final, Generic, TypeVar
 
 from ...protocol.errors import ProtocolError
 from ...protocol.messages.list_offsets import LATEST_TIMESTAMP
@@ -25,7 +25,8 @@ log = logging.getLogger(__name__)
 
 GIVING_UP_MS: Final = 5_000
 """For the commit before partitions are given up: the group waits for it."""
-ToCommit = Mapping[Partition, int | OffsetAndMetadata]
+P = TypeVar("P", bound=tuple[str, int])
+ToCommit = Mapping[P, int | OffsetAndMetadata]
 
 
 class Committing(Seeking[K, V], Generic[K, V]):
@@ -44,7 +45,7 @@ class Committing(Seeking[K, V], Generic[K, V]):
         return self._commits
 
     async def commit(
-        self, offsets: ToCommit | None = None, *, timeout_ms: int | None = None
+        self, offsets: ToCommit[P] | None = None, *, timeout_ms: int | None = None
     ) -> None:
         """Commit how far the group has come: `offsets`, or all that polls have returned.
 
@@ -144,7 +145,7 @@ class Committing(Seeking[K, V], Generic[K, V]):
             interceptor.on_commit(offsets)
 
 
-def _checked(offsets: ToCommit) -> dict[TopicPartition, OffsetAndMetadata]:
+def _checked(offsets: ToCommit[P]) -> dict[TopicPartition, OffsetAndMetadata]:
     found = {}
     for partition, offset in offsets.items():
         committed = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
