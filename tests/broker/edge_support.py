@@ -24,6 +24,7 @@ from minikafka.broker.requests import (
     OffsetAnswer,
 )
 from minikafka.broker.topic_defaults import TopicDefaults
+from minikafka.broker.verification import Verification
 from minikafka.broker.waiters import Waiter
 from minikafka.protocol import batch_header
 from minikafka.protocol.codec import decode_response_frame, frame_request, response_class
@@ -64,7 +65,9 @@ class FakePartition(Partition):
     def log_start_offset(self) -> int:
         return 0
 
-    def append_as_leader(self, records: memoryview, *, acks: int, wall_ms: int) -> Appended:
+    def append_as_leader(
+        self, records: memoryview, *, acks: int, wall_ms: int, guard: Verification | None = None
+    ) -> Appended:
         if self.error:
             return Appended(error=self.error)
         batch = bytearray(records)
