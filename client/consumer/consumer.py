@@ -87,7 +87,7 @@ class Consumer(Polling[K, V], Generic[K, V]):
         self._iterated: deque[ConsumerRecord[K, V]] = deque()
         self._in_hand: dict[TopicPartition, OffsetAndMetadata] = {}
         """Where each partition of the newest poll's records was before it."""
-        self._is_closed = self._is_started = self._is_polling = False
+        self._is_closed = self._is_closing = self._is_started = self._is_polling = False
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **arguments: Any) -> Self:
@@ -158,14 +158,15 @@ class Consumer(Polling[K, V], Generic[K, V]):
         A poll under way raises ClientClosed. Takes `timeout_ms` at most where the coordinator
         cannot be reached.
         """
-        if self._is_closed:
+        if self._is_closing:
             return
-        self._is_closed = True
+        self._is_closing = True  # No poll any more; but whoever loses partitions may still commit.
         try:
             if self._fetcher is not None:
                 self._fetcher.buffer.arrived.set()
                 await self._leave(timeout_ms, commits=True)
         finally:
+            self._is_closed = True
             await self._disconnect()
 
     async def _disconnect(self) -> None:

@@ -25,6 +25,7 @@ class Polling(Subscribing[K, V], Generic[K, V]):
     _value_deserializer: Deserializer[V] | None
     _in_hand: dict[TopicPartition, OffsetAndMetadata]
     """Where each partition of the newest poll's records was before it."""
+    _is_closing: bool
     _is_polling: bool
 
     async def poll(
@@ -76,10 +77,15 @@ class Polling(Subscribing[K, V], Generic[K, V]):
                 chunk = await self._chunk(0, may_raise=False)
         return taken
 
+    def _check_open(self) -> None:
+        self._started()
+        if self._is_closing:
+            raise ClientClosed("the consumer is closing")
+
     @contextlib.contextmanager
     def _polling(self) -> Iterator[None]:
         """One poll at a time: two could not both know what the other has taken."""
-        self._started()
+        self._check_open()
         if self._is_polling:
             raise ConcurrentPoll("another task is polling this consumer")
         now_ms = self._runtime.monotonic_ms()
@@ -166,7 +172,7 @@ class Polling(Subscribing[K, V], Generic[K, V]):
                     await buffer.arrived.wait()
             except TimeoutError:
                 pass
-            self._started()
+            self._check_open()
             await self._carry_out_pending()
 
     def _raise_errors(self) -> None:

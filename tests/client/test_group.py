@@ -19,7 +19,7 @@ from minikafka.aio import (
     RebalanceListener,
     TopicPartition,
 )
-from minikafka.client.errors import BadRecord, ConcurrentPoll, RequestTimedOut
+from minikafka.client.errors import BadRecord, ClientClosed, ConcurrentPoll, RequestTimedOut
 from minikafka.client.refusals import CommitFailed, InstanceFenced, Refused
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode
@@ -375,6 +375,26 @@ async def test_callbacks_may_wait_and_what_they_raise_the_poll_raises(setup: Set
         async with asyncio.timeout(10):
             while assigned != [2, 2]:
                 await consumer.poll(50)
+
+
+async def test_who_loses_partitions_to_a_close_may_still_commit_but_not_poll(setup: Setup) -> None:
+    cluster, group = setup
+    refused: list[str] = []
+
+    async def on_revoked(partitions: Sequence[TopicPartition]) -> None:
+        await consumer.commit(dict.fromkeys(partitions, OffsetAndMetadata(7)))
+        try:
+            await consumer.poll()
+        except ClientClosed as error:
+            refused.append(str(error))
+
+    listener = RebalanceListener(on_revoked=on_revoked)
+    async with cluster, member(cluster, enable_auto_commit=False) as consumer:
+        await consumer.subscribe(["t"], listener=listener)
+        await read(consumer, 1)
+        await consumer.close()
+    assert group.commits == [{TP: 7, TP1: 7}]
+    assert refused == ["the consumer is closing"]
 
 
 async def test_keys_and_values_of_ones_own_types(setup: Setup) -> None:
