@@ -20,6 +20,7 @@ from minikafka.deploy.local_cluster import LocalCluster
 from . import (
     catch_up,
     ceilings,
+    clients,
     confluent,
     consume,
     failover,
@@ -34,7 +35,7 @@ from .meters import machine
 
 FLOOR_SHARE_OF_WRITE = 0.4
 FLOOR_REQUESTS_PER_SECOND = 100_000
-PACKAGES = ("uvloop", "msgpack", "crc32c", "cramjam", "confluent-kafka")
+PACKAGES = ("uvloop", "msgpack", "crc32c", "cramjam", "confluent-kafka", "aiokafka", "numpy")
 KINDS = ("ours", "librdkafka", "elected")
 Section = Callable[[dict[str, Any]], None]
 
@@ -145,6 +146,20 @@ def run_consume(results: dict[str, Any]) -> None:
                 )
 
 
+def run_clients(results: dict[str, Any]) -> None:
+    """Compare client libraries, ours with either record codec."""
+    rows = results["clients"] = []
+    say(f"{'bytes':<6} {'client':<22} {'how':<22} {'records/CPU s':>14} {'records/s':>12}")
+    for found in clients.measure():
+        rows.append(found._asdict())
+        say(
+            f"{found.record_bytes:<6} {found.client:<22} {found.how:<22} "
+            f"{found.records_per_cpu_second:>14,.0f} {found.records_per_second:>12,.0f}"
+        )
+    for what, target, ratio, met in clients.against_targets(rows):
+        say(f"{what}: {ratio:.2f} (target {target}){'' if met else ', MISSED'}")
+
+
 def run_latency(results: dict[str, Any]) -> None:
     """Measure produce-to-ack latency in an open loop."""
     rows = results["latency"] = []
@@ -238,6 +253,7 @@ SECTIONS: dict[str, Section] = {
     "produce": run_produce,
     "confluent": run_confluent,
     "consume": run_consume,
+    "clients": run_clients,
     "latency": run_latency,
     "startup": run_startup,
     "memory": run_memory,

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import failover_page
+from . import clients, failover_page
 
 
 def page(results: dict[str, Any]) -> str:
@@ -30,6 +30,7 @@ def page(results: dict[str, Any]) -> str:
         *_produce(results["produce"]),
         *_confluent(results["confluent"]),
         *_consume(results["consume"]),
+        *_clients(results["clients"]),
         *_rest(results),
     ]
     return "\n".join(lines) + "\n"
@@ -82,6 +83,7 @@ def _targets(results: dict[str, Any]) -> list[str]:
         ),
         ("`minikafka --help` (s)", "< 0.3", startup["help"], startup["help"] < 0.3),
         ("flush.policy=group of none, the least of all cases", "≥ 0.5", flushed, flushed >= 0.5),
+        *clients.against_targets(results["clients"]),
         *failover_page.checks(results),
     ]
     return [
@@ -195,6 +197,31 @@ def _consume(rows: list[dict[str, Any]]) -> list[str]:
                 f"{row['client_cpu_seconds_per_gigabyte']:.2f}",
             )
             for row in rows
+        ),
+        "",
+    ]
+
+
+def _clients(rows: list[dict[str, Any]]) -> list[str]:
+    return [
+        "## Clients compared",
+        "",
+        "Records per CPU-second of the client process, each client in a process of its own against",
+        "the same broker, medians of several rounds. acks=all, idempotent, one partition, no keys,",
+        "batches of at most 250 KB; readers look at every value.",
+        "",
+        *_table("record bytes", "client", "how", "records/CPU s", "records/s"),
+        *(
+            _row(
+                row["record_bytes"],
+                row["client"],
+                row["how"],
+                f"{row['records_per_cpu_second']:,.0f}",
+                f"{row['records_per_second']:,.0f}",
+            )
+            for produces in (True, False)
+            for row in sorted(rows, key=lambda row: int(row["record_bytes"]))
+            if row["produces"] is produces
         ),
         "",
     ]
