@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from ..protocol.coordinator_records import (
     GroupMetadataKey,
     GroupMetadataRecord,
-    OffsetCommitRecord,
     encode_record,
 )
 from ..protocol.errors import ErrorCode
 from ..runtime.runtime import Runtime
 from ..storage.markers import TransactionMarker
 from .coordinator.keys import GROUPS_TOPIC
-from .coordinator.shard import Done, Shard, ShardSettings
+from .coordinator.shard import Done, ShardSettings
 from .coordinator.shards import Shards
 from .deadlines import Deadline, Deadlines
 from .group import commits, deletion
@@ -49,15 +48,9 @@ from .group.values import (
     Ticket,
     Who,
 )
+from .offset_upkeep import AppendRecord, GroupShard, OffsetUpkeep
 from .partitions import Partitions
 from .verification import Verification
-
-GroupShard = Shard[GroupsState]
-AppendRecord = OffsetCommitRecord | GroupMetadataRecord
-
-MINUTE_MS = 60_000
-RECORDS_AT_ONCE = 1_000
-"""Tombstones of one batch."""
 
 log = logging.getLogger(__name__)
 
@@ -103,12 +96,11 @@ class Groups:
         self.shards.on_loaded = self._on_loaded
         self.shards.on_unloaded = self._on_unloaded
         self._armed: dict[ClassicGroup, Armed] = {}
-        self._expiry: Deadline | None = None
+        self.upkeep = OffsetUpkeep(runtime, deadlines, config, self.shards, self.append)
 
     async def close(self) -> None:
         """The broker stops."""
-        if self._expiry is not None:
-            self._expiry.cancel()
+        self.upkeep.close()
         await self.shards.close()
 
     @property
@@ -358,8 +350,7 @@ class Groups:
         now = self.now
         for group in list(shard.state.groups.values()):
             self._carry_out(shard, group, group.on_loaded(now))
-        if self._expiry is None:
-            self._expire_later()
+        self.upkeep.begin()
 
     def _on_unloaded(self, shard: GroupShard) -> None:
         for group in shard.state.groups.values():
@@ -367,43 +358,6 @@ class Groups:
             for member in group.members.values():
                 for reply in group.dismiss(member, ErrorCode.NOT_COORDINATOR):
                     reply.to(reply.answer)
-
-    def _expire_later(self) -> None:
-        interval_ms = self.config.offsets_retention_check_interval_ms
-        self._expiry = self._deadlines.at(
-            self._runtime.monotonic_ms() + interval_ms, self._on_expiry
-        )
-
-    def _on_expiry(self) -> None:
-        for shard in list(self.shards):
-            self.expire(shard)
-        self._expire_later()
-
-    def expire(self, shard: GroupShard) -> None:
-        """Forget what nobody has used for the retention time."""
-        state, wall_ms = shard.state, self._runtime.wall_ms()
-        state.forget_blank()
-        retention_ms = self.config.offsets_retention_minutes * MINUTE_MS
-        records: list[AppendRecord] = []
-        for group_id in list(state.groups):
-            records += deletion.expire(state, group_id, wall_ms=wall_ms, retention_ms=retention_ms)
-        self._append_tombstones(shard, records)
-
-    def forget_topic(self, topic: str) -> None:
-        """A topic is gone, and with it what was committed in it."""
-        for shard in self.shards:
-            self._append_tombstones(shard, deletion.delete_topic(shard.state, topic))
-
-    def _append_tombstones(self, shard: GroupShard, records: Sequence[AppendRecord]) -> None:
-        for at in range(0, len(records), RECORDS_AT_ONCE):
-            some = records[at : at + RECORDS_AT_ONCE]
-
-            def done(error: ErrorCode, count: int = len(some)) -> None:
-                if error:
-                    log.warning("%r: %d tombstones: %s", shard, count, error.name)
-
-            if not self.append(shard, some, done):
-                return
 
 
 def _answer(reply: Reply, error: ErrorCode) -> None:

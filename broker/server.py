@@ -262,8 +262,8 @@ class Broker:
 
     async def _publish(self, delta: Delta, image: MetadataImage) -> None:
         await self.partitions.apply_delta(delta, image)
-        for topic in delta.deleted_topics.values():
-            self.edge.groups.forget_topic(topic.name)
+        gone = [topic.name for topic in delta.deleted_topics.values()]
+        self.edge.groups.upkeep.forget_topics(gone)
         self.edge.on_metadata(delta)
 
     def _endpoint_of(self, broker_id: int) -> Endpoint | None:

@@ -95,6 +95,12 @@ class GroupsState:
                 del self.groups[group_id]
                 self.written_at.pop(group_id, None)
 
+    def forget_written(self, high_watermark: int) -> None:
+        """Groups that are gone, committed so, leave nothing to wait for."""
+        for group_id, position in list(self.written_at.items()):
+            if group_id not in self.groups and position < high_watermark:
+                del self.written_at[group_id]
+
     def is_blank(self, group: ClassicGroup) -> bool:
         """Would nobody miss it?"""
         return (

@@ -117,10 +117,9 @@ class GroupBroker(Node):
         await self.loaded.wait()
 
     async def forget_t(self) -> None:
-        delta_names = [topic.name for topic in self.image.topics.values() if topic.topic_id == T_ID]
+        names = [topic.name for topic in self.image.topics.values() if topic.topic_id == T_ID]
         await self.apply(RemoveTopicRecord(T_ID))
-        for name in delta_names:
-            self.edge.groups.forget_topic(name)
+        self.edge.groups.upkeep.forget_topics(names)
 
     async def close(self) -> None:
         await self.edge.groups.close()

@@ -345,7 +345,7 @@ async def test_the_broker_forgets_what_nobody_uses(broker: GroupBroker) -> None:
     await broker.commit((0, 1))
     groups = broker.edge.groups
     (shard,) = groups.shards
-    groups.expire(shard)
+    groups.upkeep.expire(shard)
     assert await broker.committed() == {0: 1}
     wall_ms = broker.runtime.wall_ms()
     broker.runtime.wall_ms = lambda: wall_ms + WEEK_MS  # type: ignore[method-assign]
