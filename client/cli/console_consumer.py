@@ -3,6 +3,7 @@
 Owns flags, where to begin and when to end; `record_formatter` makes lines, the consumer reads.
 """
 
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable
@@ -69,7 +70,7 @@ class Reading:
 @bootstrap_server
 @click.option("--topic", help="The topic to read.")
 @click.option("--include", "--whitelist", metavar="REGEX", help="Topics to read, by expression.")
-@click.option("--group", help="Consumer groups are not supported yet.")
+@click.option("--group", help="Share the topics with others of this group, and commit offsets.")
 @click.option("--partition", type=click.IntRange(min=0), help="Read only this partition.")
 @click.option("--offset", help="Where to begin in it: a number, earliest or latest.")
 @click.option("--from-beginning", is_flag=True, help="Read what is there already, too.")
@@ -128,9 +129,9 @@ def console_consumer(
     minikafka console-consumer --bootstrap-server localhost:9092 --topic t --from-beginning
     minikafka console-consumer --bootstrap-server localhost:9092 --topic t \\
         --partition 0 --offset 47 --max-messages 10 --formatter-property print.key=true
+    minikafka console-consumer --bootstrap-server localhost:9092 --include 'logs.*' --group g \\
+        --isolation-level read_committed
     """
-    if group is not None:
-        raise click.UsageError(f"--group {group}: consumer groups are not supported yet")
     reading = Reading(
         topic,
         include,
@@ -153,6 +154,7 @@ def console_consumer(
     usual = {
         "client.id": "console-consumer",
         "isolation.level": isolation_level,
+        "group.id": group,
         "auto.offset.reset": "earliest" if from_beginning else None,
         "max.poll.records": POLL_RECORDS,
     }
@@ -206,7 +208,7 @@ async def _begin(consumer: "Consumer", settings: dict[str, str], reading: Readin
     from ...protocol.types import TopicPartition
 
     if reading.topic is None or reading.partition is None:
-        await consumer.subscribe(await topics_to_read(settings, reading.topic, reading.include))
+        await consumer.subscribe(topics_to_read(reading.topic, reading.include))
         return
     partition = TopicPartition(reading.topic, reading.partition)
     consumer.assign([partition])
@@ -218,20 +220,14 @@ async def _begin(consumer: "Consumer", settings: dict[str, str], reading: Readin
         consumer.seek(partition, int(str(reading.offset)))
 
 
-async def topics_to_read(
-    settings: dict[str, str], topic: str | None, include: str | None
-) -> list[str]:
-    """The topic, or those that the expression means now; ClickException if it means none."""
-    from ..admin import Admin
-    from .topic_table import matching
+def topics_to_read(topic: str | None, include: str | None) -> list[str] | re.Pattern[str]:
+    """The topic, or the expression for topics: those that come later are read, too."""
+    from .topic_table import included
 
     if topic is not None:
         return [topic]
-    async with Admin(settings["bootstrap.servers"]) as admin:
-        names = matching([listed.name for listed in await admin.list_topics()], include)
-    if not names:
-        raise click.ClickException(f"--include {include}: no such topic")
-    return names
+    assert include is not None
+    return included(include, "--include")
 
 
 def _print(records: Iterable[ConsumerRecord], formatter: Formatter, *, skip_bad: bool) -> None:

@@ -6,8 +6,12 @@ Owns flags and the measured loop; `performance` computes and prints, the consume
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from ..group_types import RebalanceListener
 
 from .common import bootstrap_server, client_settings, command_config, command_property, run
 from .performance import HEADER, Consumed, consumer_progress, consumer_summary
@@ -42,7 +46,7 @@ class Plan:
     type=click.IntRange(min=0),
     help="How many to read.",
 )
-@click.option("--group", help="Consumer groups are not supported yet.")
+@click.option("--group", help="Read as a member of this group.")
 @click.option("--fetch-size", type=int, default=1024 * 1024, help="Bytes a partition and fetch.")
 @click.option("--from-latest", is_flag=True, help="Begin at the end instead of the beginning.")
 @click.option("--timeout", type=int, default=10_000, help="End when none came for so many ms.")
@@ -74,13 +78,12 @@ def consumer_perf_test(
     \b
     minikafka consumer-perf-test --bootstrap-server localhost:9092 --topic t --num-records 100000
     """
-    if group is not None:
-        raise click.UsageError(f"--group {group}: consumer groups are not supported yet")
     if (topic is None) == (include is None):
         raise click.UsageError("exactly one of --topic and --include is needed")
     usual = {
         "client.id": "perf-consumer-client",
         "auto.offset.reset": "latest" if from_latest else "earliest",
+        "group.id": group,
         "max.partition.fetch.bytes": fetch_size,
         "max.poll.records": POLL_RECORDS,
         "check.crcs": "false",
@@ -99,6 +102,35 @@ def consumer_perf_test(
     run(_measure(settings, plan))
 
 
+class Joining:
+    """How long the consumer had no partitions because its group was rebalancing."""
+
+    def __init__(self) -> None:
+        self.total_ms = 0
+        self._told_ms = 0
+        self._since_ms: float | None = None
+
+    def listener(self) -> "RebalanceListener":
+        """What the consumer tells about its partitions; counts from now on."""
+        from ..group_types import RebalanceListener
+
+        self._since_ms = _now_ms()
+        return RebalanceListener(on_assigned=self._on_assigned, on_revoked=self._on_revoked)
+
+    def _on_assigned(self, partitions: object) -> None:
+        if self._since_ms is not None:
+            self.total_ms += int(_now_ms() - self._since_ms)
+        self._since_ms = None
+
+    def _on_revoked(self, partitions: object) -> None:
+        self._since_ms = _now_ms()
+
+    def take(self) -> int:
+        """Milliseconds since the last call."""
+        new_ms, self._told_ms = self.total_ms - self._told_ms, self.total_ms
+        return new_ms
+
+
 async def _measure(settings: dict[str, str], plan: Plan) -> int:
     from ..consumer.consumer import Consumer
     from .console_consumer import topics_to_read
@@ -106,8 +138,12 @@ async def _measure(settings: dict[str, str], plan: Plan) -> int:
     if not plan.hide_header:
         first = "time, threadId" if plan.detailed else "start.time, end.time"
         print(f"{first}, {HEADER}", flush=True)
+    joining = Joining()
     async with Consumer.from_config(settings) as consumer:
-        await consumer.subscribe(await topics_to_read(settings, plan.topic, plan.include))
+        await consumer.subscribe(
+            topics_to_read(plan.topic, plan.include),
+            listener=joining.listener() if settings.get("group.id") else None,
+        )
         begin = _consumed(0, 0)
         reported, end, last_ms = begin, begin, _now_ms()
         while end.count < plan.count and _now_ms() - last_ms <= plan.timeout_ms:
@@ -120,7 +156,8 @@ async def _measure(settings: dict[str, str], plan: Plan) -> int:
                 last_ms = _now_ms()
             if end.at_ms - reported.at_ms >= plan.interval_ms:
                 if plan.detailed:
-                    print(consumer_progress(reported, end, 0, plan.date_format), flush=True)
+                    line = consumer_progress(reported, end, joining.take(), plan.date_format)
+                    print(line, flush=True)
                 reported = end
     if end.count < plan.count:
         print(
@@ -129,7 +166,7 @@ async def _measure(settings: dict[str, str], plan: Plan) -> int:
             "the timeout."
         )
     if not plan.detailed:
-        print(consumer_summary(begin, end, 0, plan.date_format))
+        print(consumer_summary(begin, end, joining.total_ms, plan.date_format))
     return 0 if end.count >= plan.count else 1
 
 

@@ -10,13 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from ..producer.producer import Producer
 
 from .common import client_settings, command_config, command_property, run, say
 from .performance import ProducerStats
 
 UNTHROTTLED_CHUNK = 256
+DEFAULT_TRANSACTION_MS = 3000
+DEFAULT_TRANSACTIONAL_ID = "performance-producer"
 SEED = 0
 Payload = Callable[[int], bytes]
 
@@ -30,6 +36,8 @@ class Plan:
     throughput: float
     warmup: int
     interval_ms: int
+    transaction_ms: int | None = None
+    """A transaction is committed after so long; None: there are none."""
 
     def due_seconds(self, number: int) -> float:
         """When record `number` is to be sent, in seconds from the start; 0 without a limit."""
@@ -57,6 +65,12 @@ class Plan:
 @click.option(
     "--reporting-interval", type=click.IntRange(min=1), default=5000, help="Between lines, in ms."
 )
+@click.option("--transactional-id", help="Send in transactions, under this id.")
+@click.option(
+    "--transaction-duration-ms",
+    type=click.IntRange(min=1),
+    help="Commit after so long, and begin again; sends in transactions. Default 3000.",
+)
 @command_config("--producer.config")
 @command_property("--producer-props", "--producer-property")
 @click.argument("more_properties", nargs=-1, metavar="[KEY=VALUE]...")
@@ -71,6 +85,8 @@ def producer_perf_test(
     throughput: float,
     warmup_records: int,
     reporting_interval: int,
+    transactional_id: str | None,
+    transaction_duration_ms: int | None,
     command_config: Path | None,
     command_properties: tuple[str, ...],
     more_properties: tuple[str, ...],
@@ -80,6 +96,8 @@ def producer_perf_test(
     \b
     minikafka producer-perf-test --topic t --num-records 100000 --record-size 1000 \\
         --throughput -1 --producer-props bootstrap.servers=localhost:9092 acks=all
+    minikafka producer-perf-test --bootstrap-server localhost:9092 --topic t \\
+        --num-records 100000 --record-size 1000 --transaction-duration-ms 100
     """
     chosen = [record_size is not None, payload_file is not None, payload_monotonic]
     if sum(chosen) != 1:
@@ -89,12 +107,18 @@ def producer_perf_test(
     if warmup_records >= num_records > 0:
         raise click.UsageError("--warmup-records must be below --num-records")
     properties = (*command_properties, *more_properties)
-    usual = {"client.id": "perf-producer-client"}
+    usual = {"client.id": "perf-producer-client", "transactional.id": transactional_id}
     settings = client_settings(bootstrap, command_config, properties, usual)
     if "bootstrap.servers" not in settings:
         raise click.UsageError("--bootstrap-server (or bootstrap.servers) is needed")
     payload = _payload(record_size, payload_file, payload_delimiter)
-    plan = Plan(topic, num_records, throughput, warmup_records, reporting_interval)
+    transaction_ms = transaction_duration_ms
+    if "transactional.id" in settings:
+        transaction_ms = transaction_ms or DEFAULT_TRANSACTION_MS
+    elif transaction_ms is not None:
+        dice = random.SystemRandom()
+        settings["transactional.id"] = f"{DEFAULT_TRANSACTIONAL_ID}-{dice.getrandbits(64):016x}"
+    plan = Plan(topic, num_records, throughput, warmup_records, reporting_interval, transaction_ms)
     run(_measure(settings, plan, payload))
 
 
@@ -153,12 +177,39 @@ class Measurement:
         print(self.all.summary(now_ms), flush=True)
 
 
+class Commits:
+    """Transactions of a certain length, one after the other."""
+
+    def __init__(self, producer: "Producer[bytes, bytes]", length_ms: int | None) -> None:
+        """`length_ms` None: no transactions."""
+        self._producer = producer
+        self._length_ms = length_ms
+        self._begun_ms: float | None = None
+
+    async def before_send(self) -> None:
+        """Begin one, or end one that is over and begin another."""
+        if self._length_ms is None:
+            return
+        if self._begun_ms is not None and _now_ms() - self._begun_ms >= self._length_ms:
+            await self.end()
+        if self._begun_ms is None:
+            await self._producer.begin_transaction()
+            self._begun_ms = _now_ms()
+
+    async def end(self) -> None:
+        """Commit the open one."""
+        if self._begun_ms is not None:
+            await self._producer.commit_transaction()
+            self._begun_ms = None
+
+
 async def _measure(settings: dict[str, str], plan: Plan, payload: Payload) -> int:
     from ..producer.producer import Producer
 
     async with Producer.from_config(settings) as producer:
         measurement = Measurement(plan)
         started = time.monotonic()
+        commits = Commits(producer, plan.transaction_ms)
         for number in range(plan.count):
             if plan.throughput > 0:
                 ahead = plan.due_seconds(number) - (time.monotonic() - started)
@@ -167,10 +218,13 @@ async def _measure(settings: dict[str, str], plan: Plan, payload: Payload) -> in
             elif number % UNTHROTTLED_CHUNK == 0:
                 await asyncio.sleep(0)  # Sending is synchronous: let answers in.
             await producer.drain()
+            if plan.transaction_ms is not None:
+                await commits.before_send()
             value = payload(number)
             done = partial(measurement.on_delivery, _now_ms(), len(value))
             producer.send(plan.topic, value, on_delivery=done)
         await producer.flush()
+        await commits.end()
         await asyncio.sleep(0)  # Callbacks of the last batch run through the loop.
     measurement.print_summary()
     if measurement.failed:

@@ -112,12 +112,17 @@ def matching(names: Iterable[str], pattern: str | None) -> list[str]:
     """
     if pattern is None:
         return sorted(names)
+    expression = included(pattern, "--topic")
+    return sorted(name for name in names if expression.fullmatch(name))
+
+
+def included(pattern: str, option: str) -> re.Pattern[str]:
+    """One expression for a list of them; ConfigError where it is none."""
     text = pattern.strip().strip("\"'").replace(",", "|").replace(" ", "")
     try:
-        expression = re.compile(text)
+        return re.compile(text)
     except re.error as error:
-        raise ConfigError("--topic", pattern, f"is no regular expression: {error}") from error
-    return sorted(name for name in names if expression.fullmatch(name))
+        raise ConfigError(option, pattern, f"is no regular expression: {error}") from error
 
 
 def parse_assignment(text: str) -> list[list[int]]:

@@ -260,10 +260,12 @@ def test_metadata_quorum(minikafka: Minikafka, cluster: LocalCluster) -> None:
 
 def test_features(minikafka: Minikafka) -> None:
     out, _ = minikafka("features", "describe")
-    elr, metadata = out.splitlines()
+    elr, metadata, transactions = out.splitlines()
     assert elr.startswith("Feature: eligible.leader.replicas.version\tSupportedMinVersion: 0\t")
     assert "\tFinalizedVersionLevel: 1\t" in elr
     assert metadata.startswith("Feature: metadata.version\t")
+    assert transactions.startswith("Feature: transaction.version\tSupportedMinVersion: 0\t")
+    assert "\tFinalizedVersionLevel: 2\t" in transactions
     flags = ("--feature", "eligible.leader.replicas.version=7")
     _, err = minikafka("features", "upgrade", *flags, code=1)
     assert "Could not upgrade eligible.leader.replicas.version to 7. " in err

@@ -31,7 +31,6 @@ CONSUMER_PERF = ("consumer-perf-test", *TO, "--num-records", "10")
             (*CONSUMER, "--topic=t", "--partition=0", "--offset=1", "--from-beginning"),
             "Options from-beginning and offset cannot be specified together",
         ),
-        ((*CONSUMER, "--topic", "t", "--group", "g"), "consumer groups are not supported yet"),
         ((*CONSUMER, "--topic", "t", "--formatter", "a.B"), "known are DefaultMessageFormatter"),
         ((*CONSUMER, "--topic", "t", "--property", "print.keys=true"), "no such property"),
         ((*CONSUMER, "--topic", "t", "--property", "x"), "--formatter-property x: must be"),
@@ -71,7 +70,6 @@ CONSUMER_PERF = ("consumer-perf-test", *TO, "--num-records", "10")
         ),
         ((*PRODUCER_PERF, "--record-size=1", "--producer-props", "acks"), "must be key=value"),
         (CONSUMER_PERF, "exactly one of --topic and --include is needed"),
-        ((*CONSUMER_PERF, "--topic=t", "--group=g"), "consumer groups are not supported yet"),
     ],
 )
 def test_one_line_and_exit_code_2(run: Run, arguments: tuple[str, ...], words: str) -> None:
