@@ -280,6 +280,9 @@ class ReplicaFetcher:
         if throttle is not None and throttle.is_exceeded(now_ms):
             return None
         position = partition.follower.next_fetch(partition, now_ms)
+        start = partition.log_start_offset
+        if position is not None and start:
+            position = position._replace(log_start_offset=start)
         if position is not None and partition.group_flush:
             return position._replace(flushed_offset=partition.flushed_offset)
         return position
@@ -290,7 +293,7 @@ class ReplicaFetcher:
             current_leader_epoch=position.leader_epoch,
             fetch_offset=position.offset,
             last_fetched_epoch=position.last_fetched_epoch,
-            log_start_offset=partition.log_start_offset,
+            log_start_offset=position.log_start_offset,
             flushed_offset=position.flushed_offset,
             partition_max_bytes=self._settings.partition_max_bytes,
         )

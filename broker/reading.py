@@ -14,6 +14,7 @@ from ..runtime.errors import CorruptLog, LogDirectoryFailed
 from ..storage.aborted import aborted_between
 from ..storage.log import Cold
 from ..storage.reading import end_of
+from .log_starts import note_follower
 from .replica.history import find_divergence
 from .requests import (
     EARLIEST_LOCAL_TIMESTAMP,
@@ -60,6 +61,7 @@ def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
         )
         if effects:
             partition.carry_out(effects)
+        note_follower(partition, spec)
     answer = _answer(partition)
     if is_follower:
         up_to = log_end

@@ -104,6 +104,9 @@ class FileSystem(Protocol):
     def free_space(self, path: str) -> int:
         """Bytes that we could still write on this file system."""
 
+    def total_space(self, path: str) -> int:
+        """Bytes of this file system in all."""
+
 
 class DiskThreads:
     """The few threads in which calls wait for the disk; made at first use."""
@@ -271,6 +274,10 @@ class OsFileSystem:
     def free_space(self, path: str) -> int:
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
+
+    def total_space(self, path: str) -> int:
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize
 
     def close(self) -> None:
         """End the threads."""

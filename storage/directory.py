@@ -341,6 +341,11 @@ class LogDirectory:
             one.abandon()
         self._lock.release()
 
+    def total_space(self) -> int:
+        """Bytes of its file system in all."""
+        with self.files.guard:
+            return self.files.fs.total_space(self.path)
+
     def free_space(self) -> int:
         """Bytes that can still be written."""
         with self.files.guard:

@@ -14,9 +14,11 @@ from . import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     delete_groups,
+    delete_records,
     describe_cluster,
     describe_configs,
     describe_groups,
+    describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
     describe_transactions,
@@ -66,6 +68,8 @@ def make_apis() -> Mapping[int, Api]:
         ApiKey.UPDATE_FEATURES: forwarded.update_features,
         ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
+        ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
+        ApiKey.DELETE_RECORDS: delete_records.handle,
     }
     rows |= {
         ApiKey.FIND_COORDINATOR: find_coordinator.handle,

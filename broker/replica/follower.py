@@ -39,6 +39,8 @@ class FetchPosition(NamedTuple):
     leader_epoch: int
     flushed_offset: int = NO_OFFSET
     """Up to where our log is on stable storage; -1 where that does not matter."""
+    log_start_offset: int = 0
+    """Where our log begins; the leader is told once, and again when it moves."""
 
 
 @dataclass(slots=True)

@@ -30,6 +30,8 @@ class FollowerProgress:
     then."""
     marked_at_ms: int = 0
     broker_epoch: int = NO_EPOCH
+    log_start_offset: int = NO_OFFSET
+    """Where it said that its log begins."""
 
     def on_fetched(self, fetch_offset: int, held_offset: int, leader_end: int, now_ms: int) -> None:
         """A valid fetch at `fetch_offset`, while the leader's log ended at `leader_end`."""

@@ -339,6 +339,9 @@ class SimFileSystem:
             raise LockHeld(errno.EWOULDBLOCK, "locked by another process", path)
         return SimLock(self.disk, self.process, key)
 
+    def total_space(self, path: str) -> int:
+        return self.disk.capacity
+
     def free_space(self, path: str) -> int:
         return max(0, self.disk.capacity - self.disk.used())
 

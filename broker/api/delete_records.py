@@ -1,0 +1,136 @@
+"""DeleteRecords: partitions led here begin later from now on.
+
+Answered when every live replica's log begins there too, or when the time is up: that a broker
+which fails meanwhile brings nothing back is what the waiting is for (KIP-107).
+"""
+
+from dataclasses import dataclass
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.delete_records import (
+    NO_LOW_WATERMARK,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from ...protocol.types import Buffer
+from ..deadlines import Deadline
+from ..log_starts import delete_before, low_watermark
+from ..net.answer import Answer, Call
+from ..partition import Partition
+from .common import INTERNAL_TOPICS
+
+
+@dataclass(slots=True)
+class Waiting:
+    """One partition of which not all replicas begin late enough yet."""
+
+    partition: Partition
+    start: int
+    leader_epoch: int
+    result: DeleteRecordsPartitionResult
+
+
+def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse | Answer:
+    """Move every start, then wait for the followers."""
+    response = DeleteRecordsResponse(topics=[])
+    waiting: list[Waiting] = []
+    for topic in request.topics:
+        answered = DeleteRecordsTopicResult(name=topic.name, partitions=[])
+        response.topics.append(answered)
+        for asked in topic.partitions:
+            result = DeleteRecordsPartitionResult(partition_index=asked.partition_index)
+            answered.partitions.append(result)
+            found = _find(call, topic.name, asked.partition_index)
+            start = found if isinstance(found, ErrorCode) else delete_before(found, asked.offset)
+            if isinstance(found, ErrorCode) or isinstance(start, ErrorCode):
+                result.error_code = ErrorCode(start)
+                continue
+            call.edge.partitions.host.moved[found] = None  # Its checkpoint has news.
+            waiting.append(Waiting(found, start, found.leader_epoch, result))
+    return DeletedRecords(call, response, waiting).settled(request.timeout_ms)
+
+
+def _find(call: Call, topic: str, index: int) -> Partition | ErrorCode:
+    if topic in INTERNAL_TOPICS:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return call.edge.partitions.find(topic, index)
+
+
+class DeletedRecords(Answer):
+    """An answer that waits for the starts of followers' logs."""
+
+    __slots__ = ("_deadline", "_is_expired", "_response", "_waiting")
+
+    is_follower = True
+    """As a waiter: told of all that followers tell."""
+
+    def __init__(self, call: Call, response: DeleteRecordsResponse, waiting: list[Waiting]) -> None:
+        super().__init__(call)
+        self._response = response
+        self._waiting = waiting
+        self._deadline: Deadline | None = None
+        self._is_expired = False
+
+    def settled(self, timeout_ms: int) -> DeleteRecordsResponse | Answer:
+        """The response, if nobody need be waited for; else this, which waits."""
+        self._look()
+        if not self._waiting:
+            return self._response
+        edge = self.call.edge
+        for each in self._waiting:
+            each.partition.on_data(self)
+        deadline_ms = edge.runtime.monotonic_ms() + max(timeout_ms, 0)
+        self._deadline = edge.deadlines.at(deadline_ms, self._on_expired)
+        return self
+
+    def on_data(self, partition: Partition) -> None:
+        """A role may have changed."""
+        self.call.connection.wake()
+
+    def note(self, partition: Partition) -> None:
+        """A follower told where its log begins."""
+        self.call.connection.wake()
+
+    def poll(self) -> list[Buffer] | None:
+        """Answer once all begin late enough, or the time is up."""
+        self._look()
+        if self._waiting and not self._is_expired:
+            return None
+        for each in self._waiting:
+            each.result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self.cancel()
+        return self.call.frame(self._response)
+
+    def cancel(self) -> None:
+        """Wait for nobody any more."""
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.partition.remove(self)
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _look(self) -> None:
+        """Settle what can be."""
+        live = {broker.broker_id: None for broker in self.call.edge.live_brokers()}
+        still: list[Waiting] = []
+        for each in self._waiting:
+            partition = each.partition
+            if partition.leader is None or partition.leader_epoch != each.leader_epoch:
+                each.result.low_watermark = NO_LOW_WATERMARK
+                error = partition.offline_because or ErrorCode.NOT_LEADER_OR_FOLLOWER
+                each.result.error_code = error
+            elif (least := low_watermark(partition, live)) >= each.start:
+                each.result.low_watermark = least
+            else:
+                still.append(each)
+                continue
+            partition.remove(self)
+        self._waiting = still
+
+    def _on_expired(self) -> None:
+        self._deadline = None
+        self._is_expired = True
+        self.call.connection.wake()

@@ -1,0 +1,61 @@
+"""DescribeLogDirs: this broker's directories, the replicas in them and the room that is left."""
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from ...runtime.errors import LogDirectoryFailed
+from ...storage.directory import LogDirectory
+from ..net.answer import Call
+from ..partition import Partition
+
+
+def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """Every directory, with the replicas that were asked for."""
+    partitions = call.edge.partitions
+    wanted: dict[tuple[str, int], None] | None = None
+    if request.topics is not None:
+        wanted = {(each.topic, index): None for each in request.topics for index in each.partitions}
+    inside: dict[LogDirectory, list[Partition]] = {each: [] for each in partitions.directories}
+    for partition in partitions:
+        if wanted is None or (partition.topic, partition.index) in wanted:
+            inside[partitions.directory_of(partition)].append(partition)
+    online = partitions.online
+    return DescribeLogDirsResponse(
+        results=[
+            _described(directory, found)
+            if directory in online
+            else DescribeLogDirsResult(
+                error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path
+            )
+            for directory, found in inside.items()
+        ]
+    )
+
+
+def _described(directory: LogDirectory, found: list[Partition]) -> DescribeLogDirsResult:
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for partition in found:
+        topics.setdefault(partition.topic, []).append(
+            DescribeLogDirsPartition(
+                partition_index=partition.index,
+                partition_size=partition.log.size_bytes,
+                offset_lag=max(partition.high_watermark - partition.log_end_offset, 0),
+            )
+        )
+    try:
+        total, usable = directory.total_space(), directory.free_space()
+    except LogDirectoryFailed:
+        return DescribeLogDirsResult(
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path
+        )
+    return DescribeLogDirsResult(
+        log_dir=directory.path,
+        topics=[DescribeLogDirsTopic(name=name, partitions=rows) for name, rows in topics.items()],
+        total_bytes=total,
+        usable_bytes=usable,
+    )
