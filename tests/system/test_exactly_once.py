@@ -1,0 +1,17 @@
+"""Exactly once, with everything killed in turn (H-19); for longer by tests.system.exactly_once."""
+
+from pathlib import Path
+
+import pytest
+
+from .exactly_once import RATE, play
+
+pytestmark = pytest.mark.slow
+SECONDS = 35
+SEED = 19
+
+
+def test_every_record_is_processed_once_though_everything_is_killed(tmp_path: Path) -> None:
+    told = play(tmp_path, SECONDS, SEED)
+    assert told["records"] > SECONDS * RATE / 2
+    assert len(told) > 3
