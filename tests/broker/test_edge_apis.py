@@ -98,6 +98,8 @@ async def test_api_versions_tells_what_a_kafka_broker_of_today_tells(
         ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0),
         ApiKey.WRITE_TXN_MARKERS: (1, 2),
         ApiKey.DESCRIBE_PRODUCERS: (0, 0),
+        ApiKey.DELETE_RECORDS: (0, 2),
+        ApiKey.DESCRIBE_LOG_DIRS: (1, 5),
         ApiKey.DESCRIBE_QUORUM: (0, 2),
         ApiKey.UPDATE_FEATURES: (0, 2),
         ApiKey.DESCRIBE_CLUSTER: (0, 2),
