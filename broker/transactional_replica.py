@@ -116,8 +116,9 @@ class TransactionalReplica(StagingReplica):
         error = self.log.producers.check_marker(marker)
         if error:
             return Appended(error)
-        # Whoever was told that the transaction goes on may not begin it anew (KAFKA-14884).
-        self._end_verification(marker.producer_id)
+        if self._verifications is not None:
+            # Whoever was told that the transaction goes on may not begin it anew (KAFKA-14884).
+            self._verifications.end_by(marker)
         records = memoryview(encode_marker(marker, wall_ms))
         appended = self._stage(leader, records, BatchHeader(records), wall_ms)
         self.write_staged()

@@ -3,12 +3,15 @@
 Pure (KIP-890). Before a producer's first batch of a transaction is appended here, its coordinator
 is asked whether the partition belongs to it. Meanwhile the transaction may end, and another begin:
 so each attempt has an object of its own, and the batch is appended only if that object is still
-the producer's newest. A batch or a marker of the producer puts an end to it.
+the producer's newest. A batch of the producer puts an end to it, or the marker of its transaction.
 
     nothing open, no attempt   --asks-->    attempt   --its batch is appended-->  open
                                                |      --marker, role, time---->   nothing
                                                +-- asks again: the same attempt
 """
+
+from ..storage.markers import TransactionMarker
+from ..storage.producer_state import RAISES_EPOCH_FROM
 
 
 class Verification:
@@ -55,8 +58,25 @@ class Verifications:
         return self._attempts.get(producer_id) is attempt
 
     def end(self, producer_id: int) -> None:
-        """A batch or a marker of the producer was appended."""
+        """A batch of the producer was appended: its transaction is open."""
         self._attempts.pop(producer_id, None)
+
+    def end_by(self, marker: TransactionMarker) -> None:
+        """A transaction of the producer has ended: whatever was verified for it is void.
+
+        Where each transaction has an epoch of its own, the marker carries that of the next one:
+        which may have begun to ask before the marker of the one before came here.
+        """
+        attempt = self._attempts.get(marker.producer_id)
+        if attempt is None:
+            return
+        is_of_the_next = (
+            marker.transaction_version >= RAISES_EPOCH_FROM
+            and attempt.raises_epoch
+            and attempt.epoch >= marker.producer_epoch
+        )
+        if not is_of_the_next:
+            del self._attempts[marker.producer_id]
 
     def remove_older(self, since_ms: int) -> None:
         """Forget attempts that began by then: nobody will come back to them."""
