@@ -26,6 +26,7 @@ from .peers import Peers
 from .producer_ids import ProducerIds
 from .refusals import Refusals
 from .replica.lease import LeaderLease
+from .replica_selector import ReplicaSelectorConfig
 from .topic_defaults import TopicDefaults
 from .transaction.config import TransactionConfig
 from .transactions import TransactionParts, Transactions
@@ -83,6 +84,7 @@ class Edge:
         for topic in (offsets_topic(group_config), transactions_topic(self.transactions.config)):
             self.auto_creation.internal[topic.name] = topic
         self.topic_defaults = parts.topic_defaults
+        self.replica_selector = from_mapping(ReplicaSelectorConfig, parts.file_settings)
         bound = config.queued_max_request_bytes
         self.load = Load(
             max_request_bytes=bound if bound >= 0 else NO_BOUND,

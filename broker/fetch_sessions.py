@@ -136,6 +136,7 @@ class FetchContext:
             or answer.high_watermark != partition.told_high_watermark
             or answer.log_start_offset != partition.told_log_start_offset
             or answer.diverging is not None
+            or answer.preferred_read_replica >= 0
         )
         # After an error the next good answer is news whatever it says; after a divergence too: it
         # says where the histories meet.

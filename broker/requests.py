@@ -76,6 +76,8 @@ class FetchAnswer:
     leader_id: int = -1
     leader_epoch: int = -1
     """The leader as we know it, for the answer's CurrentLeader field on a stale asker."""
+    preferred_read_replica: int = -1
+    """Ask this broker instead: it is nearer, and has what was asked for (KIP-392)."""
 
 
 @dataclass(slots=True)

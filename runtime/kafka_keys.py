@@ -18,7 +18,6 @@ _QUOTA = "quotas are not enforced"
 _COORDINATOR = "the coordinator's writes need no tuning"
 _BUFFERS = "socket buffers are left to the system"
 _RETRIES = "pauses before a retry grow by themselves"
-_READS = "consumers read from leaders"
 _INDEX = "indexes are small arrays in memory"
 
 KNOWN_UNUSED: dict[str, str] = {
@@ -41,7 +40,6 @@ KNOWN_UNUSED: dict[str, str] = {
             "socket.send.buffer.bytes",
         ),
         _RETRIES: ("replica.fetch.backoff.ms",),
-        _READS: ("replica.selector.class",),
         _JVM: ("auto.include.jmx.reporter",),
         _ROLES: ("process.roles", "early.start.listeners", "broker.id.generation.enable"),
         _ZOOKEEPER: (

@@ -7,6 +7,7 @@ it in the same step that validates it.
 """
 
 import asyncio
+from collections.abc import Callable
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
@@ -199,7 +200,24 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
         min_bytes=request.min_bytes,
         max_bytes=_max_bytes(edge, request.max_bytes, is_follower=replica_id > CONSUMER),
         leader_only=replica_id > CONSUMER or call.version < FOLLOWER_READS_FROM,
+        rack_of=_racks(call, request, replica_id),
+        rack=request.rack_id,
     )
+
+
+def _racks(
+    call: Call, request: FetchRequest, replica_id: int
+) -> Callable[[int], str | None] | None:
+    """Where brokers stand that this consumer can reach; None where no nearer one is looked for."""
+    edge, listener = call.edge, call.connection.listener
+    if replica_id > CONSUMER or not request.rack_id or not edge.replica_selector.is_rack_aware:
+        return None
+
+    def rack_of(broker_id: int) -> str | None:
+        found = edge.endpoint(broker_id, listener)
+        return None if found is None else found[1]
+
+    return rack_of
 
 
 def _refuse_replica(call: Call, request: FetchRequest, epoch: int) -> ErrorCode:

@@ -4,6 +4,7 @@ Owns the answers collected so far, and decides whether they are enough. Parking 
 are elsewhere.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...protocol.errors import ApiError, ErrorCode
@@ -11,6 +12,7 @@ from ...runtime.errors import StorageError
 from ..edge import Edge
 from ..fetch_sessions import FetchPartition, Key
 from ..partition import Partition
+from ..replica_selector import NOBODY, nearest
 from ..requests import CONSUMER, FetchAnswer, FetchSpec
 from .fetch_watch import FollowerWatch
 
@@ -25,6 +27,9 @@ class Asker:
     min_bytes: int
     max_bytes: int
     leader_only: bool
+    rack: str = ""
+    rack_of: Callable[[int], str | None] | None = None
+    """Set for a consumer that may be sent to a nearer replica."""
 
     @property
     def is_follower(self) -> bool:
@@ -148,7 +153,13 @@ class Reading:
         if self._bytes == 0 and spec.max_bytes == 0:
             # However small the limits, a reader must be able to get past its next batch (J-07).
             spec.max_bytes = 1
+        nearer = self._nearer(source, asked.fetch_offset)
+        if nearer != NOBODY:
+            spec.max_bytes = 0
         answer = source.fetch(spec, now_ms)
+        if nearer != NOBODY and not answer.error and answer.diverging is None:
+            answer.preferred_read_replica = nearer
+            self.is_final = True
         if self._bytes and len(answer.records) > asker.max_bytes - self._bytes:
             # A first batch goes whole, but only one in the response may break the bound.
             answer.records = b""
@@ -165,6 +176,14 @@ class Reading:
             if answer.cold is not None:
                 self._bytes += spec.max_bytes
         return answer
+
+
+    def _nearer(self, source: Partition, offset: int) -> int:
+        """Who should be asked instead of us; nobody, for almost all."""
+        asker = self._asker
+        if asker.rack_of is None or source.leader is None:
+            return NOBODY
+        return nearest(source.leader, offset, asker.rack, asker.rack_of)
 
 
 def _source(edge: Edge, partition: FetchPartition) -> Partition | ErrorCode:

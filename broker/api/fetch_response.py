@@ -71,6 +71,7 @@ def _data(index: int, answer: FetchAnswer, isolation: int) -> PartitionData:
         log_start_offset=answer.log_start_offset,
         aborted_transactions=None,
         records=b"" if answer.error else answer.records,
+        preferred_read_replica=answer.preferred_read_replica,
     )
     if isolation == READ_COMMITTED:
         data.aborted_transactions = [

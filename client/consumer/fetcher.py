@@ -140,6 +140,9 @@ class Fetcher:
         self._wake_loops()
 
     def _node_for(self, state: PartitionState) -> int:
+        if state.read_from >= 0 and state.read_from_until_ms <= self._runtime.monotonic_ms():
+            state.read_from = -1
+            self._wake_loops()
         if state.read_from in self._metadata.view.brokers:
             return state.read_from
         return state.leader_id
@@ -299,6 +302,8 @@ class Fetcher:
         state.log_start_offset = data.log_start_offset
         if data.preferred_read_replica >= 0:
             state.read_from = data.preferred_read_replica
+            max_age_ms = self._config.metadata_max_age_ms
+            state.read_from_until_ms = self._runtime.monotonic_ms() + max_age_ms
             if state.read_from not in self._metadata.view.brokers:
                 self._metadata.refresh_soon()  # until then the leader is asked again
                 self._back_off(state)

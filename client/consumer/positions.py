@@ -64,6 +64,8 @@ class PartitionState:
     leader_epoch: int = NO_EPOCH
     read_from: int = -1
     """A replica that the leader named as nearer (KIP-392), else -1."""
+    read_from_until_ms: int = 0
+    """Then the leader is asked again: the replica may have left the ISR, and not know it."""
     is_paused: bool = False
     seek_count: int = 0
     """Grows with each jump: what was asked for or buffered before is void."""

@@ -383,7 +383,7 @@ def kinds(log: Log) -> list[tuple[int, int, bool]]:
     return [(h.base_offset, h.record_count, h.is_control) for _, h in headers(contents(log))]
 
 
-def aborted_in(log: Log) -> list[tuple[int, int, int]]:
+def aborted_in(log: Log) -> list[tuple[int, ...]]:
     indexes = [segment.aborted for segment in log.segments if segment.aborted is not None]
     return [tuple(index[at])[:3] for index in indexes for at in range(len(index))]
 
