@@ -94,7 +94,7 @@ class ClassicGroup(Phases):
             effects.append(
                 _refuse(member.joining, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
             )
-        member.update(join)
+        self.update(member, join)
         self._join_with(member, join, ticket)
         log.info("%r: %s joins again: %s", self, member.member_id, join.reason)
         return effects + self.rebalance(now)
@@ -109,7 +109,7 @@ class ClassicGroup(Phases):
         """
         old_id, topics = present.member_id, self._topics(present)
         effects: Effects = [*self.rename(present, member_id)]
-        present.update(join)
+        self.update(present, join)
         if (
             self.phase is not Phase.STABLE
             or self.vote() != self.protocol
@@ -142,7 +142,9 @@ class ClassicGroup(Phases):
         member = self.members.get(member_id)
         if self.phase is Phase.PREPARING:
             is_in = member is not None and member.joining is not None
-            return not is_in and len(self.joining) >= self.settings.max_size
+            if is_in or len(self.members) < self.settings.max_size:
+                return False
+            return len(self.joining) >= self.settings.max_size
         return member is None and len(self.members) >= self.settings.max_size
 
     def _drop(self, member_id: str, now: Now) -> Effects:

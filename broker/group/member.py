@@ -80,10 +80,6 @@ class Member:
                 return metadata
         return b""
 
-    def speaks(self, protocol: str) -> bool:
-        """Is this one of its protocols?"""
-        return any(name == protocol for name, _ in self.protocols)
-
     def is_due(self, now_ms: int) -> bool:
         """Must it be given up? Who waits for an answer of ours is only when it is new."""
         if self.deadline_ms > now_ms:
@@ -91,8 +87,7 @@ class Member:
         return self.is_new or (self.joining is None and self.syncing is None)
 
     def update(self, join: Join) -> None:
-        """Take in a repeated join."""
-        self.protocols = join.protocols
+        """Take in a repeated join, but for the protocols: `Roster` counts those."""
         self.client_id = join.client_id
         self.client_host = join.client_host
         self.session_timeout_ms = join.session_timeout_ms

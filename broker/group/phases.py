@@ -282,7 +282,8 @@ class Phases(Roster):
                 member = Member.stored(record, value.protocol)
                 self.add(member)
             elif member.metadata(value.protocol) != record.subscription:
-                member.protocols = (Protocol(value.protocol or "", bytes(record.subscription)),)
+                known = Protocol(value.protocol or "", bytes(record.subscription))
+                self.respeak(member, (known,))
             member.assignment = bytes(record.assignment)
             member.syncing = None  # Whoever stored the record answers it.
         for member in [each for each in self.members.values() if each.member_id not in listed]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ...protocol.errors import ErrorCode
 from .member import Member
-from .values import Joined, JoinedMember, Protocol, Reply, Synced, Who
+from .values import Join, Joined, JoinedMember, Protocol, Reply, Synced, Who
 
 
 class Roster:
@@ -22,6 +22,8 @@ class Roster:
         """Member ids given out and not yet used, and when they are forgotten."""
         self.leader: str | None = None
         self.protocol_type: str | None = None
+        self._speakers: dict[str, int] = {}
+        """How many members speak each protocol."""
 
     # Members.
 
@@ -30,6 +32,7 @@ class Roster:
         if not self.members:
             self.leader = None
         self.members[member.member_id] = member
+        self._count(member, 1)
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
         self.pending.pop(member.member_id, None)
@@ -39,6 +42,7 @@ class Roster:
     def remove(self, member: Member) -> list[Reply]:
         """One less; if it waits for an answer it is told that it is unknown."""
         del self.members[member.member_id]
+        self._count(member, -1)
         instance_id = member.instance_id
         if instance_id is not None and self.static_ids.get(instance_id) == member.member_id:
             del self.static_ids[instance_id]
@@ -58,6 +62,17 @@ class Roster:
         assert member.instance_id is not None
         self.static_ids[member.instance_id] = member_id
         return replies
+
+    def update(self, member: Member, join: Join) -> None:
+        """Take in a repeated join."""
+        self.respeak(member, join.protocols)
+        member.update(join)
+
+    def respeak(self, member: Member, protocols: tuple[Protocol, ...]) -> None:
+        """The member speaks something else from now on."""
+        self._count(member, -1)
+        member.protocols = protocols
+        self._count(member, 1)
 
     def dismiss(self, member: Member, error: ErrorCode) -> list[Reply]:
         """Whatever the member waits for fails."""
@@ -111,17 +126,14 @@ class Roster:
         """Can somebody who speaks these be one of us?"""
         if not self.members:
             return bool(protocol_type) and bool(protocols)
-        common = self.common_protocols()
-        return protocol_type == self.protocol_type and any(name in common for name, _ in protocols)
+        return protocol_type == self.protocol_type and any(
+            self._is_common(name) for name, _ in protocols
+        )
 
     def common_protocols(self) -> dict[str, None]:
         """What every member speaks, in the order of the first one's liking."""
-        members = list(self.members.values())
-        return {
-            name: None
-            for name, _ in members[0].protocols
-            if all(member.speaks(name) for member in members[1:])
-        }
+        first = next(iter(self.members.values()))
+        return {name: None for name, _ in first.protocols if self._is_common(name)}
 
     def vote(self) -> str:
         """The protocol chosen: each member votes for the first it likes that all speak.
@@ -132,6 +144,15 @@ class Roster:
         for member in self.members.values():
             votes[next(name for name, _ in member.protocols if name in votes)] += 1
         return max(votes, key=lambda name: votes[name])
+
+    def _is_common(self, protocol: str) -> bool:
+        return self._speakers.get(protocol) == len(self.members)
+
+    def _count(self, member: Member, change: int) -> None:
+        for name in dict.fromkeys(name for name, _ in member.protocols):
+            count = self._speakers.pop(name, 0) + change
+            if count:
+                self._speakers[name] = count
 
     def told_to_leader(self, protocol: str | None) -> tuple[JoinedMember, ...]:
         """All members, as the leader is told of them."""
