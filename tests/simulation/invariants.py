@@ -232,6 +232,12 @@ class Invariants:
                 f"invariant 10: {where}: log start {now.replica.log_start_offset}, high watermark"
                 f" {now.high_watermark}, log end {now.log_end_offset}"
             )
+        stable = now.replica.last_stable_offset
+        if not now.replica.log_start_offset <= stable <= now.high_watermark:
+            yield (
+                f"invariant 10: {where}: last stable offset {stable}, log start"
+                f" {now.replica.log_start_offset}, high watermark {now.high_watermark}"
+            )
         self._count_replica(before, now)
         if now.is_leader:
             yield from self._check_leader(daemon, truth, before, now)
@@ -243,6 +249,11 @@ class Invariants:
             yield from self._check_backwards(where, before, now)
         if before is None or now.high_watermark > before.high_watermark:
             yield from self.check_committed(daemon, key, now.high_watermark)
+            if stable > (decided := truth.ledger.decided):
+                yield (
+                    f"invariant 21: {where}: last stable offset {stable}, a transaction is open"
+                    f" from {decided} on"
+                )
             if now.is_leader:
                 yield from self._check_members(now, now.high_watermark)
 

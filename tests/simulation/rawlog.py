@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from .disk import DirectoryNode, Disk, FileNode
 
-_HEADER = struct.Struct(">qiibIhi")
-"""Base offset, batch length, leader epoch, magic, CRC, attributes, last offset delta."""
+_HEADER = struct.Struct(">qiibIhi16xq")
+"""Base offset, batch length, leader epoch, magic, CRC, attributes, last offset delta, producer."""
 
 
 class RawBatch(NamedTuple):
@@ -17,6 +17,18 @@ class RawBatch(NamedTuple):
     leader_epoch: int
     checksum: int
     """Over every byte of the batch."""
+    attributes: int = 0
+    producer_id: int = -1
+
+    @property
+    def opens(self) -> bool:
+        """Is it undecided until a marker of its producer?"""
+        return self.attributes & 0x30 == 0x10
+
+    @property
+    def ends(self) -> bool:
+        """Is it such a marker?"""
+        return bool(self.attributes & 0x20) and self.producer_id >= 0
 
 
 class LogCursor:
@@ -75,7 +87,8 @@ class LogCursor:
                     return
                 self._segment, self._position = later[0], 0
                 continue
-            base, length, epoch, _, _, _, delta = _HEADER.unpack_from(cache, self._position)
+            fields = _HEADER.unpack_from(cache, self._position)
+            base, length, epoch, _, _, attributes, delta, producer_id = fields
             size = 12 + length
             if length < 49 or self._position + size > len(cache):
                 return
@@ -84,4 +97,4 @@ class LogCursor:
             data.release()
             self._position += size
             self.offset = base + delta + 1
-            yield RawBatch(base, self.offset, epoch, checksum)
+            yield RawBatch(base, self.offset, epoch, checksum, attributes, producer_id)

@@ -36,6 +36,13 @@ class Ledger:
     def __init__(self) -> None:
         self.batches: list[RawBatch] = []
         self.index: dict[int, int] = {}
+        self.open: dict[int, int] = {}
+        """Producers whose transaction no committed marker ends, with its first offset."""
+
+    @property
+    def decided(self) -> int:
+        """Up to here every transaction is decided, as far as is committed."""
+        return min(self.open.values(), default=self.end)
 
     @property
     def end(self) -> int:
@@ -48,6 +55,7 @@ class Ledger:
                 return f"a gap before offset {batch.base_offset}, the log ended at {self.end}"
             self.index[batch.base_offset] = len(self.batches)
             self.batches.append(batch)
+            self._follow(batch)
             return None
         place = self.index.get(batch.base_offset)
         if place is None or self.batches[place] != batch:
@@ -65,6 +73,15 @@ class Ledger:
         for batch in self.batches[kept:]:
             del self.index[batch.base_offset]
         del self.batches[kept:]
+        self.open.clear()
+        for batch in self.batches:
+            self._follow(batch)
+
+    def _follow(self, batch: RawBatch) -> None:
+        if batch.ends:
+            self.open.pop(batch.producer_id, None)
+        elif batch.opens:
+            self.open.setdefault(batch.producer_id, batch.base_offset)
 
 
 class Truth:
