@@ -18,9 +18,10 @@ from ..protocol.control.image import MetadataImage
 from ..protocol.control.records import TRANSACTION_VERSION
 from ..protocol.errors import ErrorCode
 from ..protocol.types import TopicPartition
+from ..runtime.errors import InvariantViolation
 from ..runtime.runtime import Runtime
 from .coordinator.keys import TRANSACTIONS_TOPIC
-from .coordinator.shard import KeyValue, Shard, ShardSettings
+from .coordinator.shard import Done, KeyValue, Shard, ShardSettings
 from .coordinator.shards import Shards
 from .deadlines import Deadline, Deadlines
 from .partitions import Partitions
@@ -45,9 +46,12 @@ from .transaction_questions import TransactionQuestions, Verified
 Decide = Callable[[Transaction | None, Now], Decision | NeedsProducerId]
 Decided = Callable[[Decision], None]
 """Told once, perhaps before the call returns: with what to answer."""
+Settled = Callable[[bool], None]
+"""Told once: True when records are committed, False when they never will be."""
 
 RETRY_MS: Final = 500
-"""After the append of a completion failed."""
+"""Before what failed, or did not commit in time, is looked at again."""
+NOT_IN_LOG: Final = -1
 TOMBSTONES_MAX: Final = 1_000
 """In one batch."""
 
@@ -113,11 +117,19 @@ class Transactions:
         if not 0 < asked.timeout_ms <= self.config.transaction_max_timeout_ms:
             done(Decision(error=ErrorCode.INVALID_TRANSACTION_TIMEOUT))
             return
-        self._decide(
-            asked.transactional_id,
-            lambda present, now: decisions.init_producer_id(present, asked, now),
-            done,
-        )
+
+        def decide(present: Transaction | None, now: Now) -> Decision | NeedsProducerId:
+            if present is None and self._is_full:
+                log.warning("%s: too many transactional ids", asked.transactional_id)
+                return Decision(error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return decisions.init_producer_id(present, asked, now)
+
+        self._decide(asked.transactional_id, decide, done)
+
+    @property
+    def _is_full(self) -> bool:
+        count = sum(len(shard.state) for shard in self.shards)
+        return count >= self.config.transactional_ids_max
 
     def add_partitions(self, asked: AddPartitions, done: Decided) -> None:
         """Take partitions into a transaction."""
@@ -214,16 +226,45 @@ class Transactions:
             return
         record = shard.state.begin(change, self.level)
 
-        def on_settled(error: ErrorCode) -> None:
-            shard.state.settle(change.transactional_id, is_committed=not error)
-            if error:
-                done(Decision(error=error))
-                return
-            if change.state.is_prepared:
+        def on_settled(is_committed: bool) -> None:
+            shard.state.settle(change.transactional_id, is_committed=is_committed)
+            if is_committed and change.state.is_prepared:
                 self.sender.add(Ending(change, shard.index, shard.epoch))
-            done(decision)
 
-        shard.append([record], on_settled)
+        def on_appended(error: ErrorCode) -> None:
+            done(Decision(error=error) if error else decision)
+
+        self._append(shard, [record], on_settled, on_appended)
+
+    def _append(
+        self, shard: Shard[Ledger], records: list[KeyValue], settled: Settled, done: Done
+    ) -> None:
+        """Append a batch. `done` is told what to answer, `settled` what became of the records.
+
+        Both at once, unless their commit is not known in time: the answer is an error then, and
+        they are settled when they are committed after all, or the shard is lost.
+        """
+        offset = NOT_IN_LOG
+
+        def on_appended(error: ErrorCode) -> None:
+            if not error or offset == NOT_IN_LOG or not shard.is_open:
+                settled(not error)
+            else:
+                self._settle_later(shard, offset, settled)
+            done(error)
+
+        if shard.append(records, on_appended):
+            offset = shard.last_offset
+
+    def _settle_later(self, shard: Shard[Ledger], offset: int, settled: Settled) -> None:
+        def on_committed(error: ErrorCode) -> None:
+            if error and shard.is_open:
+                self._settle_later(shard, offset, settled)
+            else:
+                settled(not error)
+
+        at_ms = self._runtime.monotonic_ms() + RETRY_MS
+        self._deadlines.at(at_ms, lambda: shard.when_settled(offset, on_committed))
 
     # The end of a transaction.
 
@@ -236,13 +277,19 @@ class Transactions:
         assert present is not None
         change = decisions.complete(present, self._now())
 
-        def on_settled(decision: Decision) -> None:
-            if decision.error:
-                log.info("%r: completion: %s", ending, decision.error.name)
+        record = shard.state.begin(change, self.level)
+
+        def on_settled(is_committed: bool) -> None:
+            shard.state.settle(transactional_id, is_committed=is_committed)
+            if not is_committed:
                 now_ms = self._runtime.monotonic_ms()
                 self._deadlines.at(now_ms + RETRY_MS, lambda: self._on_markers_written(ending))
 
-        self._carry_out(shard, Decision(change=change), on_settled)
+        def on_appended(error: ErrorCode) -> None:
+            if error:
+                log.info("%r: completion: %s", ending, error.name)
+
+        self._append(shard, [record], on_settled, on_appended)
 
     def _now(self) -> Now:
         return Now(wall_ms=self._runtime.wall_ms(), level=self.level)
@@ -274,7 +321,7 @@ class Transactions:
         self._arm_abort_check()
         wall_ms = self._runtime.wall_ms()
         for shard in self.shards:
-            for known in list(shard.state):
+            for known in shard.state.open:
                 if decisions.is_overdue(known, wall_ms):
                     self._abort(known)
 
@@ -311,15 +358,25 @@ class Transactions:
             shard.state.begin_to_forget(transactional_id) for transactional_id in transactional_ids
         ]
 
-        def on_settled(error: ErrorCode) -> None:
+        def on_settled(is_committed: bool) -> None:
             for transactional_id in transactional_ids:
-                shard.state.settle(transactional_id, is_committed=not error)
-            log.info("%r: %d unused ids: %s", shard, len(records), error.name)
+                shard.state.settle(transactional_id, is_committed=is_committed)
 
-        shard.append(records, on_settled)
+        def on_appended(error: ErrorCode) -> None:
+            said = error.name if error else "forgotten"
+            log.info("%r: %d unused transactional ids: %s", shard, len(records), said)
+
+        self._append(shard, records, on_settled, on_appended)
 
     def check_invariants(self) -> None:
-        """Those of every ledger, and that what is decided is being carried out."""
+        """Those of every ledger; and what was decided is what is being carried out."""
         self.sender.markers.check_invariants()
         for shard in self.shards:
             shard.state.check_invariants()
+        for ending in self.sender.markers:
+            shard_or_error = self.shards.at(ending.shard)
+            if isinstance(shard_or_error, ErrorCode):
+                continue
+            decided = ending.transaction
+            if shard_or_error.state.get(decided.transactional_id) is not decided:
+                raise InvariantViolation(f"{ending!r}: the decision has changed")

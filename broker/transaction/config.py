@@ -22,6 +22,14 @@ class TransactionConfig:
         at_most=INT64_MAX,
         doc="A transactional id unused for so long is forgotten; its producer must begin anew.",
     )
+    transactional_ids_max: int = setting(
+        "transactional.ids.max",
+        1_000_000,
+        at_least=1,
+        at_most=INT32_MAX,
+        doc="Transactional ids that one broker coordinates, some 1 KB each; one more is refused "
+        "until others have expired.",
+    )
     abort_check_interval_ms: int = setting(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         10_000,

@@ -26,6 +26,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self._known: dict[str, Transaction] = {}
+        self._open: dict[str, None] = {}
+        """Those with an open transaction: the only ones that time can be over for."""
         self._changing: dict[str, Transaction | None] = {}
         """Changes in the log or on the way there, not known to be committed; None: forgotten."""
 
@@ -45,6 +47,11 @@ class Ledger:
         return transactional_id in self._changing
 
     @property
+    def open(self) -> list[Transaction]:
+        """Those with an open transaction."""
+        return [self._known[transactional_id] for transactional_id in self._open]
+
+    @property
     def changing(self) -> Mapping[str, Transaction | None]:
         """What is on its way."""
         return MappingProxyType(self._changing)
@@ -61,11 +68,7 @@ class Ledger:
         if isinstance(record, UnknownRecord):
             log.warning("__transaction_state, offset %d: unknown kind %d", offset, record.kind)
             return
-        transaction = from_record(record)
-        if transaction is None:
-            self._known.pop(record.key.transactional_id, None)
-        else:
-            self._known[transaction.transactional_id] = transaction
+        self._apply(record.key.transactional_id, from_record(record))
 
     def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
         """Nobody writes to this topic in transactions."""
@@ -74,11 +77,12 @@ class Ledger:
         """All was replayed: gives what was being ended. No wall time is left in the future."""
         for transactional_id, known in list(self._known.items()):
             if max(known.started_ms, known.updated_ms) > wall_ms:
-                self._known[transactional_id] = replace(
+                brought_back = replace(
                     known,
                     started_ms=min(known.started_ms, wall_ms),
                     updated_ms=min(known.updated_ms, wall_ms),
                 )
+                self._apply(transactional_id, brought_back)
         return [known for known in self._known.values() if known.state.is_prepared]
 
     # Changes.
@@ -96,18 +100,24 @@ class Ledger:
         return encode_tombstone(transactional_id)
 
     def settle(self, transactional_id: str, *, is_committed: bool) -> None:
-        """The change is committed and holds; or its append failed, and the old state does.
+        """The change is committed and holds; or it never will be, and the old state does.
 
-        An append whose outcome is not known counts as failed. It may still be committed: nothing
-        was done or answered for it, and what is decided next comes behind it in the log.
+        A record in the log whose commit is not known yet is neither: the change stays on its way.
+        Otherwise the next decision would be made from what the log has left behind.
         """
         change = self._changing.pop(transactional_id)
-        if not is_committed:
-            return
-        if change is None:
+        if is_committed:
+            self._apply(transactional_id, change)
+
+    def _apply(self, transactional_id: str, to: Transaction | None) -> None:
+        if to is None:
             self._known.pop(transactional_id, None)
         else:
-            self._known[transactional_id] = change
+            self._known[transactional_id] = to
+        if to is not None and to.state is State.ONGOING:
+            self._open[transactional_id] = None
+        else:
+            self._open.pop(transactional_id, None)
 
     def _check(self, change: Transaction) -> None:
         transactional_id = change.transactional_id
@@ -131,6 +141,8 @@ class Ledger:
                 if producer_id != NO_PRODUCER_ID and owners.setdefault(producer_id, name) != name:
                     other = owners[producer_id]
                     raise InvariantViolation(f"{name} and {other}: producer id {producer_id}")
+            if (name in self._open) is not (known.state is State.ONGOING):
+                raise InvariantViolation(f"{name}: {known.state.title}, and counted otherwise")
             if known.partitions and known.state.is_idle:
                 raise InvariantViolation(f"{name}: {known.state.title} with partitions")
             if known.next_producer_id != NO_PRODUCER_ID and not known.state.is_prepared:

@@ -59,6 +59,16 @@ class FakeShard:
         self.refusal = ErrorCode.NONE
         self.holds = False
         self.held: list[Done] = []
+        self.late: list[Done] = []
+        """Those of `when_settled`."""
+
+    @property
+    def last_offset(self) -> int:
+        return len(self.log) - 1
+
+    def when_settled(self, offset: int, done: Done) -> None:
+        assert offset == self.last_offset
+        self.late.append(done)
 
     def append(self, records: Sequence[KeyValue], done: Done) -> bool:
         if self.refusal:
@@ -379,6 +389,50 @@ async def test_while_a_change_is_on_its_way_nothing_else_is_decided(lab: Lab) ->
     lab.shard.held.pop()(ErrorCode.NONE)
     assert [each.error_code for each in lab.answers()] == [0]
     assert lab.is_in(State.PREPARE_ABORT)
+
+
+async def test_what_is_committed_late_holds_and_nothing_is_decided_before(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer was an error; the record stays in the log, so what it decided is not undone."""
+    monkeypatch.setattr(driver, "RETRY_MS", 1)
+    lab.init()
+    lab.add()
+    lab.shard.holds = True
+    lab.client.send(end_request(0, commit=True), 5)
+    lab.shard.held.pop()(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert lab.answers()[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    for commit in (True, False):
+        assert lab.end(0, commit=commit).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert lab.is_in(State.ONGOING)
+    await until(lambda: lab.shard.late)
+    lab.shard.late.pop()(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    await until(lambda: lab.shard.late)
+    lab.shard.holds = False
+    lab.shard.late.pop()(ErrorCode.NONE)
+    assert lab.is_in(State.PREPARE_COMMIT)
+    await until(lambda: lab.is_in(State.COMPLETE_COMMIT))
+    assert lab.end(0, commit=False).error_code == ErrorCode.INVALID_TXN_STATE
+    assert lab.end(0, commit=True).producer_epoch == 1
+
+
+async def test_what_is_lost_with_the_shard_is_not_waited_for(lab: Lab) -> None:
+    lab.init()
+    lab.add()
+    lab.shard.holds = True
+    lab.client.send(end_request(0), 5)
+    lab.shard.is_open = False
+    lab.shard.held.pop()(ErrorCode.NOT_COORDINATOR)
+    assert lab.answers()[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert not lab.shard.state.is_changing(NAME)
+
+
+async def test_more_ids_than_there_is_room_for_are_refused(make_broker: MakeBroker) -> None:
+    lab = Lab(make_broker(transactional_ids_max="1"))
+    assert lab.init().error_code == 0
+    refused = lab.init(transactional_id="other")
+    assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert lab.init().producer_epoch == 1
 
 
 # AddOffsetsToTxn.
