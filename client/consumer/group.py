@@ -61,6 +61,8 @@ GROUP: Final = "group"
 """The lane of requests that wait for other members; commits and heartbeats must not wait there."""
 TOPICS_WAIT_MS: Final = 5_000
 """How long a leader waits to learn of topics that other members read."""
+PATIENCE: Final = 10
+"""Failures in a row after which it is said what is wrong, once."""
 ASSIGNMENT_VERSION: Final = 0
 """Later versions differ in nothing but their number; every client reads this one."""
 
@@ -184,7 +186,7 @@ class Group:
             if code in NOT_NOW:
                 self._coordinator.on_refused(code)
             if not isinstance(step, Heartbeat) or code.retriable:
-                await self._rest()
+                await self._rest(f"{code.name}: {code.doc}")
 
     def _judge(self, step: Join | Sync | Heartbeat, code: ErrorCode) -> None:
         what = type(step).__name__
@@ -202,10 +204,12 @@ class Group:
             self._judge(step, code or ErrorCode.UNKNOWN_SERVER_ERROR)
         log.debug("%s: %s failed: %s", self._coordinator, type(step).__name__, error)
         if not isinstance(step, Leave):
-            await self._rest()
+            await self._rest(error)
 
-    async def _rest(self) -> None:
+    async def _rest(self, why: object) -> None:
         self._failure_count += 1
+        if self._failure_count == PATIENCE:
+            log.warning("%s: no answer that helps, still trying: %s", self._coordinator, why)
         await self._coordinator.rest(self._failure_count)
 
     # -- joining

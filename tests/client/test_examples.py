@@ -1,0 +1,104 @@
+"""The examples of docs/examples keep what they promise, killed in the middle of their work."""
+
+import itertools
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minikafka import Admin, Consumer, NewTopic, Producer, TopicPartition
+
+from ..support.cluster import Cluster, running_cluster
+
+pytestmark = pytest.mark.slow
+SINGLE = {
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+COUNT = 300
+numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("examples"), brokers=1, broker_settings=SINGLE) as one:
+        yield one
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    """A topic of two partitions with numbered records."""
+    name = f"numbers-{next(numbers)}"
+    with Admin(cluster.bootstrap) as admin:
+        admin.create_topics([NewTopic(name, 2, 1)])
+    with Producer(cluster.bootstrap) as producer:
+        for number in range(COUNT):
+            producer.send(name, b"%d" % number, partition=number % 2)
+    return name
+
+
+def start(example: str, cluster: Cluster, topic: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, str(EXAMPLES / example), cluster.bootstrap, topic, "group"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    # One that says nothing would be read from for ever.
+    watchdog = threading.Timer(60, process.kill)
+    watchdog.daemon = True
+    watchdog.start()
+    return process
+
+
+def lines(process: "subprocess.Popen[str]", count: int) -> list[int]:
+    assert process.stdout is not None
+    return [int(process.stdout.readline()) for _ in range(count)]
+
+
+def finish(process: "subprocess.Popen[str]", how: signal.Signals) -> list[int]:
+    """End it and take the lines it had still written."""
+    process.send_signal(how)
+    rest, _ = process.communicate(timeout=60)
+    return [int(line) for line in rest.split() if line]
+
+
+def wait_until_all_is_committed(cluster: Cluster, topic: str) -> None:
+    ends = {TopicPartition(topic, index): COUNT // 2 for index in range(2)}
+    with Consumer(cluster.bootstrap, group_id="group") as watch:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            found = watch.committed(list(ends))
+            if {at: one.offset if one else 0 for at, one in found.items()} == ends:
+                return
+            time.sleep(0.05)
+    raise AssertionError(f"not all is committed: {found}")
+
+
+def killed_in_the_middle(example: str, cluster: Cluster, topic: str) -> Counter[int]:
+    """How often each record was worked on, by a process killed after 25 and by its successor.
+
+    The group waits for the dead one's session to end before its successor gets anything.
+    """
+    first = start(example, cluster, topic)
+    done = lines(first, 25) + finish(first, signal.SIGKILL)
+    second = start(example, cluster, topic)
+    wait_until_all_is_committed(cluster, topic)
+    done += finish(second, signal.SIGINT)
+    assert second.returncode == 0
+    return Counter(done)
+
+
+def test_at_least_once_skips_nothing(cluster: Cluster, topic: str) -> None:
+    done = killed_in_the_middle("at_least_once.py", cluster, topic)
+    assert sorted(done) == list(range(COUNT))
+
+
+def test_at_most_once_repeats_nothing(cluster: Cluster, topic: str) -> None:
+    done = killed_in_the_middle("at_most_once.py", cluster, topic)
+    assert set(done.values()) == {1}
+    assert len(done) > COUNT - 25
