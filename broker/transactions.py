@@ -21,7 +21,7 @@ from ..protocol.types import TopicPartition
 from ..runtime.errors import InvariantViolation
 from ..runtime.runtime import Runtime
 from .coordinator.keys import TRANSACTIONS_TOPIC
-from .coordinator.shard import Done, KeyValue, Shard, ShardSettings
+from .coordinator.shard import KeyValue, Shard, ShardSettings
 from .coordinator.shards import Shards
 from .deadlines import Deadline, Deadlines
 from .partitions import Partitions
@@ -40,18 +40,16 @@ from .transaction.decisions import (
 from .transaction.ledger import Ledger
 from .transaction.markers import Ending
 from .transaction.transaction import Transaction
+from .transaction_log import TransactionLog
 from .transaction_markers import MarkerSender
 from .transaction_questions import TransactionQuestions, Verified
 
 Decide = Callable[[Transaction | None, Now], Decision | NeedsProducerId]
 Decided = Callable[[Decision], None]
 """Told once, perhaps before the call returns: with what to answer."""
-Settled = Callable[[bool], None]
-"""Told once: True when records are committed, False when they never will be."""
 
 RETRY_MS: Final = 500
-"""Before what failed, or did not commit in time, is looked at again."""
-NOT_IN_LOG: Final = -1
+"""After a completion could not be written."""
 TOMBSTONES_MAX: Final = 1_000
 """In one batch."""
 
@@ -93,6 +91,7 @@ class Transactions:
         self._questions = TransactionQuestions(
             parts.runtime, self, parts.deadlines, parts.peers, parts.image
         )
+        self._log = TransactionLog(parts.runtime, parts.deadlines)
         self._abort_check: Deadline | None = None
         self._expiry_check: Deadline | None = None
 
@@ -234,37 +233,7 @@ class Transactions:
         def on_appended(error: ErrorCode) -> None:
             done(Decision(error=error) if error else decision)
 
-        self._append(shard, [record], on_settled, on_appended)
-
-    def _append(
-        self, shard: Shard[Ledger], records: list[KeyValue], settled: Settled, done: Done
-    ) -> None:
-        """Append a batch. `done` is told what to answer, `settled` what became of the records.
-
-        Both at once, unless their commit is not known in time: the answer is an error then, and
-        they are settled when they are committed after all, or the shard is lost.
-        """
-        offset = NOT_IN_LOG
-
-        def on_appended(error: ErrorCode) -> None:
-            if not error or offset == NOT_IN_LOG or not shard.is_open:
-                settled(not error)
-            else:
-                self._settle_later(shard, offset, settled)
-            done(error)
-
-        if shard.append(records, on_appended):
-            offset = shard.last_offset
-
-    def _settle_later(self, shard: Shard[Ledger], offset: int, settled: Settled) -> None:
-        def on_committed(error: ErrorCode) -> None:
-            if error and shard.is_open:
-                self._settle_later(shard, offset, settled)
-            else:
-                settled(not error)
-
-        at_ms = self._runtime.monotonic_ms() + RETRY_MS
-        self._deadlines.at(at_ms, lambda: shard.when_settled(offset, on_committed))
+        self._log.append(shard, [record], on_settled, on_appended)
 
     # The end of a transaction.
 
@@ -289,7 +258,7 @@ class Transactions:
             if error:
                 log.info("%r: completion: %s", ending, error.name)
 
-        self._append(shard, [record], on_settled, on_appended)
+        self._log.append(shard, [record], on_settled, on_appended)
 
     def _now(self) -> Now:
         return Now(wall_ms=self._runtime.wall_ms(), level=self.level)
@@ -366,7 +335,7 @@ class Transactions:
             said = error.name if error else "forgotten"
             log.info("%r: %d unused transactional ids: %s", shard, len(records), said)
 
-        self._append(shard, records, on_settled, on_appended)
+        self._log.append(shard, records, on_settled, on_appended)
 
     def check_invariants(self) -> None:
         """Those of every ledger; and what was decided is what is being carried out."""

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from minikafka.broker import transaction_log
 from minikafka.broker import transactions as driver
 from minikafka.broker.coordinator.shard import Done, KeyValue, Shard
 from minikafka.broker.coordinator.shards import Shards
@@ -395,7 +396,7 @@ async def test_what_is_committed_late_holds_and_nothing_is_decided_before(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer was an error; the record stays in the log, so what it decided is not undone."""
-    monkeypatch.setattr(driver, "RETRY_MS", 1)
+    monkeypatch.setattr(transaction_log, "RETRY_MS", 1)
     lab.init()
     lab.add()
     lab.shard.holds = True
