@@ -174,7 +174,11 @@ class Fetcher:
         self._turned.pop(node_id, None)
         response: FetchResponse | None = None
         try:
-            connection = await self._connect(node_id)
+            opening = asyncio.ensure_future(self._metadata.connection_to(node_id, FETCH))
+            patience_ms = self._config.unanswered_request_ms
+            connection: KafkaConnection = await _impatiently(
+                self._metadata, opening, node_id, patience_ms
+            )
             if all(state.fetch_count == tokens[tp] for tp, state in states.items()):
                 self._fetching[node_id] = connection
                 response = await self._fetch(connection, node_id, session, wants)
@@ -227,14 +231,6 @@ class Fetcher:
                 self._config.max_partition_fetch_bytes,
             )
         return wants, soonest
-
-    async def _connect(self, node_id: int) -> KafkaConnection:
-        opening = asyncio.ensure_future(self._metadata.connection_to(node_id, FETCH))
-        patience_ms = self._config.unanswered_request_ms
-        connection: KafkaConnection = await _impatiently(
-            self._metadata, opening, node_id, patience_ms
-        )
-        return connection
 
     async def _fetch(
         self,

@@ -29,7 +29,9 @@ numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(tmp_path_factory.mktemp("examples"), brokers=1, broker_settings=SINGLE) as one:
+    with running_cluster(
+        tmp_path_factory.mktemp("examples"), brokers=1, broker_settings=SINGLE
+    ) as one:
         yield one
 
 
@@ -45,8 +47,8 @@ def topic(cluster: Cluster) -> str:
     return name
 
 
-def start(example: str, cluster: Cluster, topic: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, str(EXAMPLES / example), cluster.bootstrap, topic, "group"]
+def start(example: str, cluster: Cluster, *arguments: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, str(EXAMPLES / example), cluster.bootstrap, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     # One that says nothing would be read from for ever.
     watchdog = threading.Timer(60, process.kill)
@@ -84,9 +86,9 @@ def killed_in_the_middle(example: str, cluster: Cluster, topic: str) -> Counter[
 
     The group waits for the dead one's session to end before its successor gets anything.
     """
-    first = start(example, cluster, topic)
+    first = start(example, cluster, topic, "group")
     done = lines(first, 25) + finish(first, signal.SIGKILL)
-    second = start(example, cluster, topic)
+    second = start(example, cluster, topic, "group")
     wait_until_all_is_committed(cluster, topic)
     done += finish(second, signal.SIGINT)
     assert second.returncode == 0
@@ -102,3 +104,28 @@ def test_at_most_once_repeats_nothing(cluster: Cluster, topic: str) -> None:
     done = killed_in_the_middle("at_most_once.py", cluster, topic)
     assert set(done.values()) == {1}
     assert len(done) > COUNT - 25
+
+
+def test_exactly_once_neither_skips_nor_repeats(cluster: Cluster, topic: str) -> None:
+    target = f"{topic}-results"
+    with Admin(cluster.bootstrap) as admin:
+        admin.create_topics([NewTopic(target, 2, 1)])
+    results: list[int] = []
+    with Consumer(
+        cluster.bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
+    ) as reader:
+        reader.subscribe([target])
+        worker = start("exactly_once.py", cluster, topic, target, "group", "worker-1")
+        for wanted in (25, 100, COUNT):
+            deadline = time.monotonic() + 60
+            while len(results) < wanted:
+                assert time.monotonic() < deadline, f"{len(results)} of {wanted} results"
+                results += [int(one.value or b"") for one in reader.poll(1000)]
+            if wanted < COUNT:
+                finish(worker, signal.SIGKILL)
+                worker = start("exactly_once.py", cluster, topic, target, "group", "worker-1")
+        wait_until_all_is_committed(cluster, topic)
+        finish(worker, signal.SIGINT)
+        assert worker.returncode == 0
+        results += [int(one.value or b"") for one in reader.poll(500)]
+    assert sorted(results) == list(range(COUNT))
