@@ -21,7 +21,7 @@ from ..net.answer import Answer, Call
 from ..partition import Partition
 from ..requests import Appended
 from ..waiters import Waiter
-from .common import STALE_LEADER, endpoints_of
+from .common import INTERNAL_TOPICS, STALE_LEADER, endpoints_of
 
 ALL = -1
 NOTHING: list[Buffer] = []
@@ -63,11 +63,16 @@ class ProduceAnswer(Answer):
             self.results.append((topic, data, partition, appended))
 
     def find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition | ErrorCode:
-        """The partition that is meant."""
+        """The partition that is meant; what coordinators keep is not for clients to write."""
         partitions = self.call.edge.partitions
         if self.call.version >= TOPIC_IDS_FROM:
-            return partitions.get(topic.topic_id, data.index)
-        return partitions.find(topic.name, data.index)
+            found = partitions.get(topic.topic_id, data.index)
+        else:
+            found = partitions.find(topic.name, data.index)
+        if not isinstance(found, ErrorCode) and found.topic in INTERNAL_TOPICS:
+            data.records = None  # Not to be recognised when it is repeated.
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        return found
 
     def begin(self) -> None:
         """Appends are written. For acks=all, wait until each is committed or refused.

@@ -27,11 +27,16 @@ from minikafka.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from minikafka.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from minikafka.protocol.messages.sync_group import SyncGroupRequest
 
 from .edge_support import settle
-from .group_support import T_ID, GroupBroker, commit_request, join_request, sync_request
-from .node_support import ME, B, C, state
+from .group_support import OFFSETS_ID, T_ID, GroupBroker, commit_request, join_request, sync_request
+from .node_support import ME, B, C, batch, state
 
 
 @pytest.fixture
@@ -481,3 +486,20 @@ async def test_sync_needs_its_protocol_from_version_5_on(broker: GroupBroker) ->
         group_id="g", generation_id=1, member_id=joined.member_id, assignments=[]
     )
     assert (await broker.ask(request, 4)).error_code == 0
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+async def test_clients_cannot_write_what_coordinators_keep(
+    broker: GroupBroker, version: int
+) -> None:
+    data = PartitionProduceData(index=0, records=memoryview(batch(b"x")))
+    topic = TopicProduceData(name=GROUPS_TOPIC, topic_id=OFFSETS_ID, partition_data=[data])
+    client = broker.connect()
+    for _ in range(2):
+        client.send(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), version)
+        (answer,) = client.responses()
+        (refused,) = answer.responses[0].partition_responses
+        assert name(refused.error_code) == "INVALID_TOPIC_EXCEPTION"
+        data.records = memoryview(batch(b"x"))
+    (shard,) = broker.edge.groups.shards
+    assert shard.partition.log_end_offset == 0
