@@ -154,6 +154,23 @@ async def ours_poll(task: Task) -> dict[str, float]:
         return meter.report()
 
 
+async def ours_poll_columns(task: Task) -> dict[str, float]:
+    """Poll columns, look at each value."""
+    size = 0
+    async with our_consumer(task) as consumer:
+        await consumer.poll_columns(10_000, max_records=1)
+        meter = Meter(task)
+        while not meter.is_over:
+            polled = await consumer.poll_columns(1_000)
+            if not polled:
+                consumer.seek((task.topic, 0), 0)
+            for columns in polled:
+                for value in columns.values:
+                    size += len(value)
+                meter.records += len(columns.values)
+        return meter.report()
+
+
 async def ours_iterate(task: Task) -> dict[str, float]:
     """Take record by record out of the consumer."""
     size = 0
@@ -372,6 +389,7 @@ WAYS: dict[str, Way] = {
         ours_send_batch,
         ours_send_arrow,
         ours_poll,
+        ours_poll_columns,
         ours_iterate,
         confluent_produce,
         confluent_produce_batch,

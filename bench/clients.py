@@ -62,6 +62,7 @@ def ways() -> list[Way]:
             ("send_batch of lists", "ours_send_batch"),
             ("send_batch of Arrow", "ours_send_arrow"),
             ("send, one by one", "ours_send"),
+            ("poll_columns", "ours_poll_columns"),
             ("poll", "ours_poll"),
             ("one by one", "ours_iterate"),
         )

@@ -3,7 +3,7 @@
 Plain values; nothing here reads or writes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple
 
 from ..protocol.record_batch import Headers, TimestampType
@@ -59,6 +59,26 @@ class ConsumerRecord(NamedTuple, Generic[K, V]):
     key: K | None
     value: V | None
     headers: Headers = ()
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition as one key."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class RecordColumns(NamedTuple):
+    """Records of one batch of one partition by field, which costs less than an object for each."""
+
+    topic: str
+    partition: int
+    offsets: Sequence[int]
+    timestamps_ms: Sequence[int]
+    timestamp_type: TimestampType
+    keys: Sequence[bytes | None] | None
+    """None where no record has one."""
+    values: Sequence[bytes | None]
+    headers: Sequence[Headers] | None
+    """None where no record has any."""
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from .record_python import Headers
+from .record_python import Columns, Headers
 
 T = TypeVar("T", bound=tuple[Any, ...])
 Spans = tuple[Any, Any, Any]
@@ -39,5 +39,6 @@ def measure(
 def decode(
     body: Any, count: int, base: tuple[int, int, Any], make: type[T], prefix: tuple[Any, ...] = ()
 ) -> list[T]: ...
+def decode_columns(body: Any, count: int, base: tuple[int, int, Any]) -> Columns: ...
 def locate(body: Any, count: int, base: int, out: Any, column: int) -> None: ...
 def murmur2(data: Any) -> int: ...

@@ -19,7 +19,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32
 from libc.string cimport memcpy
 
 from .errors import LocalProtocolError
-from .record_python import encode_headers
+from .record_python import Columns, encode_headers
 
 cdef extern from "Python.h":
     object PyUnicode_DecodeUTF8(const char *data, Py_ssize_t size, const char *errors)
@@ -570,6 +570,78 @@ cdef list read_rows(
 cdef inline void put_item(PyObject *row, Py_ssize_t index, PyObject *item) noexcept:
     Py_XINCREF(item)
     PyTuple_SET_ITEM_OBJECT(row, index, item)
+
+
+def decode_columns(body, count, base):
+    """Read the same as `decode`, a column for each field instead of a tuple for each record."""
+    cdef View view = View(body)
+    cdef const uint8_t *at = <const uint8_t *>view.buffer.buf
+    cdef const uint8_t *end = at + view.buffer.len
+    cdef int64_t base_offset = base[0], base_timestamp = base[1]
+    cdef bint is_append_time = base[2] == LOG_APPEND_TIME
+    cdef Py_ssize_t wanted = max(count, 0), index
+    cdef const uint8_t *stop
+    cdef uint64_t coded = 0
+    cdef int64_t delta, last_delta = 0, first_delta = 0
+    cdef bint is_dense = True, has_keys = False, has_headers = False
+    cdef object timestamp = PyLong_FromLongLong(base_timestamp), key, headers
+    cdef list offsets = [], timestamps = [], keys = [], values = [], all_headers = []
+    if wanted > view.buffer.len // MIN_RECORD_BYTES:
+        refuse(CUT_OFF)
+    for index in range(wanted):
+        refuse_if(get(&at, end, &coded))
+        if coded & 1:
+            refuse(BAD_LENGTH)
+        coded >>= 1
+        if coded > <uint64_t>(end - at) or coded == 0:
+            refuse(CUT_OFF)
+        stop = at + coded
+        at += 1
+        refuse_if(get(&at, stop, &coded))
+        delta = unzigzag(coded)
+        if delta != last_delta and not is_append_time:
+            timestamp = plus(base_timestamp, delta)
+            last_delta = delta
+        timestamps.append(timestamp)
+        refuse_if(get(&at, stop, &coded))
+        delta = unzigzag(coded)
+        if index == 0:
+            first_delta = delta
+        if is_dense and <uint64_t>delta - <uint64_t>index != <uint64_t>first_delta:
+            is_dense = False
+            offsets = [plus(base_offset, first_delta) + n for n in range(index)]
+        if not is_dense:
+            offsets.append(plus(base_offset, delta))
+        key = read_bytes(&at, stop)
+        if key is not None and not has_keys:
+            has_keys = True
+            keys = [None] * index
+        if has_keys:
+            keys.append(key)
+        values.append(read_bytes(&at, stop))
+        if at >= stop:
+            refuse(CUT_OFF)
+        if at[0] == 0:
+            at += 1
+            headers = ()
+        else:
+            headers = read_headers(&at, stop)
+            if headers and not has_headers:
+                has_headers = True
+                all_headers = [()] * index
+        if has_headers:
+            all_headers.append(headers)
+        if at != stop:
+            refuse(BAD_END)
+    if at != end:
+        refuse(LEFT_OVER)
+    dense = offsets
+    if is_dense and wanted:
+        first = plus(base_offset, first_delta)
+        dense = range(first, first + wanted)
+    return Columns(
+        dense, timestamps, keys if has_keys else None, values, all_headers if has_headers else None
+    )
 
 
 # --- columns ------------------------------------------------------------------------------------

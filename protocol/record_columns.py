@@ -12,7 +12,13 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .record_python import LOG_APPEND_TIME, MIN_RECORD_BYTES, read_headers
+from .record_python import (
+    LOG_APPEND_TIME,
+    MIN_RECORD_BYTES,
+    Columns,
+    dense_range,
+    read_headers,
+)
 
 Ints = NDArray[np.int64]
 T = TypeVar("T", bound=tuple[Any, ...])
@@ -72,11 +78,7 @@ def decode(
     if type(body) is not bytes:
         body = bytes(body)
     base_offset, base_timestamp, kind = base
-    count = max(count, 0)
-    if count > len(body) // MIN_RECORD_BYTES:
-        raise ValueError("the bytes end inside a record")
-    table = new_table(count)
-    locate(body, count, 0, table, 0)
+    table = _located(body, count)
     rows: Any = zip(
         *map(repeat, prefix),
         _sums(base_offset, table[1]),
@@ -87,6 +89,34 @@ def decode(
         _headers(body, table) if bool(table[7].any()) else repeat(()),
     )
     return list(map(_new_tuple, repeat(make), rows))
+
+
+def decode_columns(body: Any, count: int, base: tuple[int, int, Any]) -> Columns:
+    """Do what `record_python.decode_columns` does."""
+    if type(body) is not bytes:
+        body = bytes(body)
+    base_offset, base_timestamp, kind = base
+    table = _located(body, count)
+    found = table.shape[1]
+    by_broker = kind == LOG_APPEND_TIME
+    keys = None if bool((table[3] < 0).all()) else list(_slices(body, table[2], table[3]))
+    values = _slices(body, table[4], table[5])
+    return Columns(
+        dense_range(_sums(base_offset, table[1])),
+        [base_timestamp] * found if by_broker else _sums(base_timestamp, table[0]),
+        keys,
+        values if isinstance(values, list) else [None] * found,
+        list(_headers(body, table)) if bool(table[7].any()) else None,
+    )
+
+
+def _located(body: bytes, count: int) -> Ints:
+    count = max(count, 0)
+    if count > len(body) // MIN_RECORD_BYTES:
+        raise ValueError("the bytes end inside a record")
+    table = new_table(count)
+    locate(body, count, 0, table, 0)
+    return table
 
 
 def _sums(base: int, deltas: Ints) -> list[int]:

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, chain, repeat
 from operator import add
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from .errors import LocalProtocolError
 from .primitives import encode_varint
@@ -31,6 +31,19 @@ _NULL: Final = b"\x01"
 _NO_BYTES: Final = {bytes, type(None)}
 _new_tuple = tuple.__new__
 T = TypeVar("T", bound=tuple[Any, ...])
+
+
+class Columns(NamedTuple):
+    """Records of one batch by field."""
+
+    offsets: Sequence[int]
+    """A range where there are no gaps."""
+    timestamps: Sequence[int]
+    keys: list[bytes | None] | None
+    """None where no record has one."""
+    values: list[bytes | None]
+    headers: list[Headers] | None
+    """None where no record has any."""
 
 
 class _Table(dict[int, bytes]):
@@ -303,6 +316,31 @@ def decode(
         found = [(offset, at, *rest) for offset, _, *rest in found]
     rows: Any = map(prefix.__add__, found) if prefix else found
     return list(map(_new_tuple, repeat(make), rows))
+
+
+def decode_columns(body: Any, count: int, base: tuple[int, int, Any]) -> Columns:
+    """Read the same as `decode`, a column for each field instead of a tuple for each record."""
+    found = _decode(body if type(body) is bytes else bytes(body), count, base)
+    turned: Any = map(list, zip(*found, strict=True)) if found else ([],) * 6
+    offsets, timestamps, _, keys, values, headers = turned
+    if base[2] == LOG_APPEND_TIME:
+        timestamps = [base[1]] * len(found)
+    return Columns(
+        dense_range(offsets),
+        timestamps,
+        keys if any(key is not None for key in keys) else None,
+        values,
+        headers if any(headers) else None,
+    )
+
+
+def dense_range(offsets: list[int]) -> Sequence[int]:
+    """Say a list without gaps as a range, as nearly all are."""
+    if offsets:
+        dense = range(offsets[0], offsets[0] + len(offsets))
+        if offsets[-1] == dense[-1] and list(dense) == offsets:
+            return dense
+    return offsets
 
 
 def _decode(body: bytes, count: int, base: tuple[int, int, Any]) -> list[tuple[Any, ...]]:

@@ -29,7 +29,7 @@ from .batch_header import (
 )
 from .compression import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
 from .errors import LocalProtocolError, RemoteProtocolError
-from .record_backend import RecordBody, decode, decode_many
+from .record_backend import Columns, RecordBody, decode, decode_columns, decode_many
 from .record_python import Headers as Headers
 from .types import NO_EPOCH, NO_PRODUCER_ID, Buffer
 
@@ -89,6 +89,43 @@ def records_as(
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[T]:
     """Read the same as `records` into another named tuple: its fields are `prefix` and Record's."""
+    found = _opened(buf, pos, check_crc, max_bytes)
+    read = decode_many if prefix else decode
+    try:
+        made: list[T] = read(*found.payload, make, prefix)
+    except IndexError as error:
+        raise RemoteProtocolError(f"{found.header!r} ends inside a record") from error
+    except ValueError as error:
+        raise RemoteProtocolError(f"{found.header!r}: {error}") from error
+    return made
+
+
+def columns(
+    buf: Buffer,
+    pos: int = 0,
+    *,
+    check_crc: bool = False,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> Columns:
+    """Read the same as `records`, a column for each field instead of a tuple for each record."""
+    found = _opened(buf, pos, check_crc, max_bytes)
+    try:
+        return decode_columns(*found.payload)
+    except IndexError as error:
+        raise RemoteProtocolError(f"{found.header!r} ends inside a record") from error
+    except ValueError as error:
+        raise RemoteProtocolError(f"{found.header!r}: {error}") from error
+
+
+class _Opened(NamedTuple):
+    """A batch checked and decompressed, as codecs take it."""
+
+    header: BatchHeader
+    payload: tuple[Buffer, int, tuple[int, int, TimestampType]]
+    """Its records as bytes, their number, and what they have in common."""
+
+
+def _opened(buf: Buffer, pos: int, check_crc: bool, max_bytes: int) -> _Opened:
     header = read_header(buf, pos)
     if check_crc and not crc_is_valid(buf, pos, header):
         raise RemoteProtocolError(f"crc {header.crc:#010x} does not match")
@@ -96,16 +133,7 @@ def records_as(
     kind = header.timestamp_type
     by_broker = kind is TimestampType.LOG_APPEND_TIME
     timestamp = header.max_timestamp if by_broker else header.base_timestamp
-    read = decode_many if prefix else decode
-    try:
-        found: list[T] = read(
-            body, header.record_count, (header.base_offset, timestamp, kind), make, prefix
-        )
-    except IndexError as error:
-        raise RemoteProtocolError(f"{header!r} ends inside a record") from error
-    except ValueError as error:
-        raise RemoteProtocolError(f"{header!r}: {error}") from error
-    return found
+    return _Opened(header, (body, header.record_count, (header.base_offset, timestamp, kind)))
 
 
 def record_bytes(

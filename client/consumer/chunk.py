@@ -5,14 +5,15 @@ aborted transactions: those of a producer from its aborted transaction's first o
 abort marker.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.record_batch import BatchHeader, headers, read_header
-from ...protocol.records import records_as
+from ...protocol.records import columns, records_as
 from ..errors import CorruptRecord
-from ..records import AbortedTransaction, ConsumerRecord, RawRecords
+from ..records import AbortedTransaction, ConsumerRecord, RawRecords, RecordColumns
 from .positions import PartitionState
 
 ABORT_MARKER: Final = 0
@@ -107,6 +108,50 @@ class Chunk:
             state.position_epoch = self.last_epoch
         return taken
 
+    def take_columns(self, *, check_crcs: bool) -> RecordColumns | None:
+        """Decode the next batch that counts and move the position behind it; None if none is left.
+
+        CorruptRecord for a batch that cannot be read; the position stays at it.
+        """
+        state = self.state
+        found: RecordColumns | None = None
+        while found is None and not self.is_spent:
+            if self._next < len(self._ready):
+                found = _turned(self._ready[self._next :])
+                self._next = len(self._ready)
+                continue
+            header = read_header(self.data, self._pos)
+            if header.is_control or not self._counts(header):
+                self._decode_next(check_crcs)
+                continue
+            found = self._columns(self._pos, header, check_crcs)
+            self._pos, self._epoch = self._pos + header.size, header.leader_epoch
+        if found is not None:
+            state.position = found.offsets[-1] + 1
+            state.position_epoch = self._epoch
+        if self.is_spent:
+            state.position = max(state.position, self.next_position)
+            state.position_epoch = self.last_epoch
+        return found
+
+    def _columns(self, pos: int, header: BatchHeader, check_crcs: bool) -> RecordColumns | None:
+        partition, position = self.state.partition, self.state.position
+        try:
+            found = columns(self.data, pos, check_crc=check_crcs)
+        except RemoteProtocolError as error:
+            offset = max(header.base_offset, position)
+            raise CorruptRecord(partition, offset, str(error)) from error
+        first = bisect_left(found.offsets, position)
+        offsets, timestamps, keys, values, all_headers = found
+        if first:
+            offsets, timestamps, values = offsets[first:], timestamps[first:], values[first:]
+            keys = None if keys is None else keys[first:]
+            all_headers = None if all_headers is None else all_headers[first:]
+        if not offsets:
+            return None
+        kind = header.timestamp_type
+        return RecordColumns(*partition, offsets, timestamps, kind, keys, values, all_headers)
+
     def take_raw(self) -> RawRecords:
         """Hand out all that is left as bytes and move the position behind it."""
         state = self.state
@@ -137,13 +182,17 @@ class Chunk:
         pos = self._pos
         header = read_header(self.data, pos)
         self._ready, self._next = (), 0
+        counts = self._counts(header)
+        if header.is_control or counts:
+            self._ready = self._read(pos, header, check_crcs)
+        self._pos, self._epoch = pos + header.size, header.leader_epoch
+
+    def _counts(self, header: BatchHeader) -> bool:
         # Asked for every batch, skipped ones too: it keeps up with the list of aborted ones.
         is_aborted = header.is_transactional and self._is_aborted(
             header.producer_id, header.base_offset
         )
-        if header.is_control or (header.last_offset >= self.state.position and not is_aborted):
-            self._ready = self._read(pos, header, check_crcs)
-        self._pos, self._epoch = pos + header.size, header.leader_epoch
+        return header.last_offset >= self.state.position and not is_aborted
 
     def _read(self, pos: int, header: BatchHeader, check_crcs: bool) -> Sequence[ConsumerRecord]:
         position = self.state.position
@@ -173,3 +222,21 @@ class Chunk:
         key = found[0].key if found else None
         if key is not None and int.from_bytes(key[2:4], "big") == ABORT_MARKER:
             self._aborting.pop(producer_id, None)
+
+
+def _turned(rows: Sequence[ConsumerRecord]) -> RecordColumns:
+    """Turn records that were decoded one by one, because a poll took those before them."""
+    topic, partition, offsets, timestamps, kinds, keys, values, all_headers = map(
+        list, zip(*rows, strict=True)
+    )
+    found: Any = RecordColumns(
+        topic[0],
+        partition[0],
+        offsets,
+        timestamps,
+        kinds[0],
+        keys if any(key is not None for key in keys) else None,
+        values,
+        all_headers if any(all_headers) else None,
+    )
+    return cast(RecordColumns, found)

@@ -6,16 +6,18 @@ Partitions come and go here, between the records of one poll and those of the ne
 import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, Self, cast
+from typing import Any, Final, Generic, Self, cast
 
 from ...protocol.types import TopicPartition
-from ..errors import BadRecord, ClientClosed, ClientError, ConcurrentPoll
+from ..errors import BadRecord, ClientClosed, ClientError, ConcurrentPoll, CorruptRecord
 from ..group_types import OffsetAndMetadata
-from ..records import ConsumerRecord, RawRecords
+from ..records import ConsumerRecord, RawRecords, RecordColumns
 from ..serialization import Deserializer, K, V
 from .chunk import Chunk
 from .questions import DEFAULT_TIMEOUT_MS
 from .subscribing import Subscribing
+
+COLUMNS_PER_POLL: Final = 10_000
 
 
 class Polling(Subscribing[K, V], Generic[K, V]):
@@ -81,6 +83,38 @@ class Polling(Subscribing[K, V], Generic[K, V]):
         self._started()
         if self._is_closing:
             raise ClientClosed("the consumer is closing")
+
+    async def poll_columns(
+        self, timeout_ms: int = 0, max_records: int = COLUMNS_PER_POLL
+    ) -> list[RecordColumns]:
+        """Return what has arrived by columns, one item for each batch: the fastest way to read.
+
+        As `poll`, but keys and values are bytes, deserializers and interceptors are not called, and
+        it ends with the batch that reaches `max_records`.
+        """
+        taken: list[RecordColumns] = []
+        count = 0
+        with self._polling():
+            await self._carry_out_pending()
+            while count < max_records:
+                chunk = await self._chunk(0 if taken else timeout_ms, may_raise=not taken)
+                if chunk is None:
+                    break
+                self._note_in_hand(chunk)
+                try:
+                    found = chunk.take_columns(check_crcs=self.config.check_crcs)
+                except CorruptRecord:
+                    if taken:
+                        break  # the next poll says so
+                    raise
+                if found is not None:
+                    taken.append(found)
+                    count += len(found.offsets)
+                if chunk.is_spent:
+                    self._metrics.bytes.record(chunk.size, self._runtime.monotonic_ms())
+                    self._started().buffer.release(chunk)
+            self._metrics.records.record(count, self._runtime.monotonic_ms())
+        return taken
 
     @contextlib.contextmanager
     def _polling(self) -> Iterator[None]:

@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         OffsetAndTimestamp,
         ProducerRecord,
         RawRecords,
+        RecordColumns,
         RecordMetadata,
     )
     from .client.refusals import CommitFailed, InstanceFenced, Refused
@@ -161,6 +162,7 @@ _HOMES = {
         "OffsetAndTimestamp",
         "ProducerRecord",
         "RawRecords",
+        "RecordColumns",
         "RecordMetadata",
     ),
     ".client.refusals": ("CommitFailed", "InstanceFenced", "Refused"),
@@ -245,6 +247,7 @@ __all__ = [
     "RawRecords",
     "Reassignment",
     "RebalanceListener",
+    "RecordColumns",
     "RecordMetadata",
     "Refused",
     "ReplicaInfo",

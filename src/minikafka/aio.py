@@ -16,6 +16,7 @@ from .client.records import (
     OffsetAndTimestamp,
     ProducerRecord,
     RawRecords,
+    RecordColumns,
     RecordMetadata,
 )
 from .client.replication_types import ElectionType, FeatureUpdate, UpgradeType
@@ -45,6 +46,7 @@ __all__ = [
     "ProducerRecord",
     "RawRecords",
     "RebalanceListener",
+    "RecordColumns",
     "RecordMetadata",
     "TopicPartition",
     "UpgradeType",

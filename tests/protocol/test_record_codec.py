@@ -213,6 +213,39 @@ def test_numbers_have_no_end(codec: Any) -> None:
     assert [(r.offset, r.timestamp) for r in found] == [(top, top), (top + 1, top + 2**62)]
 
 
+@settings(max_examples=100, deadline=None)
+@given(ROWS, st.integers(0, 2**62), st.sampled_from(TimestampType))
+def test_columns_are_the_rows_turned(rows: list[Any], offset: int, kind: TimestampType) -> None:
+    body = written(record_python, rows)
+    base = (offset, rows[0][0], kind)
+    found = record_python.decode(body, len(rows), base, Record)
+    for codec in LIVE_READERS:
+        columns = codec.decode_columns(body, len(rows), base)
+        assert columns.offsets == range(offset, offset + len(rows))
+        assert list(columns.timestamps) == [r.timestamp for r in found]
+        assert columns.values == [r.value for r in found]
+        assert (columns.keys or [None] * len(rows)) == [r.key for r in found]
+        assert (columns.headers or [()] * len(rows)) == [r.headers for r in found]
+        assert (columns.keys is None) == all(r.key is None for r in found)
+        assert (columns.headers is None) == (not any(r.headers for r in found))
+        assert codec.decode_columns(b"", 0, base) == ([], [], None, [], None)
+
+
+@EACH_READER
+def test_columns_of_a_compacted_batch_have_gaps(codec: Any) -> None:
+    body = b"".join(bytes((14, 0, 0, delta << 1, 1, 2, 65 + delta, 0)) for delta in (3, 4, 9, 10))
+    columns = codec.decode_columns(body, 4, (100, 5, CREATE))
+    assert columns.offsets == [103, 104, 109, 110]
+    assert columns.values == [b"D", b"E", b"J", b"K"]
+
+
+def read_columns(codec: Any, body: bytes, count: int) -> Any:
+    try:
+        return codec.decode_columns(body, count, (0, 0, CREATE))
+    except (ValueError, IndexError):
+        return "refused"
+
+
 def hostile(dice: random.Random, good: bytes) -> bytes:
     """Damage that is likely to get far: bits, bytes of varints, cuts, insertions."""
     data = bytearray(good)
@@ -254,6 +287,10 @@ def test_m_05_all_refuse_the_same_damage(seed: int) -> None:
         refused += expected == "refused"
         for codec in LIVE_READERS[1:]:
             assert read(codec, body, count) == expected, (codec.__name__, body.hex(), count)
+        turned = read_columns(record_python, body, count)
+        assert (turned == "refused") == (expected == "refused")
+        for codec in LIVE_READERS[1:]:
+            assert read_columns(codec, body, count) == turned, (codec.__name__, body.hex(), count)
         if _records is not None:
             assert located(_records, body, count) == located(record_columns, body, count)
     assert refused > 100
