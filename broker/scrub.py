@@ -85,6 +85,11 @@ class Scrub:
                 continue
             read += 1
             damaged += await partition.log.inspect(segment, self._pay) is not None
+            if segment.mend_aborted():
+                damaged += 1
+                log.warning(
+                    "%r: %s: its index of aborted transactions was lost", partition, segment
+                )
         return read, damaged
 
     async def _pay(self, count: int) -> None:

@@ -10,11 +10,10 @@ from typing import NamedTuple
 from ..protocol.record_batch import HEADER_SIZE, BatchHeader
 from ..protocol.types import Buffer
 from ..runtime.errors import InvariantViolation, LogDirectoryFailed
-from .aborted import AbortedIndex, AbortedTransaction
 from .files import ABORTED_INDEX, INDEX, TIME_INDEX, Files, file_name
 from .indexes import OFFSET_ENTRY, TIME_ENTRY
 from .reading import PREFIX, PREFIX_SIZE, locate
-from .segment_file import SegmentFile
+from .segment_aborted import SegmentWithAborted
 from .segment_indexes import CorruptIndex, SegmentIndexes
 from .topic_config import TopicConfig
 
@@ -46,14 +45,12 @@ class Limits(NamedTuple):
         )
 
 
-class Segment(SegmentFile):
+class Segment(SegmentWithAborted):
     """The batches from `base_offset` up to the next segment's."""
 
     __slots__ = (
-        "aborted",
         "base_offset",
         "first_timestamp",
-        "has_unsynced_indexes",
         "hints",
         "indexes",
         "jitter_ms",
@@ -76,10 +73,6 @@ class Segment(SegmentFile):
         self.jitter_ms = 0
         self.indexes: SegmentIndexes | None = SegmentIndexes(files, self.path, base_offset)
         """None: on disk only."""
-        self.aborted: AbortedIndex | None = None
-        """Transactions whose abort is marked here. None: there are none, and no file of them."""
-        self.has_unsynced_indexes = False
-        """The index files were written since they were last on stable storage."""
         self.hints: dict[int, int] = {}
         """Offsets at which someone is likely to go on, with their exact positions."""
 
@@ -90,8 +83,6 @@ class Segment(SegmentFile):
         """Delete the files: the log first, for an index without one means nothing."""
         super().remove()
         SegmentIndexes.remove(self._files, self.path)
-        if self.aborted is not None:
-            self._files.remove(self.path + ABORTED_INDEX)
 
     def forget(self) -> None:
         """The file was closed: forget indexes that can be read again, too."""
@@ -292,26 +283,12 @@ class Segment(SegmentFile):
         self.hints.clear()
         SegmentIndexes.remove(self._files, self.path)
 
-    def note_aborted(self, aborted: AbortedTransaction) -> None:
-        """The marker of an aborted transaction was appended here, or found."""
-        if self.aborted is None:
-            self.aborted = AbortedIndex()
-        self.aborted.add(aborted)
-
-    def forget_aborted(self) -> None:
-        """Aborted transactions are about to be learnt from the batches."""
-        if self.aborted is not None:
-            # Not None: there is a file, which `save_indexes` must write anew.
-            self.aborted = AbortedIndex()
-
     def save_indexes(self) -> None:
         """Write the index files, unless they are up to date.
 
         Whoever finds the others complete may take it that this one is.
         """
-        if self.aborted is not None and not self.aborted.is_saved:
-            self._files.replace_small(self.path + ABORTED_INDEX, self.aborted.encode())
-            self.aborted.is_saved = self.has_unsynced_indexes = True
+        self.save_aborted()
         if self.indexes is not None and not self.indexes.is_saved:
             self.indexes.save((self.max_timestamp, self.max_timestamp_offset))
             self.has_unsynced_indexes = True

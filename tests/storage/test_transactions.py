@@ -194,6 +194,27 @@ async def test_the_index_goes_with_its_segment(runtime: TestRuntime, tmp_path: P
     await log.close()
 
 
+@pytest.mark.parametrize("rot", [b"", None, b"nonsense"])
+async def test_an_index_that_the_disk_loses_is_written_anew(
+    runtime: TestRuntime, tmp_path: Path, rot: bytes | None
+) -> None:
+    log = await opened(runtime, tmp_path)
+    append(log, transactional(0, A), marker(1, A, commits=False))
+    log.roll()
+    segment = log.segments[0]
+    file = tmp_path / "t-0" / f"{0:020d}.txnindex"
+    written = file.read_bytes()
+    assert not segment.mend_aborted()
+    if rot is None:
+        file.unlink()
+    else:
+        file.write_bytes(rot)
+    assert segment.mend_aborted()
+    assert file.read_bytes() == written
+    assert not segment.mend_aborted()
+    await log.close()
+
+
 def test_an_index_that_cannot_be_true_is_refused() -> None:
     index = AbortedIndex()
     index.add(AbortedTransaction(1, 10, 14, 12))
