@@ -20,6 +20,9 @@ pytestmark = pytest.mark.slow
 SINGLE = {
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -65,7 +68,9 @@ def lines(process: "subprocess.Popen[str]", count: int) -> list[int]:
 def finish(process: "subprocess.Popen[str]", how: signal.Signals) -> list[int]:
     """End it and take the lines it had still written."""
     process.send_signal(how)
-    rest, _ = process.communicate(timeout=60)
+    assert process.stdout is not None
+    rest = process.stdout.read()  # communicate would pass over what readline has buffered
+    process.wait(60)
     return [int(line) for line in rest.split() if line]
 
 
