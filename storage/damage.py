@@ -6,7 +6,7 @@ changed here: `Log.mend` puts a peer's bytes in place.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..protocol.record_batch import HEADER_SIZE, BatchHeader
 from .integrity import Rules, Verdict, judge, size_of_first
@@ -30,6 +30,8 @@ class Damage:
     next_offset: int
     """They held the offsets from the first up to this one."""
     why: str
+    segment: Segment | None = field(default=None, compare=False, repr=False)
+    """Where it was found: what takes its place is another one."""
 
     @property
     def size(self) -> int:
@@ -92,7 +94,8 @@ class Inspection:
             return None
         end, next_offset = await self._next_good(at, verdict.next_offset, known)
         due = verdict.next_offset
-        return Damage(segment.base_offset, at, end, due, next_offset, verdict.problem)
+        why = verdict.problem
+        return Damage(segment.base_offset, at, end, due, next_offset, why, segment)
 
     async def _next_good(self, bad: int, due: int, known: list[tuple[int, int]]) -> tuple[int, int]:
         """The next place behind `bad` where a good batch begins, and its base offset."""

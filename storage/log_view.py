@@ -226,8 +226,8 @@ class LogView:
         CorruptLog where they do not fit there exactly, or where the place is no more.
         """
         segment = self.segments.beginning_at(damage.segment_base)
-        if segment is None or damage.end > segment.size:
-            raise CorruptLog(self.directory, damage.position, "cut off since")
+        if segment is None or segment is not damage.segment or damage.end > segment.size:
+            raise CorruptLog(self.directory, damage.position, "cut off or compacted since")
         verdict = judge(data, damage.first_offset, self.rules, is_exact=True)
         if (
             verdict.problem

@@ -36,9 +36,13 @@ class Limits(NamedTuple):
     @classmethod
     def of(cls, config: TopicConfig) -> "Limits":
         """Read them off a topic's configuration."""
+        segment_ms = config.segment_ms
+        if config.is_compacted:
+            # The newest segment is never compacted: one that is due must become complete.
+            segment_ms = min(segment_ms, config.max_compaction_lag_ms)
         return cls(
             config.segment_bytes,
-            config.segment_ms,
+            segment_ms,
             max(config.segment_index_bytes // OFFSET_ENTRY, 1),
             max(config.segment_index_bytes // TIME_ENTRY - 1, 1),
             config.index_interval_bytes,

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from minikafka.protocol.record_batch import Codec, headers, read_header, records, stamp
+from minikafka.runtime.errors import CorruptLog
 from minikafka.storage.compactor import due, groups_of
 from minikafka.storage.key_offsets import BYTES_PER_KEY, KeyOffsets
 from minikafka.storage.log import Log
@@ -464,4 +465,37 @@ async def test_the_index_of_aborted_transactions_is_found_again(
     await log.close()
     log = await opened(runtime, tmp_path, topic(**COMPACT), clean=True)
     assert aborted_in(log) == expected
+    log.abandon()
+
+
+async def test_a_segment_is_complete_when_something_in_it_is_due(
+    runtime: InlineRuntime, tmp_path: Path
+) -> None:
+    log = await opened(runtime, tmp_path, topic(**COMPACT, max_compaction_lag_ms=1_000))
+    for timestamp in (5_000, 6_000, 6_001):
+        put(log, (b"a", b"1"), timestamp=timestamp)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    log.abandon()
+
+
+async def test_damage_is_not_mended_in_what_took_its_segments_place(
+    runtime: InlineRuntime, tmp_path: Path
+) -> None:
+    log = await opened(runtime, tmp_path, topic(**COMPACT))
+    for n in range(4):
+        put(log, (b"a%d" % (n % 2), b"%d" % n))
+    log.roll()
+    await log.flush()
+    good = contents(log)
+    file = tmp_path / "t-0" / f"{0:020d}.log"
+    data = bytearray(good)
+    data[-1] ^= 1
+    file.write_bytes(data)
+    position, _ = list(headers(good))[-1]
+    damage = await log.damage_at(CorruptLog(str(file), position, ""))
+    assert damage is not None
+    file.write_bytes(good)
+    assert await compacted(runtime, log) == 4
+    with pytest.raises(CorruptLog, match="compacted since"):
+        await log.mend(damage, good[damage.position : damage.end])
     log.abandon()
