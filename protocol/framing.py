@@ -17,6 +17,8 @@ BATCHING_BUFFER: Final = 256 * 1024
 EXACT_READ: Final = 64 * 1024
 """A frame missing this much is read to its end and no further: the next starts at the front."""
 READS_BEFORE_SHRINKING: Final = 256
+KEPT_FOR_REUSE: Final = 3
+"""Buffers given away that may be used again."""
 
 _SIZE: Final = struct.Struct(">i")
 _NOTHING: Final = memoryview(bytearray())
@@ -29,7 +31,7 @@ class FrameReader:
     is valid until the next `get_buffer`.
     """
 
-    __slots__ = ("_buffer", "_end", "_max_frame", "_quiet_reads", "_start")
+    __slots__ = ("_buffer", "_end", "_given", "_max_frame", "_quiet_reads", "_start")
 
     def __init__(self, max_frame_bytes: int) -> None:
         """Frames above `max_frame_bytes`, without their size, are refused."""
@@ -38,6 +40,7 @@ class FrameReader:
         self._start = 0  # first byte not given out
         self._end = 0  # first byte not received
         self._quiet_reads = 0
+        self._given: list[bytearray] = []
 
     @property
     def capacity(self) -> int:
@@ -91,7 +94,38 @@ class FrameReader:
         """Give the memory back if no frame is half received; for idle connections."""
         if self._end == self._start:
             self._buffer = _NOTHING
+            self._given.clear()
             self._start = self._end = self._quiet_reads = 0
+
+    def keep(self, frame: memoryview) -> memoryview:
+        """Make the frame just given valid for as long as somebody holds it.
+
+        A small one is copied. With a large one its whole buffer is given away, and reading goes on
+        in another: in one given away earlier, if nobody holds any of it any more. So what flows
+        steadily is neither copied nor allocated. Frames given before this one are valid no longer.
+        """
+        if len(frame) < EXACT_READ or 2 * len(frame) < len(self._buffer):
+            return memoryview(bytes(frame))
+        old: bytearray = self._buffer.obj  # type: ignore[assignment]
+        waiting = self._end - self._start
+        left = bytes(self._buffer[self._start : self._end])
+        self._buffer = memoryview(self._unheld(len(old)))
+        self._buffer[:waiting] = left
+        self._start, self._end = 0, waiting
+        self._given = [*self._given[-KEPT_FOR_REUSE + 1 :], old]
+        return frame
+
+    def _unheld(self, capacity: int) -> bytearray:
+        """Find a buffer of that size that was given away and is free again, or make one."""
+        for index, given in enumerate(self._given):
+            if len(given) == capacity:
+                try:
+                    given.pop()  # refused while there is any view of it
+                except BufferError:
+                    continue
+                given.append(0)
+                return self._given.pop(index)
+        return bytearray(capacity)
 
     def _start_over(self) -> memoryview:
         """Use the buffer from its front; larger after a full read, smaller after many poor ones."""

@@ -349,6 +349,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._lent = not self._pending
             frame = frame if self._lent else memoryview(bytes(frame))
             return frame[body_position(pending.cls, pending.version, frame) :]
+        if pending.key == ApiKey.FETCH:
+            # Its records are views of the frame, and outlive the receive buffer's next use.
+            frame = self._reader.keep(frame)
         return _decoded(pending, frame)
 
     def _finish(self, why: str) -> None:
@@ -381,9 +384,6 @@ def body_position(cls: type, version: int, frame: memoryview) -> int:
 
 
 def _decoded(pending: _Pending, frame: memoryview) -> Any:
-    if pending.key == ApiKey.FETCH:
-        # Its records are views of the frame, and outlive the receive buffer's next use.
-        frame = memoryview(bytes(frame))
     if pending.key == ApiKey.API_VERSIONS and frame[4:6] == UNSUPPORTED_VERSION_BYTES:
         return _refused_api_versions(frame)
     position = body_position(pending.cls, pending.version, frame)

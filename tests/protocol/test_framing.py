@@ -150,3 +150,63 @@ def test_reading_on_over_untaken_frames_until_nothing_fits_is_our_mistake() -> N
     reader.feed(len(room))
     with pytest.raises(LocalProtocolError):
         reader.get_buffer()
+
+
+def take_one(reader: FrameReader, body: bytes, behind: bytes = b"") -> memoryview:
+    """Receive a frame and what follows it, and keep the frame."""
+    stream = frame(body) + behind
+    kept = None
+    while stream:
+        room = reader.get_buffer()
+        count = min(len(room), len(stream))
+        room[:count] = stream[:count]
+        stream = stream[count:]
+        for view in reader.feed(count):
+            kept = kept or reader.keep(view)
+    assert kept is not None
+    return kept
+
+
+@pytest.mark.parametrize("size", [10, framing.EXACT_READ, 200_000, 1_000_000])
+def test_frames_kept_stay_as_they_are(size: int) -> None:
+    reader = FrameReader(10_000_000)
+    bodies = [bytes([number]) * (size + number) for number in range(12)]
+    kept = [take_one(reader, body) for body in bodies]
+    assert [bytes(view) for view in kept] == bodies
+
+
+def test_buffers_whose_frames_nobody_holds_are_used_again() -> None:
+    reader = FrameReader(10_000_000)
+    body = bytes(300_000)
+    take_one(reader, body)
+    seen = set()
+    for _ in range(20):
+        kept = take_one(reader, body)
+        seen.add(id(kept.obj))
+        held = kept  # the newest is held until the next has come  # noqa: F841
+        del kept
+    assert len(seen) <= 1 + framing.KEPT_FOR_REUSE
+
+
+def test_what_follows_a_frame_kept_is_not_lost() -> None:
+    reader = FrameReader(10_000_000)
+    take_one(reader, bytes(300_000))
+    body, follows = b"x" * 299_000, frame(b"next") + frame(b"one after")
+    room = reader.get_buffer()
+    stream = frame(body) + follows[:13]
+    room[: len(stream)] = stream
+    frames = reader.feed(len(stream))
+    kept = reader.keep(next(frames))
+    assert [bytes(view) for view in frames] == [b"next"]
+    assert receive(reader, follows[13:]) == [b"one after"]
+    assert bytes(kept) == body
+
+
+def test_m_12_an_idle_connection_forgets_buffers_given_away() -> None:
+    reader = FrameReader(10_000_000)
+    for _ in range(3):
+        take_one(reader, bytes(300_000))
+    reader.release()
+    first = take_one(reader, bytes(300_000))
+    assert reader.capacity >= 300_000
+    assert bytes(first[:1]) == b"\0"
