@@ -360,6 +360,54 @@ async def test_i_what_is_paused_stays_paused_over_a_rebalance(stage: Stage) -> N
         assert await first.client.ask(partial(first.consumer.position, partition)) == 4
 
 
+@staged(broker={**QUICK, "transaction.state.log.num.partitions": "2"})
+async def test_i_12_who_asks_for_offsets_of_an_open_transaction_waits_for_its_end(
+    stage: Stage,
+) -> None:
+    """Given offsets sent within a transaction; when a read_committed consumer asks for them; then
+    it hears nothing (UNSTABLE_OFFSET_COMMIT, asked again) until the transaction is over, and then
+    what it decided; what an aborted one wrote is not read, and the position is behind it."""
+    for name in ("t", "out"):
+        await stage.create_topic(name, [[1, 2, 3]])
+    await stage.send("t", b"a", b"b")
+    settings: dict[str, Any] = {
+        "group_id": "g",
+        "isolation_level": "read_committed",
+        "enable_auto_commit": False,
+    }
+    client, consumer = await stage.consumer(**settings)
+    await client.ask(lambda: consumer.subscribe(["t"]))
+    assert len(await client.ask(lambda: consumer.poll(5000))) == 2
+    asker, watch = await stage.consumer(**settings)
+    producer = await stage.producer(transactional_id="x")
+    twin, here, out = producer.producer, TopicPartition("t", 0), TopicPartition("out", 0)
+
+    async def work(offset: int) -> None:
+        await twin.begin_transaction()
+        twin.send("out", b"copy of %d" % offset)
+        await twin.send_offsets({here: OffsetAndMetadata(offset)}, consumer.group_metadata())
+
+    async def told() -> OffsetAndMetadata | None:
+        return (await watch.committed([here]))[here]
+
+    for offset, end, expected in (
+        (1, twin.abort_transaction, None),
+        (2, twin.commit_transaction, OffsetAndMetadata(2)),
+    ):
+        await producer.client.ask(partial(work, offset))
+        asking = asyncio.ensure_future(asker.ask(told))
+        await stage.sleep(1.0)
+        assert not asking.done()
+        await producer.client.ask(end)
+        assert await asking == expected
+    asker.now(watch.assign, [out])
+    got = await asker.ask(lambda: watch.poll(5000))
+    assert [(record.offset, record.value) for record in got] == [(2, b"copy of 2")]
+    assert await asker.ask(lambda: watch.poll(200)) == []
+    assert await asker.ask(lambda: watch.position(out)) == 4, "behind both markers"
+    assert watch.lag(out) == 0
+
+
 def tps(indexes: Sequence[int]) -> list[TopicPartition]:
     return [TopicPartition("t", index) for index in indexes]
 
