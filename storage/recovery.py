@@ -303,6 +303,8 @@ class _Loader:
                 aborted = observe_stored(producers, (position, header), scan, self._now_ms)
                 if aborted is not None:
                     segment.note_aborted(aborted)
+            # What is below the recovery point was below the high watermark.
+            producers.settle(self._recovery_point)
             await self._pace.step()
         if scan.problem is not None:
             log.warning(

@@ -74,9 +74,10 @@ def _data(index: int, answer: FetchAnswer, isolation: int) -> PartitionData:
         preferred_read_replica=answer.preferred_read_replica,
     )
     if isolation == READ_COMMITTED:
+        aborted = answer.aborted if len(answer.records) else ()
         data.aborted_transactions = [
             AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-            for each in answer.aborted
+            for each in aborted
         ]
     if answer.diverging is not None:
         data.diverging_epoch = EpochEndOffset(

@@ -9,13 +9,18 @@ from minikafka.broker.partition import Partition
 from minikafka.broker.requests import LATEST_TIMESTAMP, READ_COMMITTED, Appended, FetchSpec
 from minikafka.broker.verification import Verification
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.record_batch import headers, records
+from minikafka.protocol.record_batch import headers, read_header, records, stamp
 from minikafka.protocol.records import BatchBuilder
 from minikafka.protocol.types import TopicPartition
-from minikafka.storage.markers import TransactionMarker
+from minikafka.storage.aborted import aborted_between
+from minikafka.storage.log import Log
+from minikafka.storage.markers import TransactionMarker, encode_marker
+from minikafka.storage.reading import end_of
 
 from ..broker.node_support import ME, WALL_MS, B, C, Node, state
 from ..simulation.stage import Stage, staged
+from ..storage.compaction_support import InlineRuntime, compacted, put
+from ..storage.support import topic
 
 MIN_2 = {"min.insync.replicas": "2"}
 NOT_IN_TRANSACTION = ErrorCode.INVALID_TXN_STATE
@@ -303,6 +308,67 @@ async def test_h_13_a_follower_knows_what_was_aborted(tmp_path: Path) -> None:
     assert await visible(follower[0]) == expected
     await leader.stop()
     await follower.stop()
+
+
+async def test_h_13_the_same_after_compaction(tmp_path: Path) -> None:
+    """Given a compacted log whose newest values were aborted, committed or plain; when it has been
+    compacted twice, and when it is opened again; then the newest committed value of each key is
+    read, as before, and never an aborted one."""
+    runtime = InlineRuntime()
+    config = topic(cleanup_policy="compact", index_interval_bytes=0, delete_retention_ms=0)
+    log = await Log.open(runtime, str(tmp_path / "t-0"), config)
+    expected: dict[bytes, bytes] = {}
+    sequences = {7: 0, 8: 0}
+    for turn in range(12):
+        commits = turn % 3 != 1
+        producer_id = 7 + turn % 2
+        key, value = b"k%d" % (turn % 4), b"%d" % turn
+        producer = (producer_id, 0, sequences[producer_id])
+        put(log, (key, value), producer=producer, is_transactional=True)
+        sequences[producer_id] += 1
+        put(log, (b"plain", value))
+        ending = encode_marker(TransactionMarker(producer_id, 0, 0, commits), runtime.wall_ms())
+        stamp(ending, 0, log.log_end_offset, 0)
+        log.append([(read_header(ending), ending)])
+        expected[b"plain"] = value
+        if commits:
+            expected[key] = value
+        if turn % 4 == 3:
+            log.roll()
+    for _ in range(2):
+        assert await newest_committed(log) == expected
+        before = log.size_bytes
+        await compacted(runtime, log)
+        assert log.size_bytes < before
+        runtime.now_ms += 1
+        put(log, (b"other", b"1"))
+        expected[b"other"] = b"1"
+        log.roll()
+    assert await newest_committed(log) == expected
+    log.abandon()
+    again = await Log.open(runtime, str(tmp_path / "t-0"), config)
+    assert await newest_committed(again) == expected
+    again.abandon()
+
+
+async def newest_committed(log: Log) -> dict[bytes, bytes]:
+    """The last value of each key, as a reader of committed transactions finds it from the start."""
+    found: dict[bytes, bytes] = {}
+    offset, end = log.log_start_offset, log.log_end_offset
+    while offset < end:
+        data = (await log.read_cold(offset, max_bytes=200, up_to=end)).data
+        hidden = aborted_between(log.segments, offset, end_of(data))
+        aborting: dict[int, None] = {}
+        for position, header in headers(data):
+            while hidden and hidden[0].first_offset <= header.last_offset:
+                aborting[hidden.pop(0).producer_id] = None
+            offset = header.next_offset
+            if header.is_control:
+                aborting.pop(header.producer_id, None)
+            elif not (header.is_transactional and header.producer_id in aborting):
+                for one in records(data, position):
+                    found[one.key or b""] = one.value or b""
+    return found
 
 
 @staged(broker=INTERNAL)
