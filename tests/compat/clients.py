@@ -11,7 +11,7 @@ PYTHON: Final = ("confluent-kafka", "aiokafka", "kafka-python")
 JAVASCRIPT: Final = ("kafkajs", "platformatic")
 FOREIGN: Final = (*PYTHON, *JAVASCRIPT)
 OURS: Final = "minikafka"
-ALL: Final = FOREIGN
+ALL: Final = (*FOREIGN, OURS)
 
 TITLES: Final = {
     "confluent-kafka": "confluent-kafka (librdkafka)",

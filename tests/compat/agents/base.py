@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 Place = tuple[str, int]
-_out = threading.Lock()
+_writing = threading.Lock()
+_out = open(1, "wb", closefd=False)  # noqa: SIM115
+"""Buffered, whatever PYTHONUNBUFFERED says: unbuffered streams lose the rest of a short write."""
 
 
 class Sent(NamedTuple):
@@ -60,9 +62,9 @@ def text(value: bytes | None) -> str | None:
 
 def say(line: Mapping[str, Any]) -> None:
     """Write one line; from any thread."""
-    with _out:
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
+    with _writing:
+        _out.write(json.dumps(line).encode() + b"\n")
+        _out.flush()
 
 
 def tell_assigned(places: Iterable[Place]) -> None:
