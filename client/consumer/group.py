@@ -12,15 +12,11 @@ from typing import Final
 
 from ...protocol.consumer_protocol import (
     PROTOCOL_TYPE,
-    ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    TopicPartitions,
     decode_assignment,
-    decode_subscription,
-    encode_assignment,
     encode_subscription,
 )
-from ...protocol.errors import ApiError, ErrorCode, ProtocolError, RemoteProtocolError
+from ...protocol.errors import ApiError, ErrorCode, ProtocolError
 from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ...protocol.messages.join_group import (
     JoinGroupRequest,
@@ -39,11 +35,11 @@ from ..config import ConsumerConfig
 from ..coordinator import NOT_NOW, Coordinator
 from ..errors import ClientError
 from ..metadata import Metadata
-from ..refusals import refusal
-from .assignors import ASSIGNORS, Assignor, Member
+from ..refusals import Refused, refusal
+from .assignors import ASSIGNORS, Assignor
 from .consumer_metrics import ConsumerMetrics
+from .leading import Leading, by_topic
 from .membership import (
-    NO_MEMBER,
     Heartbeat,
     Join,
     Joined,
@@ -59,12 +55,8 @@ log = logging.getLogger(__name__)
 
 GROUP: Final = "group"
 """The lane of requests that wait for other members; commits and heartbeats must not wait there."""
-TOPICS_WAIT_MS: Final = 5_000
-"""How long a leader waits to learn of topics that other members read."""
 PATIENCE: Final = 10
 """Failures in a row after which it is said what is wrong, once."""
-ASSIGNMENT_VERSION: Final = 0
-"""Later versions differ in nothing but their number; every client reads this one."""
 
 
 class Group:
@@ -97,16 +89,23 @@ class Group:
         self._coordinator = coordinator
         self._metrics = metrics
         self._topics: tuple[str, ...] = ()
-        self._led_counts: dict[str, int] | None = None
-        """The leader's: how many partitions each topic of the group had when it assigned."""
+        self._leading = Leading(metadata)
         self._rebalance_began_ms: int | None = None
         self._failure_count = 0
+        self._fatal: Refused | None = None
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin; nothing is sent before the first poll."""
         self._task = self._runtime.spawn(self._run(), f"member of {self._coordinator}")
+
+    def check(self) -> None:
+        """Raise what ended this membership for good: whoever polls must not wait for ever."""
+        if self._fatal is not None:
+            raise self._fatal
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()
 
     def wake(self) -> None:
         """The membership changed from outside: look again."""
@@ -130,18 +129,11 @@ class Group:
         self._wake.set()
 
     def on_metadata(self) -> None:
-        """The view of the cluster changed. A leader has the group assign anew for new partitions.
-
-        A topic that is gone is no reason: brokers that lag behind say so of new ones too.
-        """
-        for topic, count in (self._led_counts or {}).items():
-            found = len(self._metadata.view.partitions_of(topic) or ())
-            if found not in (0, count):
-                self._led_counts = None
-                why = f"{topic} has {found} partitions, {count} when they were assigned"
-                self.membership.request_rejoin(why)
-                self._wake.set()
-                return
+        """The view of the cluster changed: a leader may have to share out anew."""
+        why = self._leading.what_changed()
+        if why is not None:
+            self.membership.request_rejoin(why)
+            self._wake.set()
 
     # -- the loop
 
@@ -193,7 +185,12 @@ class Group:
         before = self.membership.stage
         if not self.membership.on_refused(step, code):
             self._metrics.failed_rebalances.record(1, self._runtime.monotonic_ms())
-            self.on_error(refusal(code, f"{self._coordinator}: {what}"))
+            error = refusal(code, f"{self._coordinator}: {what}")
+            if self.membership.is_replaced:
+                self._fatal = error
+                self.on_pending()
+            else:
+                self.on_error(error)
         if self.membership.stage is not before:
             log.info("%s: %s", self._coordinator, self.membership.reason)
 
@@ -220,7 +217,7 @@ class Group:
             self._rebalance_began_ms = begun_ms
             log.info("%s: joining: %s", self._coordinator, step.reason)
         config = self._config
-        self._led_counts = None
+        self._leading.resign()
         request = JoinGroupRequest(
             group_id=self._coordinator.key,
             session_timeout_ms=config.session_timeout_ms,
@@ -261,19 +258,17 @@ class Group:
             ConsumerProtocolSubscription(
                 topics=list(self._topics),
                 user_data=user_data,
-                owned_partitions=_by_topic(owned),
+                owned_partitions=by_topic(owned),
                 generation_id=generation,
                 rack_id=self._config.client_rack or None,
             )
         )
 
-    # -- sharing out
-
     async def _sync(self, step: Sync) -> ErrorCode:
         joined = step.joined
         assignments: list[SyncGroupRequestAssignment] = []
         if joined.is_leader:
-            assignments = await self._lead(joined)
+            assignments = await self._leading.share_out(joined)
         begun_ms = self._runtime.monotonic_ms()
         request = SyncGroupRequest(
             group_id=self._coordinator.key,
@@ -301,41 +296,6 @@ class Group:
                 now_ms,
             )
         return code
-
-    async def _lead(self, joined: Joined) -> list[SyncGroupRequestAssignment]:
-        """Work out who gets what."""
-        assignor = ASSIGNORS[joined.protocol]
-        members = [_as_member(one, assignor) for one in joined.members]
-        topics = sorted({topic for member in members for topic in member.topics})
-        await self._learn_of(topics)
-        found = {topic: self._metadata.view.partitions_of(topic) for topic in topics}
-        self._led_counts = {topic: len(partitions or ()) for topic, partitions in found.items()}
-        if joined.skips_assignment:
-            return []
-        given = assignor.assign(self._led_counts, members)
-        log.debug("%s: %s gives %s", self._coordinator, assignor.name, given)
-        return [
-            SyncGroupRequestAssignment(
-                member_id=member_id,
-                assignment=encode_assignment(
-                    ConsumerProtocolAssignment(assigned_partitions=_by_topic(partitions)),
-                    ASSIGNMENT_VERSION,
-                ),
-            )
-            for member_id, partitions in given.items()
-        ]
-
-    async def _learn_of(self, topics: Sequence[str]) -> None:
-        for topic in topics:
-            self._metadata.watch(topic)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(TOPICS_WAIT_MS / 1000):
-                while any(
-                    topic not in self._metadata.view.topics
-                    and self._metadata.error_of(topic) is ErrorCode.NONE
-                    for topic in topics
-                ):
-                    await self._metadata.wait_until_refreshed()
 
     # -- staying and leaving
 
@@ -379,29 +339,3 @@ def _joined(answer: JoinGroupResponse) -> Joined:
             for one in answer.members
         ),
     )
-
-
-def _as_member(joined: JoinedMember, assignor: Assignor) -> Member:
-    try:
-        said = decode_subscription(joined.metadata)
-    except RemoteProtocolError as error:
-        log.warning("member %s says what nobody understands: %s", joined.member_id, error)
-        return Member(joined.member_id or NO_MEMBER, ())
-    owned = tuple(
-        TopicPartition(one.topic, index)
-        for one in said.owned_partitions
-        for index in one.partitions
-    )
-    member = Member(
-        joined.member_id, tuple(said.topics), owned, said.generation_id, joined.group_instance_id
-    )
-    return assignor.read_user_data(
-        member, None if said.user_data is None else bytes(said.user_data)
-    )
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
-    found: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        found.setdefault(topic, []).append(index)
-    return [TopicPartitions(topic=topic, partitions=indexes) for topic, indexes in found.items()]

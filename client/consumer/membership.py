@@ -144,6 +144,9 @@ class Membership:
         self.last_owned: tuple[TopicPartition, ...] = ()
         self.last_generation = NO_GENERATION
         """What the newest assignment was, and in which generation: for sticky assignors."""
+        self.is_replaced = False
+        """Did another member with the same instance id take its place? To join again would only
+        throw that one out in turn, for ever."""
         self.reason = ""
         """Why it joins, or joined last."""
         self._terms = terms
@@ -180,7 +183,7 @@ class Membership:
     def on_poll_begun(self, now_ms: int) -> None:
         """The user polls: he is alive, and does what `pending` says."""
         self._is_polling, self._polled_at_ms = True, now_ms
-        if self.stage is Stage.AWAY and self._wanted:
+        if self.stage is Stage.AWAY and self._wanted and not self.is_replaced:
             self._prepare(self.reason or "first poll")
 
     def on_poll_ended(self, now_ms: int) -> None:
@@ -326,6 +329,7 @@ class Membership:
             return True
         self._fence(what, NO_MEMBER)
         self.stage = Stage.AWAY
+        self.is_replaced = code is ErrorCode.FENCED_INSTANCE_ID
         return False
 
     # -- within

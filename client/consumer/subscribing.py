@@ -14,6 +14,7 @@ from typing import Generic
 from ...protocol.messages.list_offsets import EARLIEST_TIMESTAMP
 from ...protocol.types import TopicPartition
 from ..cluster import Changes
+from ..errors import RequestTimedOut
 from ..group_types import RebalanceCallback, RebalanceListener
 from ..metrics import Stat
 from ..serialization import K, V
@@ -119,9 +120,12 @@ class Subscribing(Committing[K, V], Generic[K, V]):
         ]
 
     async def _wait_for_names(self, timeout_ms: int) -> None:
-        async with asyncio.timeout(timeout_ms / 1000):
-            while self._metadata.topic_names is None:
-                await self._metadata.wait_until_refreshed()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while self._metadata.topic_names is None:
+                    await self._metadata.wait_until_refreshed()
+        except TimeoutError:
+            raise RequestTimedOut(f"no broker named its topics in {timeout_ms} ms") from None
 
     def _matching(self) -> tuple[str, ...]:
         if self._pattern is None:
@@ -202,6 +206,8 @@ class Subscribing(Committing[K, V], Generic[K, V]):
                 await self._carry_out(group, change)
             finally:
                 group.wake()
+        if group is not None:
+            group.check()
 
     async def _carry_out(self, group: Group, change: Change) -> None:
         membership = group.membership

@@ -262,25 +262,39 @@ async def test_a_coordinator_that_fell_silent_is_not_waited_for(setup: Setup) ->
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"),
+    "code",
     [
-        (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, Refused),
-        (ErrorCode.INVALID_SESSION_TIMEOUT, Refused),
-        (ErrorCode.GROUP_MAX_SIZE_REACHED, Refused),
-        (ErrorCode.FENCED_INSTANCE_ID, InstanceFenced),
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.INVALID_SESSION_TIMEOUT,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
     ],
 )
 async def test_a_group_that_will_not_have_the_member_is_an_error_of_the_poll(
-    setup: Setup, code: ErrorCode, kind: type[Refused]
+    setup: Setup, code: ErrorCode
 ) -> None:
     cluster, group = setup
     async with cluster, member(cluster) as consumer:
         await consumer.subscribe(["t"])
         group.refuse_joins = [code]
-        with pytest.raises(kind) as caught:
+        with pytest.raises(Refused) as caught:
             await read(consumer, 1)
         assert caught.value.code is code
         assert len(await read(consumer, 1)) == 1, "the next poll tries again"
+
+
+async def test_a_member_replaced_by_one_of_its_name_is_out_for_good(setup: Setup) -> None:
+    cluster, group = setup
+    told: list[str] = []
+    listener = RebalanceListener(on_lost=lambda partitions: told.append("lost"))
+    async with cluster, member(cluster, group_instance_id="one") as consumer:
+        await consumer.subscribe(["t"], listener=listener)
+        await read(consumer, 1)
+        group.refuse_joins = [ErrorCode.FENCED_INSTANCE_ID]
+        group.rebalance()
+        for _ in range(2):
+            with pytest.raises(InstanceFenced, match="instance_id of its own"):
+                await read(consumer, 100)
+        assert told == ["lost"]
 
 
 async def test_the_member_says_who_it_is(setup: Setup) -> None:

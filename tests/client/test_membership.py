@@ -208,11 +208,20 @@ def test_a_sync_that_came_too_late_is_a_join_again(code: ErrorCode) -> None:
 
 def test_a_refusal_for_good_is_the_users_and_the_next_poll_tries_again() -> None:
     member = stable(cooperative(), A)
-    assert not member.on_refused(Heartbeat("m", 1), ErrorCode.FENCED_INSTANCE_ID)
+    assert not member.on_refused(Heartbeat("m", 1), ErrorCode.GROUP_AUTHORIZATION_FAILED)
     assert (member.stage, member.next_step(0)) == (Stage.AWAY, Wait(None))
     assert take(member) == Change(lost=(A,))
     member.on_poll_begun(0)
     assert isinstance(member.next_step(0), Join)
+
+
+def test_who_was_replaced_by_another_of_his_name_does_not_throw_that_one_out() -> None:
+    member = stable(cooperative(group_instance_id="one"), A)
+    assert not member.on_refused(Heartbeat("m", 1), ErrorCode.FENCED_INSTANCE_ID)
+    assert member.is_replaced
+    assert take(member) == Change(lost=(A,))
+    member.on_poll_begun(0)
+    assert member.next_step(0) == Wait(None)
 
 
 def test_who_does_not_poll_leaves_and_has_lost_everything_when_he_comes_back() -> None:

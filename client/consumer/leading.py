@@ -1,0 +1,120 @@
+"""The leader's part in a group: who gets what, and when that must be worked out anew.
+
+Reads what members say of themselves and writes what each gets, in the words all clients share.
+Sends nothing.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ...protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    TopicPartitions,
+    decode_subscription,
+    encode_assignment,
+)
+from ...protocol.errors import ErrorCode, RemoteProtocolError
+from ...protocol.messages.sync_group import SyncGroupRequestAssignment
+from ...protocol.types import TopicPartition
+from ..metadata import Metadata
+from .assignors import ASSIGNORS, Assignor, Member
+from .membership import Joined, JoinedMember
+
+log = logging.getLogger(__name__)
+
+TOPICS_WAIT_MS: Final = 5_000
+"""How long a leader waits to learn of topics that other members read."""
+ASSIGNMENT_VERSION: Final = 0
+"""Later versions differ in nothing but their number; every client reads this one."""
+
+
+class Leading:
+    """What a leader knows, from one rebalance to the next."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
+        self._counts: dict[str, int] | None = None
+        """How many partitions each topic of the group had when they were shared out."""
+
+    def resign(self) -> None:
+        """Another generation: whoever leads that will be told."""
+        self._counts = None
+
+    def what_changed(self) -> str | None:
+        """Say why the group should share out anew, once.
+
+        A topic that is gone is no reason: brokers that lag behind say so of new ones too.
+        """
+        for topic, count in (self._counts or {}).items():
+            found = len(self._metadata.view.partitions_of(topic) or ())
+            if found not in (0, count):
+                self._counts = None
+                return f"{topic} has {found} partitions, {count} when they were assigned"
+        return None
+
+    async def share_out(self, joined: Joined) -> list[SyncGroupRequestAssignment]:
+        """Work out who gets what."""
+        assignor = ASSIGNORS.get(joined.protocol)
+        if assignor is None:
+            raise RemoteProtocolError(f"the coordinator chose {joined.protocol!r}, not one of ours")
+        members = [_as_member(one, assignor) for one in joined.members]
+        topics = sorted({topic for member in members for topic in member.topics})
+        await self._learn_of(topics)
+        found = {topic: self._metadata.view.partitions_of(topic) for topic in topics}
+        self._counts = {topic: len(partitions or ()) for topic, partitions in found.items()}
+        if joined.skips_assignment:
+            return []
+        given = assignor.assign(self._counts, members)
+        log.debug("generation %d: %s gives %s", joined.generation, assignor.name, given)
+        return [
+            SyncGroupRequestAssignment(
+                member_id=member_id,
+                assignment=encode_assignment(
+                    ConsumerProtocolAssignment(assigned_partitions=by_topic(partitions)),
+                    ASSIGNMENT_VERSION,
+                ),
+            )
+            for member_id, partitions in given.items()
+        ]
+
+    async def _learn_of(self, topics: Sequence[str]) -> None:
+        for topic in topics:
+            self._metadata.watch(topic)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(TOPICS_WAIT_MS / 1000):
+                while any(
+                    topic not in self._metadata.view.topics
+                    and self._metadata.error_of(topic) is ErrorCode.NONE
+                    for topic in topics
+                ):
+                    await self._metadata.wait_until_refreshed()
+
+
+def _as_member(joined: JoinedMember, assignor: Assignor) -> Member:
+    try:
+        said = decode_subscription(joined.metadata)
+    except RemoteProtocolError as error:
+        log.warning("member %s says what nobody understands: %s", joined.member_id, error)
+        return Member(joined.member_id, ())
+    owned = tuple(
+        TopicPartition(one.topic, index)
+        for one in said.owned_partitions
+        for index in one.partitions
+    )
+    member = Member(
+        joined.member_id, tuple(said.topics), owned, said.generation_id, joined.group_instance_id
+    )
+    return assignor.read_user_data(
+        member, None if said.user_data is None else bytes(said.user_data)
+    )
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
+    """Partitions as members write them."""
+    found: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        found.setdefault(topic, []).append(index)
+    return [TopicPartitions(topic=topic, partitions=indexes) for topic, indexes in found.items()]
