@@ -5,13 +5,14 @@ is why nothing imports this module, and numpy with it, before so many have come.
 row of int64 for each field in FIELDS and one column for each record. Positions count from `base`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import record_backend
 from .record_python import (
     LOG_APPEND_TIME,
     MIN_RECORD_BYTES,
@@ -35,6 +36,8 @@ FIELDS: Final = (
     "stop",
 )
 """Lengths are -1 for null; headers begin after their number; `stop` is where the record ends."""
+POSITIONS: Final = (2, 4, 6, 8)
+"""Rows that say where something is."""
 LONGEST_VARINT: Final = 10
 _new_tuple = tuple.__new__
 
@@ -51,24 +54,58 @@ def locate(body: Any, count: int, base: int, out: Ints, column: int) -> None:
     """
     if count < 0 or column < 0 or count > out.shape[1] - column:
         raise ValueError("no room for so many records")
-    if count > len(body) // MIN_RECORD_BYTES:
-        raise ValueError("the bytes end inside a record")
-    starts = _walk(body, count)
+    found = _fields([body], [count])[1]
+    found[list(POSITIONS)] += base
+    out[:, column : column + count] = found
+
+
+def locate_all(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Ints]:
+    """Join the bodies of batches, and locate all their records in that: by the live codec.
+
+    ValueError where the records do not add up.
+    """
+    live = record_backend.compiled
+    if live is None:
+        return _fields(bodies, counts)
+    _check_counts(bodies, counts)
+    table = new_table(sum(counts))
+    base = column = 0
+    for body, count in zip(bodies, counts, strict=True):
+        live.locate(body, count, base, table, column)
+        base, column = base + len(body), column + count
+    return b"".join(bodies), table
+
+
+def _check_counts(bodies: Sequence[Any], counts: Sequence[int]) -> None:
+    """Let nothing be allocated for more records than there can be."""
+    for body, count in zip(bodies, counts, strict=True):
+        if not 0 <= count <= len(body) // MIN_RECORD_BYTES:
+            raise ValueError(f"{count} records in {len(body)} bytes")
+
+
+def _fields(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Ints]:
+    """Walk the bodies one by one, then read every field of all records at once."""
+    _check_counts(bodies, counts)
+    table = new_table(sum(counts))
+    walks = [_walk(body, count) for body, count in zip(bodies, counts, strict=True)]
+    bases = np.cumsum([0, *map(len, bodies)])
+    starts = np.concatenate([*walks, np.empty(0, np.int64)]) + np.repeat(bases[:-1], counts)
     # Padded, so that a varint read at the very end stays inside the array.
-    raw = np.frombuffer(b"".join((body, bytes(LONGEST_VARINT))), dtype=np.uint8)
-    lengths, at = _varints(raw, starts, np.full_like(starts, len(body)))
+    joined = b"".join((*bodies, bytes(LONGEST_VARINT)))
+    raw = np.frombuffer(joined, dtype=np.uint8)
+    lengths, at = _varints(raw, starts, np.repeat(bases[1:], counts))
     stop = at + lengths
-    fields = out[:, column : column + count]
-    fields[0], at = _varints(raw, at + 1, stop)
-    fields[1], at = _varints(raw, at, stop)
+    table[0], at = _varints(raw, at + 1, stop)
+    table[1], at = _varints(raw, at, stop)
     for row in (2, 4):
         length, at = _lengths(raw, at, stop)
-        fields[row], fields[row + 1] = at + base, length
+        table[row], table[row + 1] = at, length
         at = at + np.maximum(length, 0)
     headers, at = _varints(raw, at, stop)
     if bool(((at > stop) | (headers < 0) | ((headers == 0) & (at != stop))).any()):
         raise ValueError("a record does not end where its length says")
-    fields[6], fields[7], fields[8] = at + base, headers, stop + base
+    table[6], table[7], table[8] = at, headers, stop
+    return joined, table
 
 
 def decode(
@@ -111,12 +148,7 @@ def decode_columns(body: Any, count: int, base: tuple[int, int, Any]) -> Columns
 
 
 def _located(body: bytes, count: int) -> Ints:
-    count = max(count, 0)
-    if count > len(body) // MIN_RECORD_BYTES:
-        raise ValueError("the bytes end inside a record")
-    table = new_table(count)
-    locate(body, count, 0, table, 0)
-    return table
+    return _fields([body], [max(count, 0)])[1]
 
 
 def _sums(base: int, deltas: Ints) -> list[int]:

@@ -1,10 +1,8 @@
 """Record batches to Arrow columns, without a Python object per record.
 
-Only the chain of record lengths is walked in Python; every other field is gathered by numpy over
-many records at once, and keys and values are copied once, by Arrow, out of the batches' bytes.
+Where fields are is found for many records at once (`record_columns`, by whichever codec is live);
+keys and values are copied once, by Arrow, out of the batches' bytes.
 
-Record: length:varint attributes:int8 timestampDelta:varint offsetDelta:varint
-        keyLength:varint key valueLength:varint value headerCount:varint [header...]
 Header: keyLength:varint key valueLength:varint value         (varints are zigzag; -1 is null)
 """
 
@@ -18,13 +16,12 @@ from numpy.typing import NDArray
 from ..protocol.errors import RemoteProtocolError
 from ..protocol.primitives import read_varint
 from ..protocol.record_batch import BatchHeader, crc_is_valid, headers
+from ..protocol.record_columns import locate_all
 from ..protocol.records import record_bytes
 from ..protocol.types import Buffer
 
 Ints = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 
-LONGEST_VARINT: Final = 10
 ROWS_TOGETHER: Final = 10_000
 BYTES_TOGETHER: Final = 8 << 20
 HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -91,38 +88,25 @@ def _only(columns: Columns, start: int, end: int) -> Columns:
 
 
 def _decode(pieces: list[_Piece], *, with_headers: bool) -> Columns:
-    lengths_at: list[int] = []
-    base = 0
-    for payload, header in pieces:
-        lengths_at += _walk(payload, header.record_count, base)
-        base += len(payload)
-    # Padded, so that a varint read at the very end stays inside the array.
-    payload = b"".join([*(piece.payload for piece in pieces), bytes(LONGEST_VARINT)])
-    raw = np.frombuffer(payload, dtype=np.uint8)
-    positions = np.array(lengths_at, dtype=np.int64)
-    lengths, starts = _varints(raw, positions, np.full_like(positions, base))
-    stops = starts + lengths
-    at = starts + 1
-    timestamp_delta, at = _varints(raw, at, stops)
-    offset_delta, at = _varints(raw, at, stops)
-    keys, at = _spans(raw, at, stops)
-    values, at = _spans(raw, at, stops)
-    header_counts, at = _varints(raw, at, stops)
-    if bool(((at > stops) | (header_counts < 0)).any()):
-        raise RemoteProtocolError(f"near offset {pieces[0].header.base_offset}: a record overruns")
+    counts = [header.record_count for _, header in pieces]
+    try:
+        payload, table = locate_all([piece.payload for piece in pieces], counts)
+    except ValueError as error:
+        where = pieces[0].header.base_offset
+        raise RemoteProtocolError(f"near offset {where}: {error}") from error
     each = _for_each_record(pieces)
     types = each([int(header.timestamp_type) for _, header in pieces])
-    timestamps = each([header.base_timestamp for _, header in pieces]) + timestamp_delta
+    timestamps = each([header.base_timestamp for _, header in pieces]) + table[0]
     if bool(types.any()):
         newest = each([header.max_timestamp for _, header in pieces])
         timestamps = np.where(types == 1, newest, timestamps)
     return Columns(
-        offsets=each([header.base_offset for _, header in pieces]) + offset_delta,
+        offsets=each([header.base_offset for _, header in pieces]) + table[1],
         timestamps_ms=timestamps,
         timestamp_types=types,
-        keys=keys,
-        values=values,
-        headers=_headers(payload, at, stops, header_counts) if with_headers else None,
+        keys=_spans(payload, table[2], table[3]),
+        values=_spans(payload, table[4], table[5]),
+        headers=_headers(payload, table[6], table[8], table[7]) if with_headers else None,
     )
 
 
@@ -132,72 +116,21 @@ def _for_each_record(pieces: list[_Piece]) -> Callable[[list[int]], Ints]:
     return lambda values: np.repeat(np.array(values, dtype=np.int64), counts)
 
 
-def _walk(payload: bytes, count: int, base: int) -> list[int]:
-    """Follow the record lengths: where each stands, if the payload stands at `base`."""
-    positions: list[int] = []
-    append = positions.append
-    pos = 0
-    try:
-        for _ in range(count):
-            append(base + pos)
-            low = payload[pos]
-            if low < 0x80:
-                pos += 1 + (low >> 1)
-                continue
-            high = payload[pos + 1]
-            if high < 0x80:
-                pos += 2 + ((low & 0x7F) >> 1) + (high << 6)
-                continue
-            length, pos = read_varint(payload, pos)
-            pos += length
-            if length < 0:
-                raise RemoteProtocolError(f"a record claims {length} bytes")
-    except (IndexError, ValueError) as error:
-        raise RemoteProtocolError("a batch ends inside a record") from error
-    if pos != len(payload):
-        raise RemoteProtocolError(f"{count} records take {pos} of a batch's {len(payload)} bytes")
-    return positions
-
-
-def _varints(raw: Bytes, at: Ints, stops: Ints) -> tuple[Ints, Ints]:
-    """Read a zigzag varint at each position, none past its record's end."""
-    at = np.minimum(at, stops)
-    byte = raw[at].astype(np.int64)
-    value = byte & 0x7F
-    at = at + 1
-    shift = 7
-    more = np.flatnonzero(byte > 0x7F)
-    while len(more):
-        if shift >= 7 * LONGEST_VARINT:
-            raise RemoteProtocolError("a varint is longer than 10 bytes")
-        here = np.minimum(at[more], stops[more])
-        byte = raw[here].astype(np.int64)
-        value[more] |= (byte & 0x7F) << shift
-        at[more] = here + 1
-        shift += 7
-        more = more[byte > 0x7F]
-    return (value >> 1) ^ -(value & 1), at
-
-
-def _spans(raw: Bytes, at: Ints, stops: Ints) -> tuple[pa.Array, Ints]:
-    """Read a length and so many bytes at each position: an Arrow array, nulls for -1."""
-    lengths, begin = _varints(raw, at, stops)
-    end = begin + np.maximum(lengths, 0)
-    if bool(((lengths < -1) | (end > stops)).any()):
-        raise RemoteProtocolError("a key or value overruns its record")
+def _spans(payload: bytes, begin: Ints, lengths: Ints) -> pa.Array:
+    """Give pieces of the payload as an Arrow array; null where a length is -1."""
     count = len(begin)
     if count == 0:
-        return pa.array([], type=pa.binary()), end
+        return pa.array([], type=pa.binary())
     # Elements 0, 2, 4 ... of an array laid over the batch are what we want, the odd ones lie
     # between them; `take` copies the wanted ones together.
     edges = np.empty(2 * count, dtype=np.int32)
     edges[0::2] = begin
-    edges[1::2] = end
+    edges[1::2] = begin + np.maximum(lengths, 0)
     overlay = pa.BinaryArray.from_buffers(
-        pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), pa.py_buffer(raw)]
+        pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), pa.py_buffer(payload)]
     )
     wanted: Any = pa.array(np.arange(0, 2 * count, 2, dtype=np.int32), mask=lengths < 0)
-    return overlay.take(wanted), end
+    return overlay.take(wanted)
 
 
 def _headers(payload: bytes, at: Ints, stops: Ints, counts: Ints) -> pa.Array:

@@ -339,6 +339,21 @@ def test_locate_says_where_fields_are(codec: Any) -> None:
             codec.locate(body, count, 0, table, column)
 
 
+@pytest.mark.parametrize("live", [None, *([_records] if _records else [])])
+def test_many_batches_are_located_together(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_backend, "compiled", live)
+    lots = [[(n, None, b"%d" % n) for n in range(size)] for size in (1, 300, 2)]
+    bodies = [written(record_python, lot) for lot in lots]
+    payload, table = record_columns.locate_all(bodies, [1, 300, 2])
+    values = [payload[at : at + size] for at, size in zip(*table[4:6].tolist(), strict=True)]
+    assert values == [value for lot in lots for _, _, value in lot]
+    assert table[1].tolist() == [0, *range(300), 0, 1]
+    assert record_columns.locate_all([], [])[1].shape == (9, 0)
+    for counts in ([1, 300, 3], [1, 299, 2], [1, 2**31 - 1, 2], [-1, 300, 2]):
+        with pytest.raises(ValueError, match=r"record|bytes"):
+            record_columns.locate_all(bodies, counts)
+
+
 @pytest.mark.skipif(_records is None, reason="nothing was compiled here")
 class TestSpans:
     """Only the compiled codec writes straight out of Arrow's buffers."""
