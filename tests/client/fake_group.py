@@ -123,8 +123,8 @@ class FakeGroup:
         return hb.HeartbeatResponse(error_code=int(code))
 
     def leave(self, node: FakeNode, request: lg.LeaveGroupRequest) -> Any:
-        for member in request.members:
-            self.members.pop(member.member_id, None)
+        for member_id in [request.member_id, *(one.member_id for one in request.members)]:
+            self.members.pop(member_id, None)
         self.rebalance()
         self._complete()
         return lg.LeaveGroupResponse()
@@ -164,6 +164,8 @@ class FakeGroup:
         return oc.OffsetCommitResponse(topics=topics)
 
     def fetch(self, node: FakeNode, request: of.OffsetFetchRequest) -> Any:
+        if not request.groups:
+            return self._fetch_old(request)
         (group,) = request.groups
         wanted: dict[str, list[int]] = {}
         if group.topics is None:
@@ -189,6 +191,20 @@ class FakeGroup:
             )
         group_answer = of.OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
         return of.OffsetFetchResponse(groups=[group_answer])
+
+    def _fetch_old(self, request: of.OffsetFetchRequest) -> Any:
+        """As brokers answered before groups were asked for in batches."""
+        topics = []
+        for asked in request.topics or []:
+            answers = [
+                of.OffsetFetchResponsePartition(
+                    partition_index=index, committed_offset=stored[0], metadata=stored[2]
+                )
+                for index in asked.partition_indexes
+                for stored in [self.committed.get(TopicPartition(asked.name, index), (-1, -1, ""))]
+            ]
+            topics.append(of.OffsetFetchResponseTopic(name=asked.name, partitions=answers))
+        return of.OffsetFetchResponse(topics=topics)
 
 
 def install(monkeypatch: pytest.MonkeyPatch, nodes: int = 1) -> tuple[FakeCluster, FakeGroup]:

@@ -310,6 +310,35 @@ async def test_the_member_says_who_it_is(setup: Setup) -> None:
         consumer.assign([TP])
 
 
+OLD: dict[int, tuple[int, int]] = {
+    ApiKey.FIND_COORDINATOR: (0, 2),
+    ApiKey.JOIN_GROUP: (2, 4),
+    ApiKey.SYNC_GROUP: (0, 2),
+    ApiKey.HEARTBEAT: (0, 2),
+    ApiKey.LEAVE_GROUP: (0, 2),
+    ApiKey.OFFSET_COMMIT: (2, 5),
+    ApiKey.OFFSET_FETCH: (1, 4),
+}
+
+
+async def test_a_broker_of_many_years_ago_has_groups_too(setup: Setup) -> None:
+    cluster, group = setup
+    cluster.versions |= OLD
+    async with cluster:
+        async with member(cluster, enable_auto_commit=False) as consumer:
+            await consumer.subscribe(["t"])
+            await read(consumer, 40)
+            await consumer.commit({TP: OffsetAndMetadata(11, "note")})
+            assert await consumer.committed([TP, TP1]) == {
+                TP: OffsetAndMetadata(11, "note"),
+                TP1: None,
+            }
+        assert group.members == {}
+        async with member(cluster) as consumer:
+            await consumer.subscribe(["t"])
+            assert len(await read(consumer, 29)) == 29
+
+
 async def test_a_pattern_reads_topics_that_come_later(setup: Setup) -> None:
     cluster, _ = setup
     async with cluster, member(cluster, metadata_max_age_ms=30) as consumer:
