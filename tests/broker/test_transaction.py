@@ -149,6 +149,7 @@ def test_who_goes_on_after_another_has_begun_is_fenced() -> None:
     coordinator.init()
     assert coordinator.init(101, 0).error is FENCED
     assert coordinator.init(999, 0).error is FENCED
+    assert coordinator.init(999, 1).error is FENCED
 
 
 @BOTH

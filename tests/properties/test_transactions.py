@@ -1,173 +1,136 @@
-"""Transactions in a log against the slow way to find them, through rolls, cuts, kills and restarts.
+"""Transaction coordinators under producers that come, go, repeat and are late, and under failovers.
 
-Whatever happens, what is open, aborted and next is what a walk over all batches finds.
+Invariants 22 and 23: no two producers hold the same id and epoch, and the outcome of a transaction
+never changes; what its producer was told of it is what the markers say.
 """
 
-import asyncio
-import shutil
-import tempfile
+from dataclasses import dataclass
 
-import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from minikafka.storage.aborted import aborted_between
-from minikafka.storage.log import Log
-from tests.storage.faults import FaultyFs
-from tests.storage.support import Made, TestRuntime, batch, topic
-from tests.storage.transactions import (
-    Writer,
-    marker,
-    naive_aborted,
-    naive_open,
-    stable_offset,
-    transactional,
+from minikafka.broker.transaction.decisions import Decision
+from minikafka.broker.transaction.transaction import EPOCH_MAX, State
+from minikafka.protocol.errors import ErrorCode
+
+from ..broker.transaction_support import NAME, A, B, Coordinator, at_epoch
+
+OK = ErrorCode.NONE
+LATE_EPOCHS = (0, 1, 32_762, 32_766)
+ACTIONS = (
+    *("begin", "go on", "add", "commit", "abort", "repeat", "opposite", "late"),
+    *("written", "overdue", "fail over", "broken", "mended"),
 )
 
-pytestmark = pytest.mark.slow
-PRODUCERS = st.integers(1, 3)
+
+@dataclass
+class Producer:
+    """A process with the transactional id, and what it knows."""
+
+    number: int
+    producer_id: int = -1
+    epoch: int = -1
+    last: tuple[int, int, bool] | None = None
+    """Its newest EndTxn: id, epoch, commit."""
+    old: tuple[int, int, bool] | None = None
+    """One from before that the network still holds."""
 
 
-class TransactionsMachine(RuleBasedStateMachine):
-    def __init__(self) -> None:
-        super().__init__()
-        self.root = tempfile.mkdtemp()
-        self.runner = asyncio.Runner()
-        self.runtime = TestRuntime(FaultyFs())
-        self.made: list[Made] = []
-        self.high_watermark = 0
-        self.recovery_point = 0
+class World:
+    """The coordinator, some producers, and everything that was ever promised."""
 
-    def teardown(self) -> None:
-        self.log.abandon()
-        self.runtime.close()
-        self.runner.close()
-        shutil.rmtree(self.root)
+    def __init__(self, epoch: int, level: int) -> None:
+        self.coordinator = at_epoch(epoch, level) if epoch else Coordinator(level)
+        self.level = level
+        self.owners: dict[tuple[int, int], int] = {}
+        self.outcomes: dict[tuple[int, int], State] = {}
+        """By id and epoch of the markers; with the epoch bump each transaction has its own."""
+        self.told: dict[tuple[int, int], bool] = {}
+        """What a producer was told of the transaction under its id and epoch."""
 
-    @initialize(segment_bytes=st.sampled_from([300, 900, 5000]))
-    def begin(self, segment_bytes: int) -> None:
-        self.config = topic(segment_bytes=segment_bytes, index_interval_bytes=150)
-        self._open(clean=True)
+    def act(self, action: str, producer: Producer) -> None:
+        coordinator = self.coordinator
+        present = coordinator.ledger.get(NAME)
+        if action == "begin":
+            producer.last = producer.old = None
+            self.granted(producer, coordinator.init())
+        elif action == "go on" and producer.epoch >= 0:
+            self.granted(producer, coordinator.init(producer.producer_id, producer.epoch))
+        elif action == "add" and producer.epoch >= 0:
+            coordinator.add(producer.producer_id, producer.epoch, A, B)
+        elif action in ("commit", "abort") and producer.epoch >= 0:
+            if producer.last is not None and producer.last[:2] != (
+                producer.producer_id,
+                producer.epoch,
+            ):
+                producer.old = producer.last
+            producer.last = producer.producer_id, producer.epoch, action == "commit"
+            self.end(producer, producer.last)
+        elif action == "repeat" and producer.last is not None:
+            self.end(producer, producer.last)
+        elif action == "opposite" and producer.last is not None:
+            producer_id, epoch, commit = producer.last
+            self.end(producer, (producer_id, epoch, not commit))
+        elif action == "late" and producer.old is not None:
+            coordinator.end(*producer.old[:2], commit=producer.old[2])
+            if self.level == 2:
+                assert coordinator.ledger.get(NAME) is present
+        elif action == "written" and present is not None and present.state.is_prepared:
+            coordinator.complete()
+        elif action == "overdue" and present is not None and present.state is State.ONGOING:
+            coordinator.time_out()
+            assert not coordinator.commits or coordinator.state is State.PREPARE_ABORT
+        elif action == "fail over":
+            self.coordinator = coordinator.fail_over()
+        elif action in ("broken", "mended"):
+            coordinator.commits = action == "mended"
+        self.check()
 
-    def _open(self, *, clean: bool) -> None:
-        self.log = self.runner.run(
-            Log.open(
-                self.runtime,
-                f"{self.root}/t-0",
-                self.config,
-                clean=clean,
-                recovery_point=self.recovery_point,
-            )
-        )
+    def granted(self, producer: Producer, answer: Decision) -> None:
+        """A producer id and epoch are one producer's, for ever."""
+        if answer.error is OK:
+            identity = answer.producer_id, answer.epoch
+            assert self.owners.setdefault(identity, producer.number) == producer.number
+            assert 0 <= answer.epoch < EPOCH_MAX
+            producer.producer_id, producer.epoch = identity
 
-    @property
-    def end(self) -> int:
-        return self.made[-1][0].next_offset if self.made else 0
+    def end(self, producer: Producer, asked: tuple[int, int, bool]) -> None:
+        producer_id, epoch, commit = asked
+        answer = self.coordinator.end(producer_id, epoch, commit=commit)
+        if answer.error is not OK:
+            return
+        if self.level == 2:
+            assert self.told.setdefault((producer_id, epoch), commit) is commit
+            self.granted(producer, answer)
 
-    def _epoch(self, producer_id: int) -> int:
-        epochs = [h.producer_epoch for h, _ in self.made if h.producer_id == producer_id]
-        return epochs[-1] if epochs else 0
-
-    def _sequence(self, producer_id: int, epoch: int) -> int:
-        mine = [h for h, _ in self.made if h.producer_id == producer_id and not h.is_control]
-        return mine[-1].last_sequence + 1 if mine and mine[-1].producer_epoch == epoch else 0
-
-    def _append(self, *made: Made) -> None:
-        self.log.append(list(made))
-        self.made += made
-
-    @rule(producer_id=PRODUCERS, count=st.integers(1, 3))
-    def write(self, producer_id: int, count: int) -> None:
-        epoch = self._epoch(producer_id)
-        sequence = self._sequence(producer_id, epoch)
-        self._append(transactional(self.end, Writer(producer_id, epoch), sequence, count=count))
-
-    @rule(count=st.integers(1, 4))
-    def write_plainly(self, count: int) -> None:
-        self._append(batch(self.end, count=count))
-
-    @rule(producer_id=PRODUCERS, commits=st.booleans(), raises_epoch=st.booleans())
-    def decide(self, producer_id: int, commits: bool, raises_epoch: bool) -> None:
-        epoch = self._epoch(producer_id) + raises_epoch
-        self._append(marker(self.end, Writer(producer_id, epoch), commits=commits))
-
-    @rule()
-    def roll(self) -> None:
-        self.log.roll()
-
-    @rule(data=st.data())
-    def advance(self, data: st.DataObject) -> None:
-        self.high_watermark = data.draw(st.integers(self.high_watermark, self.end))
-
-    @rule()
-    def flush(self) -> None:
-        self.runner.run(self.log.flush())
-        self.recovery_point = self.log.recovery_point
-
-    @precondition(lambda self: self.made)
-    @rule(data=st.data(), is_unclean=st.booleans())
-    def truncate(self, data: st.DataObject, is_unclean: bool) -> None:
-        low = 0 if is_unclean else min(self.high_watermark, self.end)
-        offset = data.draw(st.integers(low, self.end))
-        self.log.truncate_to(offset)
-        self.made = [one for one in self.made if one[0].next_offset <= offset]
-        self.high_watermark = min(self.high_watermark, self.end)
-        self.recovery_point = min(self.recovery_point, self.log.recovery_point)
-
-    @rule(clean=st.booleans())
-    def restart(self, clean: bool) -> None:
-        if clean:
-            self.runner.run(self.log.close())
-        else:
-            self.log.abandon()
-        self._open(clean=clean)
-
-    @invariant()
-    def what_is_open_is_known(self) -> None:
-        begun = naive_open(self.made)
-        known = {
-            producer_id: producer.transaction_start
-            for producer_id, producer in self.log.producers
-            if producer.transaction_start >= 0
-        }
-        assert known == begun
-
-    @invariant()
-    def what_is_stable_is_decided_and_committed(self) -> None:
-        stable = stable_offset(self.log, self.high_watermark)
-        open_now = naive_open(self.made)
-        undecided = [
-            header.base_offset
-            for header, _ in self.made
-            if header.is_transactional and header.producer_id in open_now
-        ]
-        first = min(
-            [offset for offset in open_now.values() if offset in undecided], default=1 << 60
-        )
-        assert stable <= min(self.high_watermark, first)
-
-    @invariant()
-    def what_was_aborted_is_told(self) -> None:
-        expected = sorted(naive_aborted(self.made), key=lambda one: one[1])
-        found = aborted_between(self.log.segments, 0, self.end)
-        assert [(one.producer_id, one.first_offset, one.last_offset) for one in found] == expected
-        for producer_id, first, last in expected:
-            for start, end in ((first, first + 1), (last, last + 1), (first + 1, last)):
-                if start < end:
-                    told = aborted_between(self.log.segments, start, end)
-                    assert (producer_id, first) in [
-                        (one.producer_id, one.first_offset) for one in told
-                    ]
-
-    @invariant()
-    def producers_are_at_their_last_batch(self) -> None:
-        for producer_id, producer in self.log.producers:
-            epoch = self._epoch(producer_id)
-            assert producer.epoch == epoch
-            last = producer.batches[-1].last_sequence + 1 if producer.batches else 0
-            assert last == self._sequence(producer_id, epoch)
+    def check(self) -> None:
+        present = self.coordinator.ledger.get(NAME)
+        if present is None or not present.state.is_prepared or self.level < 2:
+            return
+        decided = self.outcomes.setdefault((present.producer_id, present.epoch), present.state)
+        assert decided is present.state
+        was_told = self.told.get((present.producer_id, present.epoch - 1))
+        assert was_told in (None, present.state is State.PREPARE_COMMIT)
 
 
-TestTransactions = TransactionsMachine.TestCase
-TestTransactions.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+@settings(max_examples=400, deadline=None)
+@given(
+    st.sampled_from(LATE_EPOCHS),
+    st.sampled_from((1, 2)),
+    st.lists(
+        st.tuples(st.sampled_from(ACTIONS), st.sampled_from((0, 0, 1))), min_size=20, max_size=60
+    ),
+)
+def test_no_two_producers_share_an_epoch_and_no_outcome_changes(
+    epoch: int, level: int, story: list[tuple[str, int]]
+) -> None:
+    world = World(epoch, level)
+    producers = [Producer(0), Producer(1)]
+    if epoch:
+        producers[0] = Producer(0, 101, epoch)
+        world.owners[101, epoch] = 0
+    for number, (action, who) in enumerate(story, start=2):
+        if action == "begin":
+            # Whoever begins is another process each time.
+            producers[who] = Producer(number)
+        world.act(action, producers[who])

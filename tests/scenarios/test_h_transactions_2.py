@@ -3,11 +3,15 @@
 The product's daemons and producers, in the simulator. Broker 1 coordinates, 2 and 3 could.
 """
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
 from minikafka.aio import Producer
 from minikafka.broker.transaction.transaction import State, Transaction
 from minikafka.client.errors import ProducerFenced, TransactionAbortable
+from minikafka.client.group_types import ConsumerGroupMetadata
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -249,6 +253,46 @@ async def test_h_11_an_abandoned_transaction_ends_and_others_go_on(stage: Stage)
     await commit(producer)
     await stage.until(lambda: is_in(stage, State.COMPLETE_COMMIT), "the end")
     assert await committed(stage, "t") == [b"behind it", b"again"]
+
+
+@staged()
+async def test_h_15_offsets_of_a_member_of_the_past_abort_the_whole(stage: Stage) -> None:
+    """Given a transaction with records, and offsets of a generation that is over, or of no member;
+    then the offsets are refused, all that is left is to abort, and neither is there afterwards."""
+    await coordinated(stage)
+    await stage.create_topic("__consumer_offsets", [[1, 2, 3]])
+    await stage.create_topic("t", [[2, 3, 1]])
+    client, consumer = await stage.consumer(group_id="readers")
+
+    async def joined() -> ConsumerGroupMetadata:
+        await consumer.subscribe(["t"])
+        while not consumer.assignment():
+            await consumer.poll(timeout_ms=100)
+        return consumer.group_metadata()
+
+    member = await client.ask(joined)
+    producer = await transactional(stage)
+    there = TopicPartition("t", 0)
+    for stale in (
+        replace(member, generation_id=member.generation_id - 1),
+        replace(member, member_id="nobody"),
+    ):
+        await begin(producer)
+        await producer.send("t", b"with stale offsets")
+        with pytest.raises(TransactionAbortable):
+            await producer.client.ask(partial(producer.producer.send_offsets, {there: 1}, stale))
+        with pytest.raises(TransactionAbortable):
+            await commit(producer)
+        await abort(producer)
+    await begin(producer)
+    await producer.send("t", b"with its own")
+    await producer.client.ask(partial(producer.producer.send_offsets, {there: 1}, member))
+    await commit(producer)
+    await stage.until(lambda: is_in(stage, State.COMPLETE_COMMIT), "the end")
+    assert await committed(stage, "t") == [b"with its own"]
+    found = (await client.ask(partial(consumer.committed, [there])))[there]
+    assert found is not None
+    assert found.offset == 1
 
 
 @staged(brokers=4)
