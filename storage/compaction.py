@@ -65,8 +65,8 @@ class Order:
     map_bytes: int
     aborted: tuple[AbortedTransaction, ...] = ()
     """All that may have records in the round's part."""
-    last_offsets: dict[int, int] = field(default_factory=dict)
-    """Producer id: last offset of its last batch in the log, which stays if only as a header."""
+    producers: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Producer id: last offsets of its newest batches in the log, as far as they are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,8 @@ class Round:
             if source.next_offset > order.first_dirty
         ]
         self._end = self._dirty[-1].next_offset if self._dirty else order.first_dirty
+        self._last_offsets: dict[int, int] = {}
+        """Of the last batch of each producer that the survey met."""
         self._surveyed = TransactionWalk(order.aborted)
         self._met = TransactionWalk(order.aborted)
         self._at = (0, 0)
@@ -183,6 +185,8 @@ class Round:
 
     def _note(self, reader: "Reader", header: BatchHeader, view: memoryview) -> bool:
         """Take in a batch; False if the map is full, and the round ends within it."""
+        if header.producer_id >= 0 and not header.is_control:
+            self._last_offsets[header.producer_id] = header.last_offset
         if header.is_control or self._surveyed.is_aborted(header):
             return True
         if header.next_offset <= self.order.first_dirty:
@@ -263,8 +267,7 @@ class Round:
             has_deletes = any(not each.has_value for each in kept)
         if not kept:
             made.spent[header.base_offset] = None
-            is_known = self.order.last_offsets.get(header.producer_id, -1) == header.last_offset
-            if not (is_last or (header.producer_id >= 0 and is_known)):
+            if not (is_last or self._is_last_of_producer(header)):
                 return None
             return view if not header.record_count else emptied(header)
         horizon_ms = None
@@ -273,6 +276,17 @@ class Round:
         if len(kept) == header.record_count and horizon_ms is None:
             return view
         return rewritten(header, body, Rewrite(kept, horizon_ms))
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        """Is it its producer's last below the end? What comes behind that may yet be cut away."""
+        known = self.order.producers.get(header.producer_id)
+        if not known or header.is_control:
+            return False
+        last = self._last_offsets.get(header.producer_id)
+        if last is None:
+            last = max((each for each in known if each < self._end), default=None)
+        # Where there is no telling, each of them might be.
+        return last is None or header.last_offset == last
 
     def _newest(self, header: BatchHeader, slices: list[Slice]) -> list[Slice]:
         end, base, is_past = self._end, header.base_offset, self._is_past(header)

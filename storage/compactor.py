@@ -127,10 +127,9 @@ class Compactor:
             index_interval_bytes=owner.config.index_interval_bytes,
             map_bytes=self._map_bytes,
             aborted=_aborted(owner),
-            last_offsets={
-                producer_id: producer.batches[-1].last_offset
+            producers={
+                producer_id: tuple(batch.last_offset for batch in producer.batches)
                 for producer_id, producer in owner.producers
-                if producer.batches
             },
         )
         token = self._runtime.rng.randbytes(16)
