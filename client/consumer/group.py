@@ -46,6 +46,7 @@ from .membership import (
     JoinedMember,
     Leave,
     Membership,
+    Stage,
     Sync,
     Terms,
     Wait,
@@ -110,6 +111,11 @@ class Group:
     def wake(self) -> None:
         """The membership changed from outside: look again."""
         self._wake.set()
+
+    def on_poll(self) -> None:
+        """A poll began or ended; a stable member's next heartbeat is soon enough for that."""
+        if self.membership.stage is not Stage.STABLE:
+            self._wake.set()
 
     async def leave(self, timeout_ms: int) -> None:
         """Stop, and tell the coordinator, for `timeout_ms` at most; static members say nothing."""

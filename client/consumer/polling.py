@@ -129,14 +129,14 @@ class Polling(Subscribing[K, V], Generic[K, V]):
         group, self._is_polling = self._group, True
         if group is not None:
             group.membership.on_poll_begun(now_ms)
-            group.wake()
+            group.on_poll()
         try:
             yield
         finally:
             self._is_polling = False
             if group is not None:
                 group.membership.on_poll_ended(self._runtime.monotonic_ms())
-                group.wake()
+                group.on_poll()
 
     def _note_in_hand(self, chunk: Chunk) -> None:
         state = chunk.state
