@@ -85,11 +85,15 @@ def records_as(
     buf: Buffer,
     pos: int = 0,
     *,
+    header: BatchHeader | None = None,
     check_crc: bool = False,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[T]:
-    """Read the same as `records` into another named tuple: its fields are `prefix` and Record's."""
-    found = _opened(buf, pos, check_crc, max_bytes)
+    """Read the same as `records` into another named tuple: its fields are `prefix` and Record's.
+
+    `header` is the batch's, where the caller has read it.
+    """
+    found = _opened(buf, pos, header or read_header(buf, pos), check_crc, max_bytes)
     read = decode_many if prefix else decode
     try:
         made: list[T] = read(*found.payload, make, prefix)
@@ -104,11 +108,12 @@ def columns(
     buf: Buffer,
     pos: int = 0,
     *,
+    header: BatchHeader | None = None,
     check_crc: bool = False,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> Columns:
-    """Read the same as `records`, a column for each field instead of a tuple for each record."""
-    found = _opened(buf, pos, check_crc, max_bytes)
+    """Read the same as `records_as`, a column for each field instead of a tuple for each record."""
+    found = _opened(buf, pos, header or read_header(buf, pos), check_crc, max_bytes)
     try:
         return decode_columns(*found.payload)
     except IndexError as error:
@@ -125,8 +130,7 @@ class _Opened(NamedTuple):
     """Its records as bytes, their number, and what they have in common."""
 
 
-def _opened(buf: Buffer, pos: int, check_crc: bool, max_bytes: int) -> _Opened:
-    header = read_header(buf, pos)
+def _opened(buf: Buffer, pos: int, header: BatchHeader, check_crc: bool, max_bytes: int) -> _Opened:
     if check_crc and not crc_is_valid(buf, pos, header):
         raise RemoteProtocolError(f"crc {header.crc:#010x} does not match")
     body = _body(buf, pos, header, max_bytes)

@@ -137,7 +137,7 @@ class Chunk:
     def _columns(self, pos: int, header: BatchHeader, check_crcs: bool) -> RecordColumns | None:
         partition, position = self.state.partition, self.state.position
         try:
-            found = columns(self.data, pos, check_crc=check_crcs)
+            found = columns(self.data, pos, header=header, check_crc=check_crcs)
         except RemoteProtocolError as error:
             offset = max(header.base_offset, position)
             raise CorruptRecord(partition, offset, str(error)) from error
@@ -197,8 +197,9 @@ class Chunk:
     def _read(self, pos: int, header: BatchHeader, check_crcs: bool) -> Sequence[ConsumerRecord]:
         position = self.state.position
         try:
+            where = self.state.partition
             found = records_as(
-                ConsumerRecord, self.state.partition, self.data, pos, check_crc=check_crcs
+                ConsumerRecord, where, self.data, pos, header=header, check_crc=check_crcs
             )
         except RemoteProtocolError as error:
             offset = max(header.base_offset, position)

@@ -349,10 +349,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._lent = not self._pending
             frame = frame if self._lent else memoryview(bytes(frame))
             return frame[body_position(pending.cls, pending.version, frame) :]
-        if pending.key == ApiKey.FETCH:
-            # Its records are views of the frame, and outlive the receive buffer's next use.
-            frame = self._reader.keep(frame)
-        return _decoded(pending, frame)
+        return _decoded(pending, frame, self._reader)
 
     def _finish(self, why: str) -> None:
         if self._end is None:
@@ -383,7 +380,10 @@ def body_position(cls: type, version: int, frame: memoryview) -> int:
     return pos
 
 
-def _decoded(pending: _Pending, frame: memoryview) -> Any:
+def _decoded(pending: _Pending, frame: memoryview, reader: FrameReader) -> Any:
+    if pending.key == ApiKey.FETCH:
+        # Its records are views of the frame, and outlive the receive buffer's next use.
+        frame = reader.keep(frame)
     if pending.key == ApiKey.API_VERSIONS and frame[4:6] == UNSUPPORTED_VERSION_BYTES:
         return _refused_api_versions(frame)
     position = body_position(pending.cls, pending.version, frame)

@@ -236,10 +236,10 @@ class Producer(Transacting, Generic[K, V]):
         row = (timestamp_ms, *pair, headers)
         size = checked_size(row, self._max_record)
         delivery = Delivery(timestamp_ms)
-        callback = on_delivery or self._on_delivery
-        if callback is not None:
+        if (callback := on_delivery or self._on_delivery) is not None:
             call_when_done(asyncio.get_running_loop(), delivery, callback)
-        self.accept(topic, partition, row, size, delivery)
+        accept = self.accept if self._interceptors else self.intake.accept
+        accept(topic, partition, row, size, delivery)
         return delivery
 
     def to_bytes(self, key: K | None, value: V | None) -> tuple[bytes | None, bytes | None]:
