@@ -240,7 +240,10 @@ class Transaction:
         reaction = reaction_to(step, code)
         if reaction is Reaction.DONE and step is Step.ADD_OFFSETS:
             self._has_begun = True
-        elif reaction is Reaction.RENEW:
+        return self._react(reaction, code, detail)
+
+    def _react(self, reaction: Reaction, code: ErrorCode, detail: str) -> Reaction:
+        if reaction is Reaction.RENEW:
             self.needs_renewal = self._is_unknown_to_coordinator = True
         if reaction in (Reaction.ABORT, Reaction.RENEW):
             self.fail(refusal(code, detail))
@@ -289,18 +292,23 @@ class Transaction:
 
     def on_end_answered(self, code: ErrorCode, next_identity: ProducerIdentity) -> Reaction:
         """EndTxn was answered; the identity of the newer protocol's answer is the next one."""
-        was_aborting = self.phase is Phase.ABORTING
         reaction = reaction_to(Step.END, code)
+        is_over = code is ErrorCode.INVALID_TXN_STATE and self.is_implicit
         if reaction is Reaction.DONE:
             if self.is_implicit and next_identity.producer_id >= 0:
                 self.identity = next_identity
                 self.needs_renewal = False
-        elif was_aborting and reaction in (Reaction.ABORT, Reaction.RENEW):
-            # The coordinator does not know this transaction: a new epoch aborts what there is.
+        elif self.phase is Phase.ABORTING and (
+            is_over or code in FENCED or reaction in (Reaction.ABORT, Reaction.RENEW)
+        ):
+            # Somebody has ended it: the coordinator, because it took too long, or a newer producer.
+            # InitProducerId, told our epoch, gives a new one or says that we are fenced (KIP-588).
             self.needs_renewal = True
             return Reaction.DONE
+        elif is_over:
+            return self._react(Reaction.RENEW, code, "EndTxn")
         elif reaction is not Reaction.AGAIN:
-            self.on_answer(Step.END, code, "EndTxn")
+            return self._react(reaction, code, "EndTxn")
         return reaction
 
     def on_ended(self) -> None:

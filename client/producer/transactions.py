@@ -16,6 +16,7 @@ from ...protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRespons
 from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ...protocol.messages.find_coordinator import CoordinatorType
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ...protocol.schema import shape_of
 from ...protocol.types import TopicPartition
 from ...runtime.runtime import Runtime
 from ..config import ProducerConfig
@@ -172,17 +173,12 @@ class Transactions:
             code = ErrorCode(answer.error_code)
             return code, state.on_answer(Step.INIT, code, "InitProducerId")
 
-        answer: InitProducerIdResponse = await self._ask(self._coordinator, request, judge)
+        # Before, a broker cannot know whether another producer took our place meanwhile.
+        at_least = 0 if state.identity is None else RENEWAL_VERSION
+        answer: InitProducerIdResponse = await self._ask(
+            self._coordinator, request, judge, at_least=at_least
+        )
         connection = await self._coordinator.connection()
-        if state.identity is not None:
-            version = connection.version_of(ApiKey.INIT_PRODUCER_ID)
-            if version < RENEWAL_VERSION:
-                # It cannot know whether another producer took our place meanwhile.
-                why = f"{connection.address}: cannot raise the epoch of a producer in use"
-                state.fail_for_good(TransactionFailed(UnsupportedVersion(why)))
-                self._changed()
-                assert state.error is not None
-                raise state.error
         given = ProducerIdentity(answer.producer_id, answer.producer_epoch)
         state.on_identity(given, is_implicit=_is_implicit(connection))
 
@@ -282,6 +278,7 @@ class Transactions:
         judge: Judge,
         *,
         at_most: int | None = None,
+        at_least: int = 0,
         step: Step | None = None,
     ) -> Any:
         """Ask until the answer is final, and give it; raise why the transaction is lost by it."""
@@ -293,6 +290,8 @@ class Transactions:
                         self.state.on_asked(step)
                     code = ErrorCode.NONE
                     try:
+                        if at_least:
+                            _check_version(await coordinator.connection(), request, at_least)
                         answer = await coordinator.request(request, at_most=at_most)
                     except (ClientClosed, Refused, UnsupportedVersion):
                         raise
@@ -343,6 +342,14 @@ class Transactions:
         if state.identity is not None and accumulator.identity != state.identity:
             accumulator.change_identity(state.identity)
         self._on_change()
+
+
+def _check_version(connection: KafkaConnection, request: object, at_least: int) -> None:
+    key = ApiKey(shape_of(type(request)).api_key)
+    version = connection.version_of(key)
+    if version < at_least:
+        why = f"{connection.address}: {key.name}: version {at_least} is needed, it has {version}"
+        raise UnsupportedVersion(why)
 
 
 def _is_implicit(connection: KafkaConnection) -> bool:

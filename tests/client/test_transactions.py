@@ -324,14 +324,69 @@ async def test_an_answer_that_is_final_ends_the_producer(
     cluster, _ = both()
     async with cluster, producer_of(cluster) as producer:
         cluster.create("a")
-        refusal = et.EndTxnResponse(error_code=int(ErrorCode.INVALID_TXN_STATE))
+        refusal = et.EndTxnResponse(error_code=int(ErrorCode.UNKNOWN_SERVER_ERROR))
         handler = answering(ApiKey.END_TXN, refusal)
         monkeypatch.setitem(fake_broker.HANDLERS, ApiKey.END_TXN, handler)
-        with pytest.raises(TransactionFailed, match="INVALID_TXN_STATE"):
+        with pytest.raises(TransactionFailed, match="UNKNOWN_SERVER_ERROR"):
             async with producer.transaction():
                 producer.send("a", b"x")
         with pytest.raises(TransactionFailed):
             producer.send("a", b"more")
+
+
+async def test_a_transaction_that_took_too_long_can_only_be_aborted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster, coordinator = install(monkeypatch, 2)
+    async with cluster, producer_of(cluster) as producer:
+        cluster.create("a")
+        await producer.begin_transaction()
+        await producer.send("a", b"x")
+        # The coordinator aborts it by itself, and raises the epoch as with any end.
+        overdue = coordinator.transactions["t1"]
+        coordinator.end(overdue, commit=False)
+        overdue.epoch += 1
+        overdue.last_end = None
+        refusal = et.EndTxnResponse(error_code=int(ErrorCode.INVALID_TXN_STATE))
+        handler = answering(ApiKey.END_TXN, refusal)
+        monkeypatch.setitem(fake_broker.HANDLERS, ApiKey.END_TXN, handler)
+        with pytest.raises(TransactionAbortable, match="INVALID_TXN_STATE"):
+            await producer.commit_transaction()
+        overdue.epoch -= 1  # a repeated InitProducerId is answered with the epoch that was given
+        await producer.abort_transaction()
+        async with producer.transaction():
+            producer.send("a", b"y")
+    assert coordinator.visible("a") == [b"y"]
+
+
+async def test_who_is_fenced_hears_of_it_when_aborting_too(both: Both) -> None:
+    cluster, coordinator = both()
+    async with cluster, producer_of(cluster) as old:
+        cluster.create("a")
+        await old.begin_transaction()
+        await old.send("a", b"zombie")
+        async with producer_of(cluster) as new:
+            with pytest.raises(ProducerFenced):
+                await old.abort_transaction()
+            with pytest.raises(ProducerFenced):
+                await old.begin_transaction()
+            async with new.transaction():
+                new.send("a", b"new")
+    assert coordinator.visible("a") == [b"new"]
+
+
+async def test_an_old_broker_cannot_raise_an_epoch_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, coordinator = install(monkeypatch, 1)
+    cluster.versions[ApiKey.INIT_PRODUCER_ID] = (0, 2)
+    cluster.fault = first_times(1, Refuse(ErrorCode.MESSAGE_TOO_LARGE))
+    async with cluster, producer_of(cluster) as producer:
+        cluster.create("a")
+        await producer.begin_transaction()
+        with pytest.raises(DeliveryFailed):
+            await producer.send("a", b"x")
+        with pytest.raises(TransactionFailed, match="INIT_PRODUCER_ID: version 3 is needed"):
+            await producer.abort_transaction()
+    assert coordinator.transactions["t1"].epoch == 0, "it might be another producer's by now"
 
 
 async def test_a_coordinator_that_knows_nothing_of_the_producer_gives_it_a_new_epoch(
