@@ -92,6 +92,20 @@ TRANSITIONS = (
     "acknowledged-by-one",
     "not-acknowledged",
     "polled",
+    # groups
+    "partition-assigned",
+    "partition-revoked",
+    "partition-lost",
+    "polled-in-group",
+    "commit-acknowledged",
+    "commit-refused",
+    # transactions
+    "transaction-committed",
+    "transaction-aborted",
+    "transaction-unknown",
+    "transactional-producer-failed",
+    "piped",
+    "pipe-failed",
 )
 CELLS: dict[str, tuple[str, ...]] = {
     "fault": FAULTS,

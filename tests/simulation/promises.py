@@ -18,6 +18,8 @@ from .invariants import Invariants
 from .metadata_checks import ELR_FEATURE
 from .shape import Shape
 
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+
 
 class Promises:
     """Looks at what is committed and at what power has taken already."""
@@ -26,8 +28,9 @@ class Promises:
         self.cluster = cluster
         self.invariants = invariants
         self.flushed = {topic.name: None for topic in shape.topics if topic.group}
+        self._all_flushed = shape.all_group
         if shape.all_group:
-            self.flushed.update(dict.fromkeys(("extra-1", "extra-2")))
+            self.flushed.update(dict.fromkeys(("extra-1", "extra-2", *INTERNAL_TOPICS)))
         self._overlap = shape.overlap
         self._names = {id: each.name for id, each in cluster.brokers.items()}
         self._next: asyncio.Future[None] | None = None
@@ -58,7 +61,10 @@ class Promises:
         truth, image = self.invariants.truths.get(key), self.invariants.image
         if truth is None or image is None or truth.topic not in self.flushed:
             return False
-        return image.configs.get((TOPIC, truth.topic), {}).get("flush.policy") == "group"
+        said = image.configs.get((TOPIC, truth.topic), {}).get("flush.policy")
+        if said is None and truth.topic in INTERNAL_TOPICS:
+            return self._all_flushed  # As the brokers' own setting says.
+        return said == "group"
 
     def survive_without(self, victims: Sequence[Daemon]) -> bool:
         """May these brokers lose what they have not synced?"""

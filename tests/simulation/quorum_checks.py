@@ -126,14 +126,21 @@ class QuorumChecks:
 
     def _check_majority(self, end: int) -> Iterator[str]:
         """What is committed is on stable storage of a majority."""
-        held = {}
-        for daemon in self._daemons.values():
-            for _ in self._cursor(daemon, stable=True).up_to(end):
-                pass
-            held[daemon.name] = self._held(daemon, stable=True)
-        holders = [name for name, up_to in held.items() if up_to >= end]
-        if 2 * len(holders) <= len(held):
+        held = {daemon.name: self._stable(daemon, end) for daemon in self._daemons.values()}
+        if not _is_majority(held, end):
+            # A cut becomes stable with a later sync: until then its cursor may have followed what
+            # was cut off. Once more, from the beginning.
+            for daemon in self._daemons.values():
+                self._cursors.pop((daemon.name, True), None)
+            held = {daemon.name: self._stable(daemon, end) for daemon in self._daemons.values()}
+        if not _is_majority(held, end):
             yield f"invariant 16: {end} are committed, but stable are {held}"
+
+    def _stable(self, daemon: Daemon, end: int) -> int:
+        """Up to where, at most `end`, the metadata are on this controller's stable storage."""
+        for _ in self._cursor(daemon, stable=True).up_to(end):
+            pass
+        return self._held(daemon, stable=True)
 
     def _check_vote(self, voter: Daemon, vote: Granted) -> Iterator[str]:
         """A vote is stable before anybody hears of it."""
@@ -186,3 +193,7 @@ class QuorumChecks:
             if name.endswith(SNAPSHOT_SUFFIX) and name[:1].isdecimal()
         ]
         return max(cursor.offset, 0, *snapshots)
+
+
+def _is_majority(held: dict[str, int], end: int) -> bool:
+    return 2 * sum(up_to >= end for up_to in held.values()) > len(held)

@@ -3,16 +3,12 @@
 Faults for a minute; then everything is made whole, must converge, and is read back.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from minikafka.aio import TopicPartition
-from minikafka.broker.config import BrokerConfig
-from minikafka.controller.config import ControllerConfig
 from minikafka.protocol.control.records import MetadataRecord
 from minikafka.protocol.types import NO_LEADER
-from minikafka.runtime.config import settings_of
 
 from .cluster import Cluster
 from .coverage import Coverage
@@ -60,8 +56,8 @@ class Scenario:
             self.world,
             shape.brokers,
             shape.controllers,
-            known(BrokerConfig, shape.broker),
-            known(ControllerConfig, shape.controller),
+            shape.broker,
+            shape.controller,
         )
         self.coverage = Coverage()
         self.world.on_log = self.coverage.on_log
@@ -164,7 +160,10 @@ class Scenario:
             if truth.was_unclean:
                 history.lossy[truth.topic, truth.index] = None
         await self.workload.read_everything(partitions)
-        for finding in check(history):
+        findings = check(history)
+        findings += await self.workload.judge_groups(history.lossy)
+        findings += await self.workload.judge_transactions(history.lossy)
+        for finding in findings:
             self.world.violation(finding)
             break
 
@@ -212,12 +211,6 @@ class Scenario:
             if here is None or here.offset != image.offset:
                 return f"{daemon.name} is behind with its metadata"
         return None
-
-
-def known(table: type, properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that the product has."""
-    keys = {key: None for setting in settings_of(table) for key in (setting.key,)}
-    return {key: value for key, value in properties.items() if key in keys}
 
 
 def run(seed: int, fault_seconds: float = FAULT_SECONDS) -> Outcome:

@@ -5,11 +5,22 @@ that partitions would have hidden. The generator of load is as wild as that of f
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .coverage import FAULTS, OPERATIONS
 
 FAULTS_AT_LEAST = 5
+COORDINATORS = {
+    "offsets.topic.num.partitions": "2",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.segment.bytes": "100000",
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.state.log.segment.bytes": "100000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
 GROUP_FLUSH = True
 """Does the product keep flush.policy=group?"""
 
@@ -27,6 +38,8 @@ class TopicShape:
     """flush.policy=group: nothing acknowledged is lost with the power of all machines."""
     mortal: bool = False
     """It will be deleted and made again: what is in it may vanish."""
+    ledger: bool = False
+    """Only transactions write to it."""
     segment_bytes: int = 1 << 30
     index_bytes: int = 4096
 
@@ -75,6 +88,13 @@ class Shape:
     topics: tuple[TopicShape, ...]
     producers: tuple[ProducerShape, ...]
     consumers: int
+    members: int
+    """Of the consumer group; 0: there is none."""
+    group_strategy: str
+    ledgers: int
+    """Producers of transactions; 0: there are no transactions."""
+    pipes: int
+    """Processes that read what is committed and write it on, each record once."""
     faults: tuple[str, ...]
     operations: tuple[str, ...]
     overlap: int
@@ -103,12 +123,19 @@ def draw(rng: random.Random, controllers: int) -> Shape:
     if all(topic.group for topic in topics) and "power-all" not in faults:
         faults.append("power-all")
     operations = sorted(rng.sample(OPERATIONS, rng.randint(0, len(OPERATIONS))))
+    ledgers = rng.choice((0, 0, 1, 2))
+    if ledgers:
+        topics += _ledgers(rng, topics)
     return Shape(
         brokers=brokers,
         controllers=controllers,
         topics=topics,
-        producers=tuple(_producers(rng, topics)),
+        producers=tuple(_producers(rng, tuple(each for each in topics if not each.ledger))),
         consumers=rng.choice((0, 1, 1, 2)),
+        members=rng.choice((0, 0, 2, 3)),
+        group_strategy=rng.choice(("cooperative-sticky", "cooperative-sticky", "range")),
+        ledgers=ledgers,
+        pipes=rng.choice((0, 1, 2)) if ledgers else 0,
         faults=tuple(faults),
         operations=tuple(operations),
         overlap=rng.choice((1, 1, 2, 3)),
@@ -120,6 +147,8 @@ def draw(rng: random.Random, controllers: int) -> Shape:
             "num.replica.fetchers": str(rng.choice((1, 1, 2, 3))),
             "replica.lag.time.max.ms": str(rng.choice((1500, 1500, 4000))),
             "controlled.shutdown.enable": str(rng.random() < 0.9).lower(),
+            "log.flush.policy": "group" if all(topic.group for topic in topics) else "none",
+            **COORDINATORS,
         },
         controller={
             "leader.lease.enable": str(leases).lower(),
@@ -168,6 +197,21 @@ def _topics(rng: random.Random, brokers: int) -> list[TopicShape]:
             )
         )
     return topics
+
+
+def _ledgers(rng: random.Random, topics: tuple[TopicShape, ...]) -> tuple[TopicShape, ...]:
+    """What transactions write to; and, copied by pipes, once more."""
+    ledger = TopicShape(
+        "ledger",
+        partitions=rng.choice((1, 2)),
+        replication=3,
+        min_isr=2,
+        group=all(topic.group for topic in topics),
+        ledger=True,
+        segment_bytes=rng.choice((1 << 30, 30_000, 3000)),
+        index_bytes=rng.choice((4096, 200)),
+    )
+    return ledger, replace(ledger, name="piped")
 
 
 def _producers(rng: random.Random, topics: tuple[TopicShape, ...]) -> list[ProducerShape]:

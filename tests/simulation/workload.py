@@ -12,10 +12,21 @@ from minikafka.runtime.errors import MinikafkaError
 
 from .cluster import Cluster
 from .coverage import Coverage
+from .group_history import GroupHistory
+from .group_workload import GROUP, Member
 from .history import History, Partition, Sent
 from .loop import Process
 from .metadata_checks import ELR_FEATURE
 from .shape import ProducerShape, Shape, TopicShape
+from .transaction_history import TransactionHistory
+from .transaction_workload import (
+    PIPE_GROUP,
+    Ledger,
+    Pipe,
+    audit,
+    read_committed,
+    read_offsets,
+)
 from .world import SimRuntime, World
 
 
@@ -28,6 +39,8 @@ class Workload:
         self.shape = shape
         self.coverage = coverage
         self.history = History()
+        self.groups = GroupHistory()
+        self.transactions = TransactionHistory()
         self.partition_counts = {topic.name: topic.partitions for topic in shape.topics}
         self.on_acknowledged: Callable[[Sent], None] = lambda sent: None
         self.on_polled: Callable[[Partition, int], None] = lambda partition, offset: None
@@ -38,7 +51,12 @@ class Workload:
     @property
     def lasting(self) -> list[TopicShape]:
         """The topics that are there from the beginning to the end."""
-        return [topic for topic in self.shape.topics if not topic.mortal]
+        return [topic for topic in self.shape.topics if not topic.mortal and not topic.ledger]
+
+    @property
+    def ledgers(self) -> list[TopicShape]:
+        """The topics of transactions."""
+        return [topic for topic in self.shape.topics if topic.ledger]
 
     async def in_process(self, name: str, body: Any) -> Any:
         """Run `body(runtime)` in a client process of its own and return its result."""
@@ -67,6 +85,14 @@ class Workload:
             self._start_client(shape.name, body)
         for number in range(self.shape.consumers):
             self._start_client(f"consumer-{number}", self._consume)
+        for number in range(self.shape.members):
+            self._start_client(f"member-{number}", lambda runtime: Member(self, runtime).run())
+        for number in range(self.shape.ledgers):
+            self._start_client(f"ledger-{number}", lambda runtime: Ledger(self, runtime).run())
+        for number in range(self.shape.pipes):
+            self._start_client(f"pipe-{number}", lambda runtime: Pipe(self, runtime).run())
+        if self.shape.ledgers:
+            self._start_client("auditor", lambda runtime: audit(self, runtime))
 
     def _start_client(self, name: str, body: Callable[[SimRuntime], Any]) -> None:
         self.processes.append(self.world.start(self.world.add_host(name), name, body))
@@ -181,12 +207,38 @@ class Workload:
 
         await self.in_process("reader", read)
 
+    async def judge_groups(self, lossy: dict[Partition, None]) -> list[str]:
+        """What the members were told, against what the group has committed in the end."""
+        if not self.shape.members:
+            return []
+        places = [TopicPartition(*place) for place in self.groups.committed]
+        read = partial(read_offsets, self, group=GROUP, partitions=places)
+        self.groups.final = await self.in_process("group-reader", read)
+        return self.groups.check(lossy)
+
+    async def judge_transactions(self, lossy: dict[Partition, None]) -> list[str]:
+        """What transactions were told to be, against what can be read."""
+        if not self.shape.ledgers:
+            return []
+        await self.in_process("ledger-reader", partial(read_committed, self))
+        if self.shape.pipes:
+            places = places_of(self.ledgers[:1])
+            read = partial(read_offsets, self, group=PIPE_GROUP, partitions=places)
+            self.transactions.piped_to = await self.in_process("pipe-reader", read)
+        return self.transactions.check(lossy)
+
     @staticmethod
     async def _is_behind(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
         for partition, end in ends.items():
             if await consumer.position(partition) < end:
                 return True
         return False
+
+
+def places_of(topics: list[TopicShape]) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.name, index) for topic in topics for index in range(topic.partitions)
+    ]
 
 
 def new_topic(shape: TopicShape) -> NewTopic:

@@ -1,0 +1,76 @@
+"""The judge of transactions finds what it is there to find."""
+
+from .transaction_history import LEDGER, PIPED, Outcome, TransactionHistory
+
+PLACE, OTHER = (LEDGER, 0), (LEDGER, 1)
+
+
+def one(outcome: Outcome, *visible: bytes) -> list[str]:
+    """A transaction of two records, of which these are seen in the end."""
+    history = TransactionHistory()
+    transaction = history.begin("p:1")
+    transaction.records = [(PLACE, b"p:1:0"), (OTHER, b"p:1:1")]
+    transaction.outcome = outcome
+    history.final = {PLACE: [], OTHER: []}
+    for value in visible:
+        place = PLACE if value.endswith(b"0") else OTHER
+        history.final[place].append((len(history.final[place]), value))
+    return history.check({})
+
+
+def test_all_or_nothing() -> None:
+    assert one(Outcome.COMMITTED, b"p:1:0", b"p:1:1") == []
+    assert one(Outcome.ABORTED) == []
+    assert one(Outcome.UNKNOWN) == []
+    assert one(Outcome.UNKNOWN, b"p:1:0", b"p:1:1") == []
+    assert one(Outcome.UNKNOWN, b"p:1:1") == ["torn: transaction p:1, unknown: 1 of 2 visible"]
+
+
+def test_what_its_producer_knew() -> None:
+    lost = "lost: transaction p:1, committed: 1 of 2 visible"
+    assert one(Outcome.COMMITTED, b"p:1:0") == [lost]
+    aborted = "aborted read: transaction p:1, aborted: 2 of 2 visible"
+    assert one(Outcome.ABORTED, b"p:1:0", b"p:1:1") == [aborted]
+
+
+def test_what_nobody_wrote_and_what_is_there_twice() -> None:
+    assert "invented: b'x0' is visible in ledger-0" in one(Outcome.UNKNOWN, b"x0")
+    twice = one(Outcome.COMMITTED, b"p:1:0", b"p:1:0", b"p:1:1")
+    assert twice == ["duplicate: p:1:0 is visible twice in ledger-0"]
+
+
+def two(*values: bytes) -> TransactionHistory:
+    """Two committed transactions of one record each, seen in this order."""
+    history = TransactionHistory()
+    for number in (1, 2):
+        transaction = history.begin(f"p:{number}")
+        transaction.records = [(PLACE, b"p:%d:0" % number)]
+        transaction.outcome = Outcome.COMMITTED
+    history.final = {PLACE: [(2 * at, value) for at, value in enumerate(values)]}
+    return history
+
+
+def test_order_within_a_producer() -> None:
+    assert two(b"p:1:0", b"p:2:0").check({}) == []
+    assert two(b"p:2:0", b"p:1:0").check({}) == ["reordered: p:1:0 at ledger-0 offset 2"]
+
+
+def test_a_reader_sees_what_is_committed_and_all_of_it() -> None:
+    history = two(b"p:1:0", b"p:2:0")
+    history.polled["auditor"] = [(PLACE, 0, b"p:1:0"), (PLACE, 2, b"p:2:0")]
+    assert history.check({}) == []
+    history.polled["auditor"] = [(PLACE, 0, b"p:1:0"), (PLACE, 1, b"never"), (PLACE, 2, b"p:2:0")]
+    (found,) = history.check({})
+    assert found.startswith("auditor at ledger-0: read (1, b'never')")
+    assert history.check({PLACE: None}) == []
+
+
+def test_a_pipe_writes_each_record_once() -> None:
+    history = two(b"p:1:0", b"p:2:0")
+    history.piped_to = {PLACE: 1}
+    history.final[PIPED, 0] = [(0, b"p:1:0")]
+    assert history.check({}) == []
+    history.piped_to = {PLACE: 3}
+    assert history.check({}) == ["lost: p:2:0 was not piped, and 3 is committed"]
+    history.final[PIPED, 0] = [(0, b"p:1:0"), (2, b"p:2:0"), (4, b"p:2:0")]
+    assert history.check({}) == ["duplicate: p:2:0 was piped 2 times"]

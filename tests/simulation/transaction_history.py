@@ -1,0 +1,135 @@
+"""Transactions of the run: what was in each, how it ended, and what readers may see of it.
+
+Pure. A transaction is all visible or not at all to those who read committed; one that its producer
+knows to be committed is, one that it knows to be aborted is not, and of one whose end it never
+learnt either is right.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from .history import Partition, name
+
+LEDGER = "ledger"
+PIPED = "piped"
+
+
+class Outcome(Enum):
+    """What the producer was told."""
+
+    UNKNOWN = "unknown"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One transaction of one producer."""
+
+    name: str
+    records: list[tuple[Partition, bytes]] = field(default_factory=list)
+    outcome: Outcome = Outcome.UNKNOWN
+
+
+@dataclass(slots=True)
+class TransactionHistory:
+    """Every transaction, in the order in which they began, and what was read in the end."""
+
+    begun: list[Transaction] = field(default_factory=list)
+    polled: dict[str, list[tuple[Partition, int, bytes]]] = field(default_factory=dict)
+    """Per reader of what is committed, while the faults went on."""
+    final: dict[Partition, list[tuple[int, bytes]]] = field(default_factory=dict)
+    piped_to: dict[Partition, int] = field(default_factory=dict)
+    """How far the pipes have committed the ledger."""
+
+    def begin(self, name: str) -> Transaction:
+        """A new one."""
+        transaction = Transaction(name)
+        self.begun.append(transaction)
+        return transaction
+
+    def count(self, outcome: Outcome) -> int:
+        return sum(each.outcome is outcome for each in self.begun)
+
+    def check(self, lossy: dict[Partition, None]) -> list[str]:
+        """Every contradiction, in words."""
+        return [
+            *self._check_visible(lossy),
+            *self._check_order(lossy),
+            *self._check_polled(lossy),
+            *self._check_piped(lossy),
+        ]
+
+    def _check_piped(self, lossy: dict[Partition, None]) -> Iterator[str]:
+        """What was read of the ledger, up to what is committed, was written on exactly once."""
+        for (topic, index), records in self.final.items():
+            if topic != PIPED or (LEDGER, index) in lossy or (PIPED, index) in lossy:
+                continue
+            end = self.piped_to.get((LEDGER, index), 0)
+            due = Counter(v for offset, v in self.final[LEDGER, index] if offset < end)
+            got = Counter(value for _, value in records)
+            for value in due - got:
+                yield f"lost: {value.decode()} was not piped, and {end} is committed"
+            for value in got - due:
+                yield f"duplicate: {value.decode()} was piped {got[value]} times"
+
+    def _check_visible(self, lossy: dict[Partition, None]) -> Iterator[str]:
+        seen = Counter(
+            (partition, value)
+            for partition, found in self.final.items()
+            if partition[0] == LEDGER
+            for _, value in found
+        )
+        known = {(place, value): None for each in self.begun for place, value in each.records}
+        for place, value in seen:
+            if (place, value) not in known:
+                yield f"invented: {value!r} is visible in {name(place)}"
+        for each in self.begun:
+            records = [(place, value) for place, value in each.records if place not in lossy]
+            visible = sum(bool(seen[record]) for record in records)
+            for place, value in records:
+                if seen[place, value] > 1:
+                    yield f"duplicate: {value.decode()} is visible twice in {name(place)}"
+            what = f"transaction {each.name}, {each.outcome.value}: {visible} of {len(records)}"
+            if each.outcome is Outcome.COMMITTED and visible < len(records):
+                yield f"lost: {what} visible"
+            elif each.outcome is Outcome.ABORTED and visible:
+                yield f"aborted read: {what} visible"
+            elif 0 < visible < len(records):
+                yield f"torn: {what} visible"
+
+    def _check_order(self, lossy: dict[Partition, None]) -> Iterator[str]:
+        order = {
+            (place, value): at
+            for at, (place, value) in enumerate(
+                record for each in self.begun for record in each.records
+            )
+        }
+        for place, found in self.final.items():
+            if place[0] != LEDGER:
+                continue
+            mine: dict[bytes, int] = {}
+            for offset, value in found:
+                producer = value.split(b":")[0]
+                at = order.get((place, value), -1)
+                if at < mine.get(producer, -1) and place not in lossy:
+                    yield f"reordered: {value.decode()} at {name(place)} offset {offset}"
+                mine[producer] = at
+
+    def _check_polled(self, lossy: dict[Partition, None]) -> Iterator[str]:
+        for reader, polled in self.polled.items():
+            by_place: dict[Partition, list[tuple[int, bytes]]] = {}
+            for place, offset, value in polled:
+                by_place.setdefault(place, []).append((offset, value))
+            for place, read in by_place.items():
+                if place in lossy:
+                    continue
+                first, last = read[0][0], read[-1][0]
+                there = [each for each in self.final[place] if first <= each[0] <= last]
+                for got, due in itertools.zip_longest(read, there):
+                    if got != due:
+                        yield f"{reader} at {name(place)}: read {got}, committed is {due}"
+                        break
