@@ -26,6 +26,7 @@ from . import (
     failover,
     false_failovers,
     flush,
+    groups,
     latency,
     memory,
     produce,
@@ -190,6 +191,19 @@ def run_memory(results: dict[str, Any]) -> None:
         say(f"{name:<14} PSS {mib:6.1f} MiB after ready, {added:5.2f} KiB per idle partition")
 
 
+def run_groups(results: dict[str, Any]) -> None:
+    """Measure what consumer groups cost."""
+    found = groups.measure()
+    results["groups"] = found._asdict()
+    busy = ", ".join(f"{name} {share:.0%}" for name, share in found.busy.items())
+    say(f"{found.commits_per_second:,.0f} commits/s, p99 {found.commit_p99_ms:.1f} ms: {busy} busy")
+    say(
+        f"{groups.MEMBERS} members, {groups.PARTITIONS} partitions: {found.rebalance_seconds:.2f} s"
+    )
+    for name, mib in found.memory_after.items():
+        say(f"{name} PSS {found.memory_before[name]:.1f} MiB before, {mib:.1f} MiB after")
+
+
 def run_flush(results: dict[str, Any]) -> None:
     """Measure flush.policy=group against none."""
     rows = results["flush"] = []
@@ -257,6 +271,7 @@ SECTIONS: dict[str, Section] = {
     "latency": run_latency,
     "startup": run_startup,
     "memory": run_memory,
+    "groups": run_groups,
     "flush": run_flush,
     "failover": run_failover,
     "catch_up": run_catch_up,

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import clients, failover_page
+from . import clients, failover_page, groups
 
 
 def page(results: dict[str, Any]) -> str:
@@ -84,6 +84,7 @@ def _targets(results: dict[str, Any]) -> list[str]:
         ("`minikafka --help` (s)", "< 0.3", startup["help"], startup["help"] < 0.3),
         ("flush.policy=group of none, the least of all cases", "≥ 0.5", flushed, flushed >= 0.5),
         *clients.against_targets(results["clients"]),
+        *groups.checks(results),
         *failover_page.checks(results),
     ]
     return [
@@ -260,6 +261,7 @@ def _rest(results: dict[str, Any]) -> list[str]:
             _row(f"{name}, one idle partition of 1,000", f"{kib:.2f} KiB")
             for name, kib in memory["kib_per_idle_partition"].items()
         ),
+        *(_row(name, figure) for name, figure in groups.rows(results)),
         *_flush(results["flush"]),
         *failover_page.section(results),
     ]

@@ -96,7 +96,7 @@ class ClassicGroup(Phases):
             )
         self.update(member, join)
         self._join_with(member, join, ticket)
-        log.info("%r: %s joins again: %s", self, member.member_id, join.reason)
+        log.debug("%r: %s joins again: %s", self, member.member_id, join.reason)
         return effects + self.rebalance(now)
 
     def _replace(
