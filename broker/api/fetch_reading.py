@@ -177,7 +177,6 @@ class Reading:
                 self._bytes += spec.max_bytes
         return answer
 
-
     def _nearer(self, source: Partition, offset: int) -> int:
         """Who should be asked instead of us; nobody, for almost all."""
         asker = self._asker

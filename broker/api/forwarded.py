@@ -12,6 +12,8 @@ from ...protocol.api import ApiKey
 from ...protocol.codec import encode_bytes, response_class
 from ...protocol.control.records import BROKER
 from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from ...protocol.messages.alter_configs import AlterConfigsResourceResponse as ReplacedConfig
 from ...protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -121,6 +123,21 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
     return Forwarded(call, ApiKey.INCREMENTAL_ALTER_CONFIGS, request, _no_configs_altered)
 
 
+def alter_configs(call: Call, request: AlterConfigsRequest) -> object:
+    """Replace whole configurations."""
+    for resource in request.resources:
+        for each in resource.configs:
+            if each.value is None:
+                why = f"{each.name}: a null is no value"
+                return _no_configs_replaced(request, ErrorCode.INVALID_REQUEST, why)
+            if resource.resource_type == BROKER:
+                try:
+                    check_dynamic(each.name, each.value)
+                except ConfigError as error:
+                    return _no_configs_replaced(request, ErrorCode.INVALID_CONFIG, str(error))
+    return Forwarded(call, ApiKey.ALTER_CONFIGS, request, _no_configs_replaced)
+
+
 def elect_leaders(call: Call, request: ElectLeadersRequest) -> Answer:
     """Elect preferred leaders, or uncleanly where there is none."""
     return Forwarded(call, ApiKey.ELECT_LEADERS, request, _no_leaders_elected)
@@ -216,6 +233,20 @@ def _no_configs_altered(
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
+                error_code=error,
+                error_message=why or error.doc,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+def _no_configs_replaced(request: AlterConfigsRequest, error: ErrorCode, why: str) -> object:
+    return AlterConfigsResponse(
+        responses=[
+            ReplacedConfig(
                 error_code=error,
                 error_message=why or error.doc,
                 resource_type=resource.resource_type,

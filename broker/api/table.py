@@ -30,6 +30,7 @@ from . import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
     list_transactions,
@@ -70,6 +71,8 @@ def make_apis() -> Mapping[int, Api]:
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
         ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
         ApiKey.DELETE_RECORDS: delete_records.handle,
+        ApiKey.ALTER_CONFIGS: forwarded.alter_configs,
+        ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
     }
     rows |= {
         ApiKey.FIND_COORDINATOR: find_coordinator.handle,

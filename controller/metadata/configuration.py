@@ -17,6 +17,16 @@ from ...protocol.control.records import (
     PartitionChangeRecord,
 )
 from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+)
+from ...protocol.messages.alter_configs import (
+    AlterConfigsResource as WholeConfig,
+)
+from ...protocol.messages.alter_configs import (
+    AlterConfigsResourceResponse as ReplacedConfig,
+)
 from ...protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -83,6 +93,44 @@ def incremental_alter(
         changes = []
     records = [*changes, *_consequences(cluster, changes)]
     return Decision(IncrementalAlterConfigsResponse(responses=results), records)
+
+
+def alter_whole(cluster: Cluster, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
+    """The same, but what a resource's new configuration does not name goes back to its default."""
+    asked = IncrementalAlterConfigsRequest(
+        resources=[_as_changes(cluster, resource) for resource in request.resources],
+        validate_only=request.validate_only,
+    )
+    decided = incremental_alter(cluster, asked)
+    results = [
+        ReplacedConfig(
+            error_code=each.error_code,
+            error_message=each.error_message,
+            resource_type=each.resource_type,
+            resource_name=each.resource_name,
+        )
+        for each in decided.answer.responses
+    ]
+    return Decision(AlterConfigsResponse(responses=results), decided.records)
+
+
+def _as_changes(cluster: Cluster, resource: WholeConfig) -> AlterConfigsResource:
+    target: ConfigResource = (int(resource.resource_type), resource.resource_name)
+    named = dict.fromkeys(each.name for each in resource.configs)
+    changes = [
+        AlterableConfig(name=each.name, config_operation=ConfigOperation.SET, value=each.value)
+        for each in resource.configs
+    ]
+    changes += [
+        AlterableConfig(name=key, config_operation=ConfigOperation.DELETE, value=None)
+        for key in cluster.image.configs.get(target, {})
+        if key not in named
+    ]
+    return AlterConfigsResource(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=changes,
+    )
 
 
 def _alter(cluster: Cluster, resource: AlterConfigsResource) -> list[ConfigRecord]:

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from minikafka.controller.metadata.configuration import incremental_alter
+from minikafka.controller.metadata.configuration import alter_whole, incremental_alter
 from minikafka.protocol.control.records import BROKER, TOPIC
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages import alter_configs
 from minikafka.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -30,6 +31,30 @@ def test_keys_are_set_changed_and_unset(machine: Machine) -> None:
     machine.configure("t", retention_ms="6")
     assert machine.image.configs[TOPIC, "t"] == {"retention.ms": "6", "segment.bytes": "1000"}
     machine.configure("t", operation=DELETE, retention_ms=None, segment_bytes=None)
+    assert machine.image.configs == {}
+
+
+def test_a_whole_configuration_unsets_what_it_does_not_name(machine: Machine) -> None:
+    machine.configure("t", retention_ms="5", segment_bytes="1000")
+
+    def alter(name: str, **configs: str) -> Any:
+        resource = alter_configs.AlterConfigsResource(
+            resource_type=TOPIC,
+            resource_name=name,
+            configs=[
+                alter_configs.AlterableConfig(name=key.replace("_", "."), value=value)
+                for key, value in configs.items()
+            ],
+        )
+        request = alter_configs.AlterConfigsRequest(resources=[resource])
+        return machine.carry_out(alter_whole(machine.cluster, request)).responses[0]
+
+    assert error(alter("t", retention_ms="6")) == 0
+    assert machine.image.configs[TOPIC, "t"] == {"retention.ms": "6"}
+    assert error(alter("t", retention_ms="soon")) == ErrorCode.INVALID_CONFIG
+    assert error(alter("x")) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert machine.image.configs[TOPIC, "t"] == {"retention.ms": "6"}
+    assert error(alter("t")) == 0
     assert machine.image.configs == {}
 
 

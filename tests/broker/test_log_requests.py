@@ -1,9 +1,14 @@
-"""DeleteRecords and DescribeLogDirs, asked of real brokers on the simulated loop."""
+"""DeleteRecords, DescribeLogDirs and configurations, asked of brokers on the simulated loop."""
 
 import asyncio
 from typing import Any
 
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
 from minikafka.protocol.messages.delete_records import (
     HIGH_WATERMARK,
     DeleteRecordsPartition,
@@ -14,6 +19,7 @@ from minikafka.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
 )
+from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.simulation.stage import Stage, staged
 
 
@@ -117,3 +123,34 @@ async def test_the_directories_of_a_broker_and_what_is_in_them(stage: Stage) -> 
     (directory,) = await ask(DescribableLogDirTopic(topic="t", partitions=[1, 9]))
     ((name, rows),) = [(topic.name, topic.partitions) for topic in directory.topics]
     assert (name, [row.partition_index for row in rows]) == ("t", [1])
+
+
+@staged(brokers=2)
+async def test_what_has_a_configuration_and_whole_configurations(stage: Stage) -> None:
+    await stage.create_topic("t", replication=2, configs={"retention.ms": "5"})
+    await stage.create_topic("u", replication=2)
+
+    async def listed(*types: int, version: int | None = None) -> Any:
+        request = ListConfigResourcesRequest(resource_types=list(types))
+        return await stage.ask(1, request, version)
+
+    every = await listed()
+    names = [(each.resource_type, each.resource_name) for each in every.config_resources]
+    assert names == [(2, "t"), (2, "u"), (4, "1"), (4, "2"), (8, "1"), (8, "2")]
+    assert [each.resource_name for each in (await listed(4)).config_resources] == ["1", "2"]
+    assert (await listed(version=0)).config_resources == []
+    assert (await listed(3)).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+    async def alter(name: str, kind: int, **configs: str | None) -> ErrorCode:
+        rows = [AlterableConfig(name=k.replace("_", "."), value=v) for k, v in configs.items()]
+        resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=rows)
+        response = await stage.ask(2, AlterConfigsRequest(resources=[resource]))
+        return ErrorCode(response.responses[0].error_code)
+
+    assert await alter("t", 2, segment_bytes="1000") is ErrorCode.NONE
+    log = stage.partition(1, "t").log
+    await stage.until(lambda: log.config.segment_bytes == 1000, "the broker obeys")
+    assert log.config.retention_ms == 7 * 24 * 60 * 60 * 1000, "back to its default"
+    assert await alter("t", 2, segment_bytes=None) is ErrorCode.INVALID_REQUEST
+    assert await alter("1", 4, node_id="7") is ErrorCode.INVALID_CONFIG
+    assert await alter("nothing", 2) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
