@@ -6,7 +6,7 @@ import aiokafka
 import pytest
 
 from ..support.cluster import Cluster
-from .payloads import ACKS, COMPRESSIONS, PARTITIONS, Payload, by_partition, payloads
+from .payloads import PARTITIONS, Payload, by_partition, payloads
 
 pytestmark = pytest.mark.slow
 
@@ -57,18 +57,6 @@ async def consume(
                         )
                     )
     return found
-
-
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-@pytest.mark.parametrize("acks", ACKS)
-async def test_every_record_comes_back_byte_for_byte(
-    cluster: Cluster, acks: object, compression: str
-) -> None:
-    topic = f"aiokafka-{acks}-{compression}"
-    sent = payloads(seed=11)
-    compression_type = None if compression == "none" else compression
-    await produce(cluster, topic, sent, acks=acks, compression_type=compression_type)
-    assert await consume(cluster, topic, len(sent)) == by_partition(sent)
 
 
 async def test_an_idempotent_producer(cluster: Cluster) -> None:

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from ..support.cluster import Cluster
-from .payloads import ACKS, COMPRESSIONS, PARTITIONS, Payload, by_partition, payloads
+from .payloads import COMPRESSIONS, PARTITIONS, Payload, by_partition, payloads
 
 pytestmark = pytest.mark.slow
 
@@ -76,17 +76,6 @@ def produce(cluster: Cluster, topic: str, sent: list[Payload], **settings: Any) 
     assert producer.flush(20) == 0
     assert failures == []
     return offsets
-
-
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-@pytest.mark.parametrize("acks", ACKS)
-def test_every_record_comes_back_byte_for_byte(
-    cluster: Cluster, acks: object, compression: str
-) -> None:
-    topic = make_topic(cluster, f"confluent-{acks}-{compression}")
-    sent = payloads(seed=1)
-    produce(cluster, topic, sent, **{"acks": acks, "compression.type": compression})
-    assert consume(cluster, topic, len(sent)) == by_partition(sent)
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)

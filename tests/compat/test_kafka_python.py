@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ..support.cluster import Cluster
-from .payloads import ACKS, COMPRESSIONS, PARTITIONS, Payload, by_partition, payloads
+from .payloads import PARTITIONS, Payload, by_partition, payloads
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -60,25 +60,6 @@ def consume(cluster: Cluster, topic: str, count: int, **settings: Any) -> dict[i
                 )
     consumer.close()
     return found
-
-
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-@pytest.mark.parametrize("acks", ACKS)
-def test_every_record_comes_back_byte_for_byte(
-    cluster: Cluster, acks: object, compression: str
-) -> None:
-    topic = f"kafka-python-{acks}-{compression}"
-    sent = payloads(seed=21)
-    compression_type = None if compression == "none" else compression
-    produce(
-        cluster,
-        topic,
-        sent,
-        acks=acks,
-        compression_type=compression_type,
-        enable_idempotence=False,
-    )
-    assert consume(cluster, topic, len(sent)) == by_partition(sent)
 
 
 def test_the_default_producer_is_idempotent(cluster: Cluster) -> None:

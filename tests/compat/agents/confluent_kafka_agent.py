@@ -135,6 +135,7 @@ def reader(request: Request) -> Consumer:
         {
             "bootstrap.servers": request["bootstrap"],
             "group.id": "unused",
+            "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "check.crcs": True,
             "isolation.level": request.get("isolation", "read_uncommitted"),

@@ -357,7 +357,7 @@ def log_dirs(request: Request) -> int:
         for of_broker in found
         for directory in of_broker["log_dirs"]
         for topic in directory["topics"]
-        if topic["topic"] == request["topic"]
+        if topic["name"] == request["topic"]
         for partition in topic["partitions"]
     )
 

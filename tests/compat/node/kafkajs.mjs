@@ -201,10 +201,15 @@ const ops = {
     }
   }),
   delete_group: request => admin(request, one => one.deleteGroups([request.group])).then(() => null),
-  delete_records: request => admin(request, one => one.deleteTopicRecords({
-    topic: request.topic,
-    partitions: [{ partition: request.partition, offset: String(request.offset) }]
-  })).then(() => request.offset),
+  delete_records: request => admin(request, async one => {
+    // It deletes only where it has looked before.
+    await one.fetchTopicOffsets(request.topic)
+    await one.deleteTopicRecords({
+      topic: request.topic,
+      partitions: [{ partition: request.partition, offset: String(request.offset) }]
+    })
+    return request.offset
+  }),
   tx_open: async request => {
     producer = client(request).producer({
       transactionalId: request.id,
@@ -236,11 +241,12 @@ const ops = {
 }
 
 // Errors of the protocol lie below the client's own.
-const codeOf = error => {
-  for (let one = error; one; one = one.originalError ?? one.cause ?? one.errors?.[0]) {
-    const code = one.code ?? one.errorCode ?? one.groups?.[0]?.errorCode
+function codeOf (error) {
+  if (!error) return null
+  for (const code of [error.code, error.errorCode]) {
     if (typeof code === 'number') return code
   }
-  return null
+  const part = (error.groups ?? error.partitions ?? error.errors)?.[0]
+  return codeOf(part?.error ?? part) ?? codeOf(error.originalError ?? error.cause)
 }
 serve(ops, codeOf)
