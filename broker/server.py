@@ -106,8 +106,7 @@ class Broker:
             self.partitions,
         )
         self.scrub = Scrub(runtime, _scrub_settings(config), self.partitions)
-        cleaner = from_mapping(CompactionConfig, settings.properties)
-        self.compaction = Compaction(runtime, cleaner, self.partitions)
+        self.compaction = _compaction(runtime, settings, self.partitions)
         self.repairs = Repairs(runtime, config.node_id, self.partitions.find, self._endpoint_of)
         self.edge = Edge(
             Surroundings(
@@ -320,6 +319,10 @@ async def _open_directories(
         )
         opened.append(directory)
         cluster_id = cluster_id or directory.cluster_id
+
+
+def _compaction(runtime: Runtime, settings: Settings, partitions: Partitions) -> Compaction:
+    return Compaction(runtime, from_mapping(CompactionConfig, settings.properties), partitions)
 
 
 def _scrub_settings(config: BrokerConfig) -> ScrubSettings:
