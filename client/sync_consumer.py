@@ -123,7 +123,10 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
     def _answer(self, call: _Call) -> None:
         loop, done = self._thread.loop, call.done
         try:
-            if inspect.isawaitable(call.callback(call.partitions)):
+            outcome = call.callback(call.partitions)
+            if inspect.iscoroutine(outcome):
+                outcome.close()
+            if outcome is not None:
                 raise TypeError("a listener of the sync consumer takes plain functions")
         except BaseException as error:
             loop.call_soon_threadsafe(_end, done, error)
