@@ -38,6 +38,7 @@ from .repair import Repairs
 from .scrub import Scrub, ScrubSettings
 from .settings import Settings
 from .topic_defaults import TopicDefaults
+from .transaction.config import TransactionConfig
 from .upkeep import Upkeep, UpkeepSettings, close_directories
 
 T = TypeVar("T")
@@ -95,16 +96,8 @@ class Broker:
             runtime, self.channel, config.log_dir_failure_timeout_ms, self._stop.crash
         )
         self.fetchers = ReplicaFetchers(runtime, self._fetch_settings(), self._endpoint_of)
-        self.upkeep = Upkeep(
-            runtime,
-            UpkeepSettings(
-                checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
-                retention_interval_ms=config.log_retention_check_interval_ms,
-                lag_max_ms=config.replica_lag_time_max_ms,
-                flush_interval_ms=config.log_flush_scheduler_interval_ms,
-            ),
-            self.partitions,
-        )
+        transactions = from_mapping(TransactionConfig, settings.properties)
+        self.upkeep = Upkeep(runtime, self._upkeep_settings(transactions), self.partitions)
         self.scrub = Scrub(runtime, _scrub_settings(config), self.partitions)
         self.compaction = _compaction(runtime, settings, self.partitions)
         self.repairs = Repairs(runtime, config.node_id, self.partitions.find, self._endpoint_of)
@@ -241,6 +234,16 @@ class Broker:
             heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
             session_timeout_ms=config.broker_session_timeout_ms,
             request_timeout_ms=config.request_timeout_ms,
+        )
+
+    def _upkeep_settings(self, transactions: TransactionConfig) -> UpkeepSettings:
+        config = self.config
+        return UpkeepSettings(
+            checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
+            retention_interval_ms=config.log_retention_check_interval_ms,
+            lag_max_ms=config.replica_lag_time_max_ms,
+            flush_interval_ms=config.log_flush_scheduler_interval_ms,
+            producer_expiration_ms=transactions.producer_id_expiration_ms,
         )
 
     def _fetch_settings(self) -> FetchSettings:

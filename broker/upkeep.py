@@ -20,7 +20,6 @@ from .replica.silence import LOOK_MS
 
 log = logging.getLogger(__name__)
 
-PRODUCER_EXPIRATION_MS = 24 * 60 * 60 * 1000
 NEVER_MS = 2**62
 TURN_PARTITIONS = 200
 """Partitions looked at before the loop gets its turn."""
@@ -34,6 +33,7 @@ class UpkeepSettings:
     retention_interval_ms: int
     lag_max_ms: int
     flush_interval_ms: int = NEVER_MS
+    producer_expiration_ms: int = 24 * 60 * 60 * 1000
 
 
 class Upkeep:
@@ -42,6 +42,7 @@ class Upkeep:
     def __init__(self, runtime: Runtime, settings: UpkeepSettings, partitions: Partitions) -> None:
         self._runtime = runtime
         self._partitions = partitions
+        self._producer_expiration_ms = settings.producer_expiration_ms
         self._works: list[tuple[str, int, Callable[[], Awaitable[None]]]] = [
             ("checkpoints", settings.checkpoint_interval_ms, self.checkpoint),
             ("retention", settings.retention_interval_ms, self.retire),
@@ -94,8 +95,7 @@ class Upkeep:
             if not partition.offline_because:
                 self._retire(partition, now_ms)
 
-    @staticmethod
-    def _retire(partition: Partition, now_ms: int) -> None:
+    def _retire(self, partition: Partition, now_ms: int) -> None:
         partition.write_staged()
         try:
             count = partition.log.delete_old_segments(now_ms, partition.high_watermark)
@@ -106,7 +106,7 @@ class Upkeep:
             start = partition.log_start_offset
             log.info("%r: %d old segments deleted, now begins at %d", partition, count, start)
             partition.note_followers()
-        partition.forget_idle_producers(now_ms, PRODUCER_EXPIRATION_MS)
+        partition.forget_idle_producers(now_ms, self._producer_expiration_ms)
 
     async def check_lag(self) -> None:
         """Propose to go on without followers that are too far behind."""

@@ -59,6 +59,14 @@ class TransactionConfig:
         at_most=INT32_MAX,
         doc="For how long it does so before the producer is told to try again.",
     )
+    producer_id_expiration_ms: int = setting(
+        "producer.id.expiration.ms",
+        86_400_000,
+        at_least=1,
+        at_most=INT32_MAX,
+        doc="A producer idle for so long is forgotten in a partition, unless its transaction is "
+        "open there: what it repeats afterwards is written again.",
+    )
     topic_partitions: int = setting(
         "transaction.state.log.num.partitions",
         50,

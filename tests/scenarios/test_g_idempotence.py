@@ -7,10 +7,11 @@ import pytest
 
 from minikafka.aio import Producer
 from minikafka.broker.requests import Appended
-from minikafka.broker.upkeep import PRODUCER_EXPIRATION_MS
+from minikafka.broker.transaction.config import TransactionConfig
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.record_batch import stamp
 from minikafka.protocol.types import NO_LEADER
+from minikafka.runtime.config import from_mapping
 from minikafka.runtime.errors import ConfigError
 from minikafka.storage.producer_state import MAX_SEQUENCE
 
@@ -110,7 +111,8 @@ async def test_g_05_a_forgotten_producer_is_a_new_one(node: Node) -> None:
     one, with any sequence: what it repeats is written again (docs/guarantees.md)."""
     send(node, (7, 0, 0))
     send(node, (7, 0, 1))
-    day, forget = PRODUCER_EXPIRATION_MS, node[0].forget_idle_producers
+    day = from_mapping(TransactionConfig, {}).producer_id_expiration_ms
+    forget = node[0].forget_idle_producers
     assert (forget(WALL_MS + day - 1, day), forget(WALL_MS + day, day)) == (0, 1)
     assert told(send(node, (7, 0, 1))) == (ErrorCode.NONE, 2)
     assert told(send(node, (7, 0, 2))) == (ErrorCode.NONE, 3)
