@@ -89,7 +89,11 @@ class Groups:
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
             max_size=config.group_max_size,
         )
-        settings = ShardSettings(GROUPS_TOPIC, append_timeout_ms=config.offsets_commit_timeout_ms)
+        settings = ShardSettings(
+            GROUPS_TOPIC,
+            append_timeout_ms=config.offsets_commit_timeout_ms,
+            too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+        )
         self.shards: Shards[GroupsState] = Shards(
             runtime, partitions, settings, lambda index: GroupsState(index, self._settings)
         )
@@ -313,6 +317,8 @@ class Groups:
         def done(error: ErrorCode) -> None:
             if error:
                 log.warning("%r: %r is not stored: %s", shard, group, error.name)
+            if error is ErrorCode.INVALID_COMMIT_OFFSET_SIZE:
+                error = ErrorCode.UNKNOWN_SERVER_ERROR  # What Kafka calls members it cannot store.
             for reply in store.then:
                 _answer(reply, error)
 

@@ -503,3 +503,16 @@ async def test_clients_cannot_write_what_coordinators_keep(
         data.records = memoryview(batch(b"x"))
     (shard,) = broker.edge.groups.shards
     assert shard.partition.log_end_offset == 0
+
+
+async def test_what_is_too_large_for_the_log(broker: GroupBroker) -> None:
+    await broker.configure("max.message.bytes", "300", topic=GROUPS_TOPIC)
+    assert await broker.commit((0, 1)) == ["NONE"]
+    assert await broker.commit((0, 2), metadata="x" * 300) == ["INVALID_COMMIT_OFFSET_SIZE"]
+    assert await broker.committed() == {0: 1}
+    joined = await broker.join()
+    sync = sync_request("g", joined, joined.member_id)
+    sync.assignments[0].assignment = bytes(300)
+    assert name((await broker.ask(sync, 5)).error_code) == "UNKNOWN_SERVER_ERROR"
+    described = (await broker.ask(DescribeGroupsRequest(groups=["g"]), 6)).groups[0]
+    assert described.group_state == "PreparingRebalance"
