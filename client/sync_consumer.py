@@ -124,9 +124,9 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
         loop, done = self._thread.loop, call.done
         try:
             outcome = call.callback(call.partitions)
-            if inspect.iscoroutine(outcome):
-                outcome.close()
-            if outcome is not None:
+            if inspect.isawaitable(outcome):
+                if inspect.iscoroutine(outcome):
+                    outcome.close()
                 raise TypeError("a listener of the sync consumer takes plain functions")
         except BaseException as error:
             loop.call_soon_threadsafe(_end, done, error)

@@ -320,7 +320,7 @@ async def test_i_06_what_was_committed_never_goes_back_over_coordinator_kills(
 
 
 @staged(broker=QUICK)
-async def test_i_static_members_restart_without_a_rebalance(stage: Stage) -> None:
+async def test_static_members_restart_without_a_rebalance(stage: Stage) -> None:
     """Given static members; when one is closed and started again within the session timeout; then
     it has its partitions back and the others never noticed (KIP-345)."""
     await six(stage)
@@ -340,7 +340,7 @@ async def test_i_static_members_restart_without_a_rebalance(stage: Stage) -> Non
 
 
 @staged(broker=QUICK)
-async def test_i_what_is_paused_stays_paused_over_a_rebalance(stage: Stage) -> None:
+async def test_what_is_paused_stays_paused_over_a_rebalance(stage: Stage) -> None:
     """Given a member that has paused what it reads and sought elsewhere; when another joins; then
     what stays is paused still and stands where it stood."""
     await six(stage)
