@@ -24,7 +24,11 @@ BROKER_KEYS: Final = frozenset(
         "inter.broker.listener.name",
         "leader.replication.throttled.rate",
         "listener.security.protocol.map",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
         "log.cleaner.delete.retention.ms",
+        "log.cleaner.enable",
+        "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.max.compaction.lag.ms",
         "log.cleaner.min.cleanable.ratio",
         "log.cleaner.min.compaction.lag.ms",
@@ -66,6 +70,7 @@ BROKER_KEYS: Final = frozenset(
         "offsets.topic.num.partitions",
         "offsets.topic.replication.factor",
         "offsets.topic.segment.bytes",
+        "producer.id.expiration.ms",
         "queued.max.request.bytes",
         "replica.fetch.backoff.ms",
         "replica.fetch.max.bytes",
@@ -88,6 +93,8 @@ BROKER_KEYS: Final = frozenset(
         "transaction.state.log.min.isr",
         "transaction.state.log.num.partitions",
         "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
         "transactional.id.expiration.ms",
+        "transactional.ids.max",
     }
 )
