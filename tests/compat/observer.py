@@ -4,8 +4,8 @@
                      |
                      +- length, API key, version of every request -> Observations
 
-Runs in a thread with a loop of its own. A connection belongs to the test that was running when it
-was opened: what a client still sends while the next test runs is not put down to that one.
+Runs in a thread with a loop of its own. A client's connection belongs to the test that was running
+when it was opened: what it still sends while the next test runs is not put down to that one.
 """
 
 import asyncio
@@ -124,8 +124,8 @@ class _Asking(_Side):
         super().__init__(observer)
         self._target = target
         self._requests = Requests()
-        running = OBSERVATIONS.running
-        self._test = running if running is None or client is None else Test(running.name, client)
+        self._client = client
+        self._test = OBSERVATIONS.running
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -148,9 +148,13 @@ class _Asking(_Side):
             self.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
-        if self._test is not None:
+        test = self._test
+        if self._client is not None and (running := OBSERVATIONS.running) is not None:
+            # Brokers keep their connections: what they say belongs to the test that runs.
+            test = Test(running.name, self._client)
+        if test is not None:
             for key, version in self._requests.feed(data):
-                OBSERVATIONS.note(self._test, key, version)
+                OBSERVATIONS.note(test, key, version)
         super().data_received(data)
 
 

@@ -15,7 +15,8 @@ import pytest
 
 from minikafka import Admin, ConfigChange, ConfigResource, NewTopic, Producer, TopicPartition
 
-from ..support.cluster import Cluster, running_cluster, wait_until
+from ..support.cluster import Cluster, wait_until
+from .observer import Observer, start_observed
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -34,10 +35,10 @@ THROTTLES = (
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(observer: Observer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory: Path = tmp_path_factory.mktemp("copies")
-    with running_cluster(directory, brokers=3, controllers=3) as made:
-        yield made
+    with Cluster(directory, brokers=3, controllers=3) as made:
+        yield start_observed(observer, made)
         made.stop()
 
 
@@ -138,6 +139,36 @@ def test_kafka_python_describes_the_quorum(cluster: Cluster, foreign: Any) -> No
     assert sorted(one["replica_id"] for one in partition["current_voters"]) == ids
     assert [one["replica_id"] for one in partition["observers"]] == [1, 2, 3]
     assert sorted(node["node_id"] for node in described["nodes"]) == ids
+
+
+def test_kafka_python_describes_the_cluster(cluster: Cluster, foreign: Any) -> None:
+    found = foreign.describe_cluster()
+    assert sorted(one["broker_id"] for one in found["brokers"]) == [1, 2, 3]
+
+
+def test_kafka_python_lists_what_has_settings(ours: Admin, foreign: Any) -> None:
+    name = next(names)
+    ours.create_topics([NewTopic(name, 1, 1)])
+    kind = kafka.admin.ConfigResourceType.TOPIC
+    wait_until(lambda: name in foreign.list_config_resources([kind])["topic"])
+
+
+def test_kafka_python_looks_into_a_transaction(cluster: Cluster, ours: Admin, foreign: Any) -> None:
+    name = next(names)
+    ours.create_topics([NewTopic(name, 1, 3)])
+    place = kafka.TopicPartition(name, 0)
+    with Producer(cluster.bootstrap, transactional_id=name) as producer:
+        producer.begin_transaction()
+        producer.send(name, b"open").result(20)
+        found = foreign.describe_transactions([name])[name]
+        assert (found.state, found.topic_partitions) == ("Ongoing", {place})
+        (active,) = foreign.describe_producers([place])[place].active_producers
+        assert active.producer_id == found.producer_id
+        assert active.current_transaction_start_offset == 0
+        producer.commit_transaction()
+    wait_until(lambda: foreign.describe_transactions([name])[name].state == "CompleteCommit")
+    (active,) = foreign.describe_producers([place])[place].active_producers
+    assert active.current_transaction_start_offset == -1
 
 
 def test_kafka_python_updates_features(ours: Admin, foreign: Any) -> None:

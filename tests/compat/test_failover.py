@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from minikafka import Admin
+from minikafka import Admin, ElectionType, TopicPartition
 from minikafka.protocol.api import ApiKey
 
 from ..support.cluster import Cluster, wait_until
@@ -24,6 +24,7 @@ from .observer import Observer, start_observed
 
 pytestmark = [pytest.mark.slow, needs(ApiKey.JOIN_GROUP)]
 PARTITIONS = 3
+INTERNAL = ("__consumer_offsets", "__transaction_state")
 SURVIVORS = having("another coordinator")
 ONE_COORDINATOR = {
     "offsets.topic.num.partitions": "1",
@@ -35,7 +36,7 @@ ONE_COORDINATOR = {
 
 
 class Outlived(NamedTuple):
-    """What a client had before its coordinator was killed, and after."""
+    """What a client had committed before its coordinator was killed, and after."""
 
     committed: list[list[object]]
     found_after: list[list[object]]
@@ -66,8 +67,9 @@ def outlived(
             client: stack.enter_context(agents.taken(client, cluster.bootstrap, 2))
             for client in clients
         }
-        for member, _ in members.values():
+        for member, other in members.values():
             begin(member)
+            begin_transaction(other)
         before = {client: commit(member, 10) for client, (member, _) in members.items()}
         kill_coordinator(cluster, observer)
         found = {client: offsets(asking, client) for client, (_, asking) in members.items()}
@@ -75,6 +77,8 @@ def outlived(
             go_on(member)
         after = {client: commit(member, 20) for client, (member, _) in members.items()}
         last = {client: offsets(asking, client) for client, (_, asking) in members.items()}
+        for _, other in members.values():
+            other.ask("tx_commit")
         yield {
             client: Outlived(before[client], found[client], after[client], last[client])
             for client in clients
@@ -89,6 +93,16 @@ def begin(member: Agent) -> None:
     sent = numbered(0, 30, PARTITIONS)
     member.produce(topic, sent)
     until_received([member], values_of(sent))
+
+
+def begin_transaction(agent: Agent) -> None:
+    """Leave a transaction open, over all partitions of a topic of its own."""
+    topic = f"{agent.client}-transaction"
+    agent.ask("create_topics", topics=[{"name": topic, "partitions": PARTITIONS, "replicas": 3}])
+    agent.ask("tx_open", id=topic)
+    agent.ask("tx_begin")
+    records = [one.as_json() for one in numbered(0, 9, PARTITIONS)]
+    agent.ask("tx_send", topic=topic, records=records)
 
 
 def go_on(member: Agent) -> None:
@@ -136,14 +150,20 @@ def offsets(asking: Agent, group: str) -> list[list[object]]:
 
 
 def kill_coordinator(cluster: Cluster, observer: Observer) -> None:
-    """kill -9 of the broker that coordinates all groups."""
+    """kill -9 of the broker that coordinates all groups, and all transactions too."""
+    groups, transactions = (TopicPartition(name, 0) for name in INTERNAL)
     with Admin(cluster.bootstrap) as admin:
 
-        def leader() -> int:
-            (found,) = admin.describe_topics(["__consumer_offsets"]).values()
-            return found.partitions[0].leader_id
+        def leader(place: TopicPartition) -> int:
+            return admin.describe_topics([place.topic])[place.topic].partitions[0].leader_id
 
-        broker = cluster.broker(leader())
+        victim = leader(groups)
+        if leader(transactions) != victim:
+            replicas = [victim, *(n for n in (1, 2, 3) if n != victim)]
+            admin.alter_partition_reassignments({transactions: replicas})
+            admin.elect_leaders(ElectionType.PREFERRED, [transactions])
+            wait_until(lambda: leader(transactions) == victim)
+        broker = cluster.broker(victim)
         observer.refuse(broker.port)
         broker.kill()
 
@@ -157,3 +177,15 @@ def test_no_commit_is_lost_with_the_coordinator(
     found = outlived[client]
     assert found.found_after == found.committed
     assert found.found_last == found.committed_after
+
+
+@pytest.mark.parametrize("client", SURVIVORS)
+def test_a_transaction_outlives_its_coordinator(
+    cluster: Cluster, clients: list[str], outlived: dict[str, Outlived], agents: Agents, client: str
+) -> None:
+    if client not in clients:
+        pytest.skip(str(javascript.missing()))
+    with agents.taken(client, cluster.bootstrap) as (agent,):
+        topic = f"{client}-transaction"
+        found = agent.consume(topic, 9, partitions=PARTITIONS, isolation="read_committed")
+    assert sorted(values_of(found)) == values_of(numbered(0, 9, PARTITIONS))
