@@ -121,7 +121,8 @@ class TransactionQuestions:
         def done(decision: Decision) -> None:
             self._answer(question, dict.fromkeys(asked.partitions, decision.error))
 
-        self._transactions.add_partitions(asked, done)
+        patience_ms = max(0, question.give_up_ms - self._runtime.monotonic_ms())
+        self._transactions.add_partitions(asked, done, patience_ms)
 
     def _answer(self, question: Question, errors: Errors) -> None:
         retry_ms = self._runtime.monotonic_ms() + self._config.verification_retry_ms

@@ -1,8 +1,8 @@
 """The transaction coordinator of this broker: requests about transactional ids, carried out.
 
 Asks the pure decisions, appends what they change, applies it at commit, and then answers. Owns the
-shards of `__transaction_state` led here, the timers that abort overdue transactions and forget
-unused ids, and the sending of markers. What a rule is, is told in broker/transaction.
+shards of `__transaction_state` led here, and what goes on by itself: markers, upkeep. What a rule
+is, is told in broker/transaction.
 
 Becoming the coordinator of a shard: its log is read, and every transaction found decided gets its
 markers again. Ceasing to be it: all that is dropped, and the leader epoch that markers carry lets
@@ -23,7 +23,7 @@ from ..runtime.runtime import Runtime
 from .coordinator.keys import TRANSACTIONS_TOPIC
 from .coordinator.shard import KeyValue, Shard, ShardSettings
 from .coordinator.shards import Shards
-from .deadlines import Deadline, Deadlines
+from .deadlines import Deadlines
 from .partitions import Partitions
 from .peers import Peers
 from .producer_ids import ProducerIds
@@ -43,6 +43,8 @@ from .transaction.transaction import Transaction
 from .transaction_log import TransactionLog
 from .transaction_markers import MarkerSender
 from .transaction_questions import TransactionQuestions, Verified
+from .transaction_turns import Turns
+from .transaction_upkeep import TransactionUpkeep
 
 Decide = Callable[[Transaction | None, Now], Decision | NeedsProducerId]
 Decided = Callable[[Decision], None]
@@ -50,8 +52,6 @@ Decided = Callable[[Decision], None]
 
 RETRY_MS: Final = 500
 """After a completion could not be written."""
-TOMBSTONES_MAX: Final = 1_000
-"""In one batch."""
 
 log = logging.getLogger(__name__)
 
@@ -92,8 +92,8 @@ class Transactions:
             parts.runtime, self, parts.deadlines, parts.peers, parts.image
         )
         self._log = TransactionLog(parts.runtime, parts.deadlines)
-        self._abort_check: Deadline | None = None
-        self._expiry_check: Deadline | None = None
+        self._turns = Turns(parts.runtime, parts.deadlines)
+        self._upkeep = TransactionUpkeep(self, parts.runtime, parts.deadlines)
 
     @property
     def level(self) -> int:
@@ -102,9 +102,7 @@ class Transactions:
 
     async def close(self) -> None:
         """The broker stops."""
-        for check in (self._abort_check, self._expiry_check):
-            if check is not None:
-                check.cancel()
+        self._upkeep.close()
         await self._questions.close()
         await self.sender.close()
         await self.shards.close()
@@ -123,19 +121,21 @@ class Transactions:
                 return Decision(error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return decisions.init_producer_id(present, asked, now)
 
-        self._decide(asked.transactional_id, decide, done)
+        patience_ms = self.config.verification_retry_max_ms
+        self._decide_in_turn(asked.transactional_id, decide, done, patience_ms)
 
     @property
     def _is_full(self) -> bool:
         count = sum(len(shard.state) for shard in self.shards)
         return count >= self.config.transactional_ids_max
 
-    def add_partitions(self, asked: AddPartitions, done: Decided) -> None:
-        """Take partitions into a transaction."""
-        self._decide(
+    def add_partitions(self, asked: AddPartitions, done: Decided, patience_ms: int) -> None:
+        """Take partitions into a transaction; one that is being ended is waited for so long."""
+        self._decide_in_turn(
             asked.transactional_id,
             lambda present, now: decisions.add_partitions(present, asked, now),
             done,
+            patience_ms,
         )
 
     def verify_partitions(self, asked: AddPartitions) -> dict[TopicPartition, ErrorCode]:
@@ -155,7 +155,7 @@ class Transactions:
 
     def end(self, asked: EndTransaction, done: Decided) -> None:
         """Commit or abort; answered once that is decided for good."""
-        self._decide(
+        self.decide(
             asked.transactional_id,
             lambda present, now: decisions.end(present, asked, now),
             done,
@@ -185,9 +185,28 @@ class Transactions:
             return ErrorCode.INVALID_REQUEST
         return self.shards.of(transactional_id)
 
-    def _decide(
+    def _decide_in_turn(
+        self, transactional_id: str, decide: Decide, done: Decided, patience_ms: int
+    ) -> None:
+        """Decide; while the id is changing or its transaction ending, wait, but not for ever."""
+        until_ms = self._runtime.monotonic_ms() + patience_ms
+
+        def attempt() -> None:
+            self.decide(transactional_id, decide, decided)
+
+        def decided(decision: Decision) -> None:
+            must_wait = decision.error is ErrorCode.CONCURRENT_TRANSACTIONS
+            if must_wait and not self._turns.is_over(until_ms):
+                self._turns.wait(transactional_id, attempt, until_ms)
+            else:
+                done(decision)
+
+        attempt()
+
+    def decide(
         self, transactional_id: str, decide: Decide, done: Decided, fresh_id: int | None = None
     ) -> None:
+        """Decide from what is committed, write what changes, apply it, answer."""
         found = self._find(transactional_id)
         if isinstance(found, ErrorCode):
             done(Decision(error=found))
@@ -210,7 +229,7 @@ class Transactions:
             if error:
                 done(Decision(error=error))
             else:
-                self._decide(transactional_id, decide, done, producer_id)
+                self.decide(transactional_id, decide, done, producer_id)
 
         producer_id = self._producer_ids.take()
         if producer_id is None:
@@ -226,7 +245,7 @@ class Transactions:
         record = shard.state.begin(change, self.level)
 
         def on_settled(is_committed: bool) -> None:
-            shard.state.settle(change.transactional_id, is_committed=is_committed)
+            self._settle(shard, change.transactional_id, is_committed)
             if is_committed and change.state.is_prepared:
                 self.sender.add(Ending(change, shard.index, shard.epoch))
 
@@ -234,6 +253,10 @@ class Transactions:
             done(Decision(error=error) if error else decision)
 
         self._log.append(shard, [record], on_settled, on_appended)
+
+    def _settle(self, shard: Shard[Ledger], transactional_id: str, is_committed: bool) -> None:
+        shard.state.settle(transactional_id, is_committed=is_committed)
+        self._turns.on_changed(transactional_id)
 
     # The end of a transaction.
 
@@ -249,7 +272,7 @@ class Transactions:
         record = shard.state.begin(change, self.level)
 
         def on_settled(is_committed: bool) -> None:
-            shard.state.settle(transactional_id, is_committed=is_committed)
+            self._settle(shard, transactional_id, is_committed)
             if not is_committed:
                 now_ms = self._runtime.monotonic_ms()
                 self._deadlines.at(now_ms + RETRY_MS, lambda: self._on_markers_written(ending))
@@ -268,68 +291,20 @@ class Transactions:
     def _on_loaded(self, shard: Shard[Ledger]) -> None:
         for decided in shard.state.on_loaded(self._runtime.wall_ms()):
             self.sender.add(Ending(decided, shard.index, shard.epoch))
-        if self._abort_check is None:
-            self._arm_abort_check()
-        if self._expiry_check is None:
-            self._arm_expiry_check()
+        self._upkeep.begin()
 
     def _on_unloaded(self, shard: Shard[Ledger]) -> None:
         self.sender.drop_shard(shard.index)
 
-    # Time.
-
-    def _arm_abort_check(self) -> None:
-        at_ms = self._runtime.monotonic_ms() + self.config.abort_check_interval_ms
-        self._abort_check = self._deadlines.at(at_ms, self._abort_overdue)
-
-    def _arm_expiry_check(self) -> None:
-        at_ms = self._runtime.monotonic_ms() + self.config.expiry_check_interval_ms
-        self._expiry_check = self._deadlines.at(at_ms, self._forget_unused)
-
-    def _abort_overdue(self) -> None:
-        self._arm_abort_check()
-        wall_ms = self._runtime.wall_ms()
-        for shard in self.shards:
-            for known in shard.state.open:
-                if decisions.is_overdue(known, wall_ms):
-                    self._abort(known)
-
-    def _abort(self, overdue: Transaction) -> None:
-        transactional_id = overdue.transactional_id
-
-        def decide(present: Transaction | None, now: Now) -> Decision | NeedsProducerId:
-            # It may have ended while a producer id was being had.
-            if present is None or not decisions.is_overdue(present, now.wall_ms):
-                return Decision()
-            return decisions.time_out(present, now)
-
-        def done(decision: Decision) -> None:
-            said = decision.error.name if decision.error else "aborted"
-            log.info("%s: open for longer than its timeout: %s", transactional_id, said)
-
-        self._decide(transactional_id, decide, done)
-
-    def _forget_unused(self) -> None:
-        self._arm_expiry_check()
-        wall_ms = self._runtime.wall_ms()
-        for shard in self.shards:
-            unused = [
-                known.transactional_id
-                for known in shard.state
-                if decisions.is_expired(known, wall_ms, self.config.transactional_id_expiration_ms)
-                and not shard.state.is_changing(known.transactional_id)
-            ]
-            for at in range(0, len(unused), TOMBSTONES_MAX):
-                self._forget(shard, unused[at : at + TOMBSTONES_MAX])
-
-    def _forget(self, shard: Shard[Ledger], transactional_ids: list[str]) -> None:
+    def forget(self, shard: Shard[Ledger], transactional_ids: list[str]) -> None:
+        """Write the tombstones of ids that nobody uses."""
         records: list[KeyValue] = [
             shard.state.begin_to_forget(transactional_id) for transactional_id in transactional_ids
         ]
 
         def on_settled(is_committed: bool) -> None:
             for transactional_id in transactional_ids:
-                shard.state.settle(transactional_id, is_committed=is_committed)
+                self._settle(shard, transactional_id, is_committed)
 
         def on_appended(error: ErrorCode) -> None:
             said = error.name if error else "forgotten"

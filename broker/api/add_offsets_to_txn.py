@@ -33,5 +33,7 @@ def handle(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnRespon
         epoch=request.producer_epoch,
         partitions=(TopicPartition(GROUPS_TOPIC, index),),
     )
-    call.edge.transactions.add_partitions(asked, done)
+    transactions = call.edge.transactions
+    patience_ms = transactions.config.verification_retry_max_ms
+    transactions.add_partitions(asked, done, patience_ms)
     return answer

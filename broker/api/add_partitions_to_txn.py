@@ -100,7 +100,11 @@ def _carry_out(
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         done(dict.fromkeys(partitions, error))
 
-    call.edge.transactions.add_partitions(asked, decided)
+    config = call.edge.transactions.config
+    # Requests of a broker are answered one after the other, for all its producers.
+    is_shared = call.version >= OF_BROKERS_FROM
+    patience_ms = config.verification_retry_ms if is_shared else config.verification_retry_max_ms
+    call.edge.transactions.add_partitions(asked, decided, patience_ms)
 
 
 def _exists(image: MetadataImage, partition: TopicPartition) -> bool:

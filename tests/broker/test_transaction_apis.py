@@ -428,6 +428,60 @@ async def test_what_is_lost_with_the_shard_is_not_waited_for(lab: Lab) -> None:
     assert not lab.shard.state.is_changing(NAME)
 
 
+async def test_the_next_transaction_waits_for_the_markers_of_the_one_before(lab: Lab) -> None:
+    """It costs its producer no retry."""
+    gate: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    lab.reply = lambda broker_id, message: gate
+    lab.init()
+    lab.add()
+    lab.end()
+    await until(lambda: lab.asked)
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=NAME,
+        v3_and_below_producer_id=5000,
+        v3_and_below_producer_epoch=1,
+        v3_and_below_topics=topics(T0),
+    )
+    lab.client.send(request, 3)
+    assert lab.answers() == []
+    gate.set_result(written(lab.asked[0][1]))
+    (answer,) = await lab.client.next_responses()
+    result = answer.results_by_topic_v3_and_below[0].results_by_partition[0]
+    assert result.partition_error_code == ErrorCode.NONE
+    assert lab.is_in(State.ONGOING)
+
+
+async def test_the_next_transaction_does_not_wait_for_ever(make_broker: MakeBroker) -> None:
+    lab = Lab(make_broker(add_partitions_to_txn_retry_backoff_max_ms="20"))
+    lab.reply = lambda broker_id, message: asyncio.get_running_loop().create_future()
+    lab.init()
+    lab.add()
+    lab.end()
+    request = AddOffsetsToTxnRequest(
+        transactional_id=NAME, producer_id=5000, producer_epoch=1, group_id="readers"
+    )
+    lab.broker.image.apply(r.TopicRecord("__consumer_offsets", bytes([8] * 16)), 200)
+    partition = r.PartitionRecord(bytes([8] * 16), 0, (1,), (1,), 1, 0, 0)
+    lab.broker.image.apply(partition, 201)
+    lab.client.send(request, 3)
+    assert lab.answers() == []
+    (answer,) = await lab.client.next_responses()
+    assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert len(lab.transactions._turns) == 0
+    await lab.transactions.sender.close()
+
+
+async def test_who_begins_waits_until_what_was_left_open_is_aborted(lab: Lab) -> None:
+    lab.init()
+    lab.add()
+    request = InitProducerIdRequest(transactional_id=NAME, transaction_timeout_ms=60_000)
+    other = lab.broker.connect()
+    other.send(request, 5)
+    (answer,) = await other.next_responses()
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 5000, 2)
+    assert lab.is_in(State.EMPTY)
+
+
 async def test_more_ids_than_there_is_room_for_are_refused(make_broker: MakeBroker) -> None:
     lab = Lab(make_broker(transactional_ids_max="1"))
     assert lab.init().error_code == 0
