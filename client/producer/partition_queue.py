@@ -214,7 +214,10 @@ class PartitionQueue:
             return self._again(batch, not_before_ms)
         self._leave_flight(batch)
         error = ApiError(code, answer.message)
-        if code in FENCED:
+        if self._is_transactional and code is ErrorCode.INVALID_PRODUCER_EPOCH:
+            # Perhaps the transaction only took too long: its coordinator tells that from fencing.
+            batch.complete(DeliveryFailed(self.partition, error))
+        elif code in FENCED:
             if not self._is_transactional:
                 # Somebody else's epoch, or a broker's confusion: start afresh under a new id.
                 self._drop_identity()

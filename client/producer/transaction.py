@@ -255,16 +255,12 @@ class Transaction:
         """A batch will not be sent again. If it was sent, its sequence is a gap from now on."""
         self.needs_renewal |= was_sent
         cause = getattr(error, "error", None)
-        if isinstance(error, ProducerFenced) and isinstance(cause, ApiError):
-            # An old epoch may only mean that the transaction took too long and was aborted: the
-            # coordinator, asked to end it, tells that from being fenced (KIP-588).
-            if cause.code is ErrorCode.PRODUCER_FENCED:
-                self.fail_for_good(error)
-                return
+        if isinstance(error, ProducerFenced):
+            self.fail_for_good(error)
         elif isinstance(cause, ApiError) and cause.code in _FATAL_FOR_BATCHES:
             self.fail_for_good(TransactionFailed(error))
-            return
-        self.fail(error)
+        else:
+            self.fail(error)
 
     # -- ending
 

@@ -6,6 +6,7 @@ Pure. Whom to send them to, in which version and how often is `Transactions`'.
 from collections.abc import Mapping, Sequence
 
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -50,6 +51,18 @@ def codes_of(answer: AddPartitionsToTxnResponse) -> dict[TopicPartition, ErrorCo
         for topic in answer.results_by_topic_v3_and_below
         for one in topic.results_by_partition
     }
+
+
+def add_offsets(
+    transactional_id: str, identity: ProducerIdentity, group: ConsumerGroupMetadata
+) -> AddOffsetsToTxnRequest:
+    """Announce that a group's offsets will be committed."""
+    return AddOffsetsToTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        group_id=group.group_id,
+    )
 
 
 def commit_offsets(

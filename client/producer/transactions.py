@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, ProtocolError
-from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ...protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ...protocol.messages.find_coordinator import CoordinatorType
@@ -38,7 +37,14 @@ from .accumulator import Accumulator
 from .batch import UNNUMBERED, ProducerIdentity
 from .delivery import until_settled
 from .transaction import Phase, Reaction, Step, Transaction
-from .transaction_requests import Offsets, add_partitions, codes_of, commit_offsets, first_error
+from .transaction_requests import (
+    Offsets,
+    add_offsets,
+    add_partitions,
+    codes_of,
+    commit_offsets,
+    first_error,
+)
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +53,7 @@ CONCURRENT_RETRY_MS: Final = 20
 OLDER_ADD_PARTITIONS: Final = 3
 """Clients speak up to this version; later ones are for brokers."""
 OLDER_OFFSETS: Final = 4
+MEMBERS_VERSION: Final = 3
 OLDER_END: Final = 4
 IMPLICIT_END: Final = 5
 RENEWAL_VERSION: Final = 3
@@ -238,16 +245,19 @@ class Transactions:
                 return
             identity = self.state.identity
             assert identity is not None
-            if not self.state.is_implicit:
-                request = AddOffsetsToTxnRequest(
-                    transactional_id=self._id,
-                    producer_id=identity.producer_id,
-                    producer_epoch=identity.epoch,
-                    group_id=group.group_id,
-                )
-                judge = self._judge(Step.ADD_OFFSETS, group.group_id, lambda a: a.error_code)
-                await self._ask(self._coordinator, request, judge, step=Step.ADD_OFFSETS)
-            await self._commit_offsets(offsets, group, identity)
+            is_sent = False
+            try:
+                if not self.state.is_implicit:
+                    request = add_offsets(self._id, identity, group)
+                    judge = self._judge(Step.ADD_OFFSETS, group.group_id, lambda a: a.error_code)
+                    await self._ask(self._coordinator, request, judge, step=Step.ADD_OFFSETS)
+                await self._commit_offsets(offsets, group, identity)
+                is_sent = True
+            finally:
+                if not is_sent:
+                    # Out of time, or cancelled: committed without them, work would be done twice.
+                    self.state.fail(ClientError("its offsets were not sent"))
+                    self._changed()
 
     async def _commit_offsets(
         self, offsets: Offsets, group: ConsumerGroupMetadata, identity: ProducerIdentity
@@ -260,7 +270,10 @@ class Transactions:
             )
         at_most = None if self.state.is_implicit else OLDER_OFFSETS
         judge = self._judge(Step.COMMIT_OFFSETS, f"group {group.group_id}", first_error)
-        await self._ask(coordinator, request, judge, at_most=at_most, step=Step.COMMIT_OFFSETS)
+        # Before, a broker cannot tell whether the member still owns what it has read (KIP-447).
+        at_least = MEMBERS_VERSION if group.generation_id >= 0 else 0
+        step = Step.COMMIT_OFFSETS
+        await self._ask(coordinator, request, judge, at_most=at_most, at_least=at_least, step=step)
 
     # -- asking
 

@@ -150,7 +150,7 @@ def test_a_batch_that_was_sent_and_given_up_leaves_a_gap(was_sent: bool) -> None
     ("error", "phase"),
     [
         (DeliveryFailed(A0, ApiError(ErrorCode.MESSAGE_TOO_LARGE)), Phase.DOOMED),
-        (ProducerFenced(A0, ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)), Phase.DOOMED),
+        (DeliveryFailed(A0, ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)), Phase.DOOMED),
         (ProducerFenced(A0, ApiError(ErrorCode.PRODUCER_FENCED)), Phase.FAILED),
         (DeliveryFailed(A0, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)), Phase.FAILED),
     ],

@@ -172,6 +172,77 @@ async def test_a_stale_member_s_offsets_abort_the_transaction_only(
     assert coordinator.visible("a") == [b"kept"]
 
 
+async def test_offsets_that_were_not_sent_doom_the_transaction(both: Both) -> None:
+    cluster, coordinator = both()
+
+    def lose(node: FakeNode, key: int, request: Any) -> None:
+        if key == ApiKey.TXN_OFFSET_COMMIT:
+            raise Close
+
+    async with cluster, producer_of(cluster, max_block_ms=300) as producer:
+        cluster.create("a")
+        cluster.fault = lose
+        await producer.begin_transaction()
+        await producer.send("a", b"lost")
+        with pytest.raises(RequestTimedOut):
+            await producer.send_offsets({A0: 5}, "g")
+        cluster.fault = None
+        with pytest.raises(TransactionAbortable, match="its offsets were not sent"):
+            await producer.commit_transaction()
+        await producer.abort_transaction()
+        async with producer.transaction():
+            producer.send("a", b"kept")
+            await producer.send_offsets({A0: 6}, "g")
+    assert coordinator.visible("a") == [b"kept"]
+    assert coordinator.committed == {("g", A0): 6}
+
+
+async def test_a_broker_that_cannot_check_members_gets_no_offsets_of_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster, coordinator = install(monkeypatch, 1)
+    cluster.versions[ApiKey.TXN_OFFSET_COMMIT] = (0, 2)
+    async with cluster, producer_of(cluster) as producer:
+        cluster.create("a")
+        async with producer.transaction():
+            await producer.send_offsets({A0: 5}, "g")
+        await producer.begin_transaction()
+        with pytest.raises(TransactionFailed, match="version 3 is needed"):
+            await producer.send_offsets({A0: 6}, ConsumerGroupMetadata("g", 1, "m"))
+    assert coordinator.committed == {("g", A0): 5}
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (ErrorCode.INVALID_PRODUCER_EPOCH, DeliveryFailed),
+        (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, DeliveryFailed),
+        (ErrorCode.PRODUCER_FENCED, ProducerFenced),
+    ],
+)
+async def test_an_epoch_is_never_raised_without_the_coordinator(
+    both: Both, code: ErrorCode, error: type[DeliveryFailed]
+) -> None:
+    cluster, coordinator = both()
+    cluster.fault = first_times(1, Refuse(code))
+    async with cluster, producer_of(cluster) as producer:
+        cluster.create("a")
+        await producer.begin_transaction()
+        with pytest.raises(error) as caught:
+            await producer.send("a", b"x")
+        if error is ProducerFenced:
+            with pytest.raises(ProducerFenced):
+                await producer.abort_transaction()
+            return
+        assert not isinstance(caught.value, ProducerFenced)
+        await producer.abort_transaction()
+        async with producer.transaction():
+            producer.send("a", b"y")
+    assert coordinator.visible("a") == [b"y"]
+    (header,) = [read_header(batch) for batch in cluster.topics["a"].partitions[0].batches]
+    assert header.producer_id == coordinator.transactions["t1"].producer_id
+
+
 async def test_what_the_block_raises_aborts_and_comes_out(both: Both) -> None:
     cluster, coordinator = both()
     async with cluster, producer_of(cluster, linger_ms=60_000) as producer:
