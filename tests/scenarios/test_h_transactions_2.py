@@ -10,7 +10,7 @@ import pytest
 
 from minikafka.aio import Producer
 from minikafka.broker.transaction.transaction import State, Transaction
-from minikafka.client.errors import ProducerFenced, TransactionAbortable
+from minikafka.client.errors import DeliveryFailed, ProducerFenced, TransactionAbortable
 from minikafka.client.group_types import ConsumerGroupMetadata
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.describe_transactions import (
@@ -171,7 +171,7 @@ async def test_h_06_nothing_of_a_zombie_is_visible(stage: Stage) -> None:
     alive = await transactional(stage, "alive")
     await begin(alive)
     await alive.send("t", b"alive")
-    with pytest.raises(ProducerFenced):
+    with pytest.raises(DeliveryFailed):
         await zombie.send("t", b"zombie again")
     with pytest.raises(TransactionAbortable):
         await commit(zombie)
@@ -243,7 +243,7 @@ async def test_h_11_an_abandoned_transaction_ends_and_others_go_on(stage: Stage)
     await stage.until(lambda: is_in(stage, State.COMPLETE_ABORT), "it is aborted", 20)
     assert 5 <= stage.now - began <= 5 + 10 + 1
     assert await committed(stage, "t") == [b"behind it"]
-    with pytest.raises(ProducerFenced):
+    with pytest.raises(DeliveryFailed):
         await producer.send("t", b"too late")
     with pytest.raises(TransactionAbortable):
         await commit(producer)
