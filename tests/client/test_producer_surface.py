@@ -1,5 +1,6 @@
 """What a producer does with keys and values of a user's own, interceptors, and its metrics."""
 
+import inspect
 import json
 import math
 
@@ -166,3 +167,19 @@ def test_the_sync_producer_serializes_and_is_intercepted(cluster: FakeCluster) -
         typed.send("t", {"a": 1}).result(5)
     assert values(cluster, "t") == [b"x!", b'{"a": 1}']
     assert noting.heard == [(True, 0)]
+
+
+def test_the_sync_producer_has_what_its_twin_has_with_the_same_arguments() -> None:
+    ours, theirs = methods_of(SyncProducer), methods_of(Producer)
+    # These two are how the sync producer reaches into its twin; in it, sending waits for room.
+    for name in ("start", "drain", "accept", "to_bytes"):
+        theirs.pop(name)
+    assert ours == theirs
+
+
+def methods_of(cls: type) -> dict[str, list[str]]:
+    return {
+        name: list(inspect.signature(member).parameters)
+        for name, member in inspect.getmembers(cls, callable)
+        if not name.startswith("_")
+    }
