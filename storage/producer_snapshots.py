@@ -75,6 +75,8 @@ def encode_producers(state: ProducerState, end_offset: int) -> bytes:
     """Write the snapshot of what lies below `end_offset`."""
     entries: list[bytes] = []
     for producer_id, producer in state:
+        if producer.since >= end_offset:
+            continue
         # What is staged may still be lost; and a snapshot must agree with its own name.
         below = [b for b in producer.batches if b.last_offset < end_offset]
         start = producer.transaction_start if producer.transaction_start < end_offset else -1

@@ -88,7 +88,7 @@ class TransactionalProduce(ProduceAnswer):
         except struct.error:
             self.append(topic, data)
             return
-        if not header.is_transactional:
+        if not header.is_transactional or header.producer_id < 0:
             self.append(topic, data)
             return
         producer = header.producer_id, header.producer_epoch

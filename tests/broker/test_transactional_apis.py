@@ -166,6 +166,10 @@ async def test_a_transactional_batch_needs_its_id_and_one_producer(stage: Stage)
     ]
     broken = await client.produce(client.batch(1)[:-1], b"", version=NEW_PRODUCE)
     assert broken == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.CORRUPT_MESSAGE]
+    builder = BatchBuilder(is_transactional=True)
+    builder.append(1, b"k", b"nobody's")
+    nobodys = await client.produce(bytes(builder.build()), version=NEW_PRODUCE)
+    assert nobodys == [ErrorCode.INVALID_RECORD]
     builder = BatchBuilder(is_transactional=True, is_control=True)
     builder.append(1, b"\0\0\0\1", b"\0\0\0\0\0\0")
     control = builder.build(producer_id=client.producer_id, producer_epoch=0, base_sequence=1)

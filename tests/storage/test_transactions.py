@@ -368,6 +368,16 @@ def test_a_snapshot_keeps_an_open_transaction_behind_which_much_is_staged() -> N
     assert again.first_undecided(100) == 0
 
 
+def test_a_snapshot_does_not_tell_of_producers_that_came_later() -> None:
+    state = ProducerState()
+    state.observe(transactional(0, A, 0)[0], 0)
+    state.observe_marker(TransactionMarker(2, 0, 0, is_commit=True), 1, 0)
+    before, after = (decode_producers(encode_producers(state, end), 0) for end in (1, 2))
+    assert before is not None
+    assert after is not None
+    assert (before.get(2), len(after)) == (None, 2)
+
+
 def test_other_control_records_end_nothing() -> None:
     header, buffer = batch(0, producer=(1, 0, 0))
     assert read_marker(header, buffer) is None
