@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from minikafka.aio import Producer
+from minikafka.broker.transaction.records import encode
 from minikafka.broker.transaction.transaction import State, Transaction
 from minikafka.client.errors import DeliveryFailed, ProducerFenced, TransactionAbortable
 from minikafka.client.group_types import ConsumerGroupMetadata
@@ -25,7 +26,9 @@ from minikafka.protocol.messages.write_txn_markers import (
 )
 from minikafka.protocol.types import TopicPartition
 
+from ..broker.transaction_support import HEADER
 from ..simulation.stage import Stage, StageProducer, staged
+from ..simulation.world import Violation
 
 NAME = "app"
 TOPIC = "__transaction_state"
@@ -359,3 +362,23 @@ async def test_h_18_without_enough_replicas_no_transaction_goes_on(stage: Stage)
     await stage.until(lambda: len(stage.state(TOPIC).isr) == 3, "they are back", 20)
     second = await stage.ask(coordinator(stage), request)
     assert (second.error_code, second.producer_epoch) == (0, first.producer_epoch + 1)
+
+
+def test_a_planted_second_owner_of_a_producer_id_is_found() -> None:
+    """The simulator looks into coordinators: what breaks invariant 22 there ends the run."""
+
+    async def story(stage: Stage) -> None:
+        await coordinated(stage)
+        producer = await transactional(stage)
+        shard = stage.broker(1).edge.transactions.shards.at(0)
+        assert not isinstance(shard, ErrorCode)
+        there = known(stage, 1)
+        assert there is not None
+        twin = encode(replace(there, transactional_id="twin"), 2)
+        shard.append([twin], lambda error: None)
+        shard.state.replay(*twin, 0, HEADER)
+        await begin(producer)
+        await stage.sleep(1)
+
+    with pytest.raises(Violation, match="invariants 22 and 23"):
+        Stage().play(story)

@@ -163,6 +163,7 @@ class Invariants:
             now = list(map(seen, there))
             if now == remembered and there == replicas:
                 return
+            yield from _check_coordinator(name, process)
             remembered, replicas = now, there
             for replica, values in zip(there, now, strict=True):
                 place = (name, replica.key)
@@ -369,3 +370,12 @@ class Invariants:
             and len(now.replica.leader.isr) < now.replica.min_isr
         ):
             note("transition", "high-watermark-frozen")
+
+
+def _check_coordinator(name: str, process: Process) -> Iterator[str]:
+    """What a transaction coordinator holds to be committed, and the outcomes it carries out."""
+    if process.broker is not None:
+        try:
+            process.broker.edge.transactions.check_invariants()
+        except AssertionError as error:
+            yield f"invariants 22 and 23: {name}: {error}"
