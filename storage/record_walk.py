@@ -58,17 +58,20 @@ def walk(buf: Buffer, pos: int, header: BatchHeader) -> tuple[bytes, list[Slice]
 
 
 def _slice_at(body: bytes, start: int) -> Slice:
-    length, at = read_varint(body, start)
+    """Paid per record: a varint of one byte, as most are, costs no call."""
+    length, at = read_varint(body, start) if body[start] & 0x81 else (body[start] >> 1, start + 1)
     end = at + length
     if length < 0 or end > len(body):
         raise ValueError(f"a record of {length} bytes")
     timestamp_delta, rest = read_varint(body, at + 1)
     offset_delta, at = read_varint(body, rest)
-    size, at = read_varint(body, at)
+    byte = body[at]
+    size, at = read_varint(body, at) if byte & 0x81 else (byte >> 1, at + 1)
     key = None
     if size >= 0:
         key, at = body[at : at + size], at + size
-    size, at = read_varint(body, at)
+    byte = body[at]
+    size, at = read_varint(body, at) if byte & 0x81 else (byte >> 1, at + 1)
     if at + max(size, 0) >= end:  # The number of headers is still to come.
         raise ValueError("a record ends early")
     return Slice(start, rest, end, timestamp_delta, offset_delta, key, size >= 0)
