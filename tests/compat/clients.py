@@ -58,7 +58,7 @@ LACKS: Final[dict[str, frozenset[str]]] = {
             "several aborts in one fetch",  # of one producer it leaves out only the last
         }
     ),
-    "minikafka": frozenset({"alter config in full"}),
+    "minikafka": frozenset(),
 }
 """What a client cannot be asked for: it has no such thing."""
 

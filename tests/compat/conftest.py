@@ -74,7 +74,9 @@ def observed(request: pytest.FixtureRequest) -> Iterator[None]:
     node: pytest.Item = request.node
     client = client_of(node)
     name = node.nodeid.rpartition("tests/compat/")[2]
-    OBSERVATIONS.running = None if client is None else Test(name, client)
+    if client is not None:
+        OBSERVATIONS.clients[name] = client
+        OBSERVATIONS.running = Test(name, client)
     yield
     OBSERVATIONS.running = None
 

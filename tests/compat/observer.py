@@ -36,6 +36,8 @@ class Observations:
     """Requests by test; of those that failed, nothing is kept."""
 
     running: Test | None = None
+    clients: dict[str, str] = field(default_factory=dict)
+    """Which client each test is about."""
     seen: dict[Test, dict[tuple[int, int], int]] = field(default_factory=dict)
     passed: dict[str, None] = field(default_factory=dict)
 
@@ -51,8 +53,8 @@ class Observations:
             for test, counts in self.seen.items()
             if test.name in self.passed
         ]
-        tests = sorted(self.passed)
-        path.write_text(json.dumps({"passed": tests, "observed": rows}, indent=1) + "\n")
+        passed = {name: self.clients[name] for name in sorted(self.passed) if name in self.clients}
+        path.write_text(json.dumps({"passed": passed, "observed": rows}, indent=1) + "\n")
 
 
 OBSERVATIONS = Observations()

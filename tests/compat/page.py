@@ -60,10 +60,10 @@ def read(document: Mapping[str, Any]) -> Seen:
     for row in rows:
         for api_key, asked in row["requests"]:
             seen.versions.setdefault((api_key, row["client"]), {}).setdefault(asked, row["test"])
-        if row["client"] != BROKERS:
-            module, _, name = row["test"].partition("::")
-            function = name.partition("[")[0]
-            seen.passed.setdefault((module, function), {})[row["client"]] = None
+    for test, client in document["passed"].items():
+        module, _, name = test.partition("::")
+        function = name.partition("[")[0]
+        seen.passed.setdefault((module, function), {})[client] = None
     return seen
 
 
@@ -129,7 +129,8 @@ def _clients(clients: list[str]) -> list[str]:
 
 
 def _behaviours(seen: Seen) -> list[str]:
-    lines = ["## What is tested with whom", ""]
+    words = f"`{NOBODY}`: the client has no such thing, or the test is about another one."
+    lines = ["## What is tested with whom", "", words, ""]
     clients = seen.clients
     for module in sorted({module for module, _ in seen.passed}):
         rows = [
