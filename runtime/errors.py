@@ -52,5 +52,9 @@ class LogDirectoryFailed(StorageError):
         return f"{self.path}: {self.why}"
 
 
+class WorkerLost(MinikafkaError):
+    """The worker process ended under a job, twice: killed, perhaps for its memory."""
+
+
 class InvariantViolation(AssertionError):
     """Our own bug. Never caught: a process in an impossible state must not go on."""

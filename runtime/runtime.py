@@ -11,8 +11,10 @@ import random
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import BrokenExecutor
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from .errors import WorkerLost
 from .fs import FileSystem, OsFileSystem
 
 if TYPE_CHECKING:
@@ -90,10 +92,22 @@ class SystemRuntime:
             self._on_crash(task.get_name(), error)
 
     async def offload(self, job: Callable[..., T], *args: Any) -> T:
-        """Run `job` in the worker process, started at first use."""
-        if self._workers is None:
+        """Run `job` in the worker process, started at first use, and again if it was killed.
+
+        A job that takes the worker with it twice raises WorkerLost.
+        """
+        workers = self._workers = self._workers or _start_workers()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(workers, job, *args)
+        except BrokenExecutor:
+            log.warning("the worker process ended; another one is started")
+        if self._workers is workers:
             self._workers = _start_workers()
-        return await asyncio.get_running_loop().run_in_executor(self._workers, job, *args)
+            workers.shutdown(wait=False)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._workers, job, *args)
+        except BrokenExecutor:
+            raise WorkerLost("the worker process ended twice under the same job") from None
 
     def close(self) -> None:
         """End threads and worker processes. Call after the loop has stopped using them."""

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from ..runtime.config import INT64_MAX
+from ..runtime.errors import WorkerLost
 from ..runtime.runtime import Runtime
 from .aborted import AbortedTransaction
 from .compaction import Order, Source, Step, forget, step
@@ -135,6 +136,9 @@ class Compactor:
         token = self._runtime.rng.randbytes(16)
         try:
             return await self._run(owner, groups, order, token)
+        except WorkerLost as error:
+            log.warning("%r is not compacted: %s", owner, error)
+            return None
         finally:
             if owner.is_in_use:
                 owner.segments.remove_results()

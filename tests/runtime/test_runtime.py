@@ -1,9 +1,11 @@
 import asyncio
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 
+from minikafka.runtime.errors import WorkerLost
 from minikafka.runtime.runtime import SystemRuntime
 
 crashes: list[tuple[str, BaseException]] = []
@@ -53,3 +55,13 @@ def test_clocks(runtime: SystemRuntime) -> None:
     assert runtime.monotonic_ms() <= runtime.monotonic_ms()
     assert runtime.wall_ms() > 1_700_000_000_000
     assert SystemRuntime().rng.random() != SystemRuntime().rng.random()
+
+
+async def test_a_worker_that_was_killed_is_replaced(runtime: SystemRuntime) -> None:
+    there = await runtime.offload(os.getpid)
+    os.kill(there, signal.SIGKILL)
+    other = await runtime.offload(os.getpid)
+    assert other not in (there, os.getpid())
+    with pytest.raises(WorkerLost):
+        await runtime.offload(os._exit, 1)
+    assert await runtime.offload(divmod, 7, 2) == (3, 1)

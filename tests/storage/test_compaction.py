@@ -7,6 +7,7 @@ import pytest
 
 from minikafka.protocol.record_batch import Codec, headers, read_header, records, stamp
 from minikafka.runtime.errors import CorruptLog
+from minikafka.storage import compaction
 from minikafka.storage.compactor import due, groups_of
 from minikafka.storage.key_offsets import BYTES_PER_KEY, KeyOffsets
 from minikafka.storage.log import Log
@@ -498,4 +499,19 @@ async def test_damage_is_not_mended_in_what_took_its_segments_place(
     assert await compacted(runtime, log) == 4
     with pytest.raises(CorruptLog, match="compacted since"):
         await log.mend(damage, good[damage.position : damage.end])
+    log.abandon()
+
+
+async def test_a_worker_that_forgot_the_round_ends_it(
+    runtime: InlineRuntime, tmp_path: Path
+) -> None:
+    log = await opened(runtime, tmp_path, topic(**COMPACT))
+    for n in range(4):
+        put(log, (b"a", b"%d" % n))
+    log.roll()
+    runtime.before_job = lambda number: compaction._rounds.clear() if number == 1 else None
+    assert await compacted(runtime, log) is None
+    assert len(all_records(log)) == 4
+    assert await compacted(runtime, log) == 4
+    assert len(all_records(log)) == 1
     log.abandon()
