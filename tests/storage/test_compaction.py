@@ -515,3 +515,22 @@ async def test_a_worker_that_forgot_the_round_ends_it(
     assert await compacted(runtime, log) == 4
     assert len(all_records(log)) == 1
     log.abandon()
+
+
+async def test_a_marker_is_never_left_without_its_record(
+    runtime: InlineRuntime, tmp_path: Path
+) -> None:
+    """Clients and coordinators look into every control batch: it stays whole, or goes."""
+    log = await opened(runtime, tmp_path, topic(**COMPACT, delete_retention_ms=0))
+    begin(log, 2, 0, (b"a", b"aborted"))
+    put(log, (b"b", b"1"), producer=(2, 0, 1))
+    end(log, 2, commit=False)
+    log.roll()
+    for _ in range(3):
+        assert await compacted(runtime, log) == 3
+    assert kinds(log) == [(1, 1, False), (2, 1, True)]
+    put(log, (b"c", b"1"))
+    log.roll()
+    assert await compacted(runtime, log) == 4
+    assert kinds(log) == [(1, 1, False), (3, 1, False)]
+    log.abandon()
