@@ -104,7 +104,7 @@ def init_producer_id(
             return Decision(error=ErrorCode.PRODUCER_FENCED)
         change = _fence(present, now, last_epoch=present.epoch if asked.is_continuing else NO_EPOCH)
         return Decision(error=ErrorCode.CONCURRENT_TRANSACTIONS, change=change)
-    if present.is_exhausted and (not asked.is_continuing or asked.epoch == present.epoch):
+    if present.is_exhausted and (not asked.is_continuing or _is_newest(present, asked)):
         return NEEDS_PRODUCER_ID if now.fresh_id is None else _rotate(present, asked, now)
     return _raise_epoch(present, asked, now)
 
@@ -114,6 +114,13 @@ def _is_its_own(present: Transaction, asked: InitProducerId) -> bool:
     return asked.producer_id == present.producer_id or (
         asked.producer_id == present.previous_producer_id and asked.epoch >= EXHAUSTED_EPOCH
     )
+
+
+def _is_newest(present: Transaction, asked: InitProducerId) -> bool:
+    """Has it the present epoch, or, where that is one that nobody is given, the one before?"""
+    if present.epoch == EPOCH_MAX:
+        return asked.epoch == present.last_epoch
+    return asked.epoch == present.epoch
 
 
 def _create(asked: InitProducerId, producer_id: int, now: Now) -> Decision:
@@ -129,7 +136,7 @@ def _create(asked: InitProducerId, producer_id: int, now: Now) -> Decision:
 
 def _rotate(present: Transaction, asked: InitProducerId, now: Now) -> Decision:
     assert now.fresh_id is not None
-    last_epoch = present.epoch if asked.is_continuing else NO_EPOCH
+    last_epoch = asked.epoch if asked.is_continuing else NO_EPOCH
     change = _begun_anew(present, asked, now, (now.fresh_id, 0, last_epoch))
     return Decision(producer_id=now.fresh_id, epoch=0, change=change)
 

@@ -124,6 +124,18 @@ def test_h_08_a_producer_that_goes_on_at_the_last_epoch_gets_another_id_once() -
 
 
 @BOTH
+def test_h_08_a_producer_that_goes_on_while_the_last_epoch_is_open(level: int) -> None:
+    """Given epoch 32766 with an open transaction; when its own producer goes on (KIP-360); then
+    that is aborted, and each of its retries gets the new id, never 32767."""
+    coordinator = at_epoch(EXHAUSTED_EPOCH, level)
+    assert coordinator.init(101, EXHAUSTED_EPOCH).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    coordinator.complete()
+    for _ in range(3):
+        answer = coordinator.init(101, EXHAUSTED_EPOCH)
+        assert (answer.error, answer.producer_id, answer.epoch) == (0, 102, 0)
+
+
+@BOTH
 def test_h_08_a_producer_that_begins_while_the_last_epoch_is_open(level: int) -> None:
     """Given epoch 32766 with an open transaction; when another producer begins, as often as it
     likes; then the abort is under 32767, no epoch is negative, and it has a new id in the end."""
