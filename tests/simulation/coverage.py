@@ -32,6 +32,8 @@ FAULTS = (
     "gray-node",
     "late-words",
     "slow-follower",
+    "stale-proposal",
+    "lead-moved-and-back",
     "clock-jump",
 )
 OPERATIONS = (

@@ -5,6 +5,7 @@ import asyncio
 from .cluster import Cluster
 from .coverage import Coverage
 from .faults import Fault, ProcessFaults
+from .plots import Plots
 from .promises import Promises
 from .shape import Shape
 from .wire_faults import MachineFaults, WireFaults
@@ -27,6 +28,7 @@ class Nemesis:
             **ProcessFaults(world, cluster, shape, promises).table(),
             **self._wires.table(),
             **MachineFaults(world, cluster, shape, promises).table(),
+            **Plots(world, cluster, shape, promises).table(),
         }
         world.trace.emit("nemesis", "faults", *shape.faults)
 
