@@ -6,6 +6,7 @@ notch, so nothing fires early and a thousand deadlines of one notch cost one wak
 
 import asyncio
 import heapq
+from collections import deque
 from collections.abc import Callable
 
 from ..runtime.runtime import Runtime
@@ -48,12 +49,10 @@ class Deadlines:
         self._count = number = self._count + 1
         deadline = Deadline(self, notch, number)
         deadline.expire = expire
-        bucket = self._notches.get(notch)
-        if bucket is None:
-            bucket = self._notches[notch] = {}
-            heapq.heappush(self._order, notch)
+        is_new = notch not in self._notches
+        self._bucket(notch)[number] = deadline
+        if is_new:
             self._arm()
-        bucket[number] = deadline
         return deadline
 
     def forget(self, deadline: Deadline) -> None:
@@ -85,14 +84,27 @@ class Deadlines:
         """Fire every notch whose time has come, oldest first."""
         self._timer = None
         now_ms = self._runtime.monotonic_ms()
-        due: list[Deadline] = []
+        due: deque[Deadline] = deque()
         while self._order and self._order[0] * NOTCH_MS <= now_ms:
             due.extend(self._notches.pop(heapq.heappop(self._order)).values())
-        for deadline in due:
-            # One that an earlier deadline cancelled has nothing to call. One that is armed from
-            # here for a time already past waits for the next turn: the loop gets its own.
-            expire, deadline.expire = deadline.expire, None
-            if expire is not None:
-                expire()
-        if self._order:
-            self._arm()
+        try:
+            while due:
+                # One that an earlier deadline cancelled has nothing to call. One that is armed from
+                # here for a time already past waits for the next turn: the loop gets its own.
+                deadline = due.popleft()
+                expire, deadline.expire = deadline.expire, None
+                if expire is not None:
+                    expire()
+        finally:
+            # One that fails takes no other along: the rest have their turn next.
+            for deadline in due:
+                self._bucket(deadline.notch)[deadline.number] = deadline
+            if self._order:
+                self._arm()
+
+    def _bucket(self, notch: int) -> dict[int, Deadline]:
+        bucket = self._notches.get(notch)
+        if bucket is None:
+            bucket = self._notches[notch] = {}
+            heapq.heappush(self._order, notch)
+        return bucket

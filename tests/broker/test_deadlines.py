@@ -77,3 +77,16 @@ async def test_a_closed_wheel_fires_nothing(wheel: Wheel) -> None:
     wheel.arm(10, "a")
     wheel.close()
     assert wheel.turn_to(100) == []
+
+
+async def test_one_that_fails_takes_no_other_along(wheel: Wheel) -> None:
+    def fail() -> None:
+        raise ValueError("a mistake of its own")
+
+    wheel.arm(5, "before")
+    wheel.at(10, fail)
+    wheel.arm(10, "beside")
+    wheel.arm(20, "behind")
+    with pytest.raises(ValueError, match="of its own"):
+        wheel.turn_to(20)
+    assert wheel.turn_to(20) == ["before", "beside", "behind"]
