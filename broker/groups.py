@@ -20,11 +20,11 @@ from ..protocol.coordinator_records import (
     GroupMetadataRecord,
     encode_record,
 )
-from ..protocol.errors import ErrorCode
+from ..protocol.errors import ErrorCode, LocalProtocolError
 from ..runtime.runtime import Runtime
 from ..storage.markers import TransactionMarker
 from .coordinator.keys import GROUPS_TOPIC
-from .coordinator.shard import Done, ShardSettings
+from .coordinator.shard import Done, KeyValue, ShardSettings
 from .coordinator.shards import Shards
 from .deadlines import Deadline, Deadlines
 from .group import commits, deletion
@@ -93,6 +93,7 @@ class Groups:
             GROUPS_TOPIC,
             append_timeout_ms=config.offsets_commit_timeout_ms,
             too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+            invalid_key=ErrorCode.INVALID_GROUP_ID,
         )
         self.shards: Shards[GroupsState] = Shards(
             runtime, partitions, settings, lambda index: GroupsState(index, self._settings)
@@ -274,7 +275,10 @@ class Groups:
         return self._write(shard, records, Write(done))
 
     def _write(self, shard: GroupShard, records: Sequence[AppendRecord], write: Write) -> bool:
-        encoded = [encode_record(record) for record in records]
+        encoded = _encoded(records)
+        if encoded is None:
+            write.done(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return False
         producer, guard = write.producer, write.guard
         if not shard.append(encoded, write.done, producer=producer, guard=guard):
             return False
@@ -364,6 +368,15 @@ class Groups:
             for member in group.members.values():
                 for reply in group.dismiss(member, ErrorCode.NOT_COORDINATOR):
                     reply.to(reply.answer)
+
+
+def _encoded(records: Sequence[AppendRecord]) -> list[KeyValue] | None:
+    """None where a text is too long for a record: requests may carry longer ones."""
+    try:
+        return [encode_record(record) for record in records]
+    except LocalProtocolError as error:
+        log.warning("group %.99s: not stored: %s", records[0].key.group, error)
+        return None
 
 
 def _answer(reply: Reply, error: ErrorCode) -> None:

@@ -69,9 +69,11 @@ class OffsetUpkeep:
 
     def forget_topics(self, topics: Sequence[str]) -> None:
         """Topics are gone, and with them what was committed in them."""
+        if not topics:
+            return
+        gone = dict.fromkeys(topics)
         for shard in self._shards:
-            for topic in topics:
-                self._write(shard, deletion.delete_topic(shard.state, topic))
+            self._write(shard, deletion.delete_topics(shard.state, gone))
 
     def _expire_later(self) -> None:
         interval_ms = self._config.offsets_retention_check_interval_ms

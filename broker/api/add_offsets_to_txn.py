@@ -3,7 +3,7 @@
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ...protocol.types import TopicPartition
-from ..coordinator.keys import GROUPS_TOPIC, partition_of
+from ..coordinator.keys import GROUPS_TOPIC, is_key, partition_of
 from ..net.answer import Answer, Call
 from ..transaction.decisions import AddPartitions, Decision
 from .parked import Parked
@@ -14,6 +14,8 @@ FENCED_FROM = 2
 
 def handle(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse | Answer:
     """Take the partition of `__consumer_offsets` in that keeps the group."""
+    if not is_key(request.group_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     topic = call.edge.image.topic(GROUPS_TOPIC)
     if topic is None:
         call.edge.auto_creation.create([GROUPS_TOPIC])

@@ -11,7 +11,7 @@ from ...protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from ...protocol.types import NO_LEADER
-from ..coordinator.keys import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
+from ..coordinator.keys import GROUPS_TOPIC, TRANSACTIONS_TOPIC, is_key, partition_of
 from ..net.answer import Call
 
 SEVERAL_FROM = 4
@@ -41,6 +41,8 @@ def _find(call: Call, key_type: int, key: str) -> Coordinator:
     if topic_name is None:
         why = f"there are no coordinators of type {key_type}"
         return _failed(key, ErrorCode.INVALID_REQUEST, why)
+    if not is_key(key):
+        return _failed(key, ErrorCode.INVALID_REQUEST, "the key is too long")
     edge = call.edge
     topic = edge.image.topic(topic_name)
     if topic is None:

@@ -13,6 +13,8 @@ from .parked import Parked
 KNOWN_ID_FROM = 4
 NULL_PROTOCOL_FROM = 7
 SKIP_ASSIGNMENT_FROM = 9
+REASON_MAX = 255
+"""Characters of a reason that are logged (KIP-800)."""
 
 
 def handle(call: Call, request: JoinGroupRequest) -> Answer:
@@ -33,7 +35,7 @@ def handle(call: Call, request: JoinGroupRequest) -> Answer:
         fresh_id=_fresh_id(call),
         needs_known_id=call.version >= KNOWN_ID_FROM,
         can_skip_assignment=call.version >= SKIP_ASSIGNMENT_FROM,
-        reason=request.reason or "no reason given",
+        reason=(request.reason or "no reason given")[:REASON_MAX],
     )
     call.edge.groups.join(
         request.group_id, join, lambda joined: answer.finish(_response(call, joined))

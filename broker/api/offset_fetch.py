@@ -55,6 +55,9 @@ def _look_up(
 ) -> Callable[[ErrorCode, GroupsState | None], None]:
     def ready(error: ErrorCode, state: GroupsState | None) -> None:
         if state is None:
+            if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                # Java consumers before 3.9 give up at that one (KAFKA-17267, 17279).
+                error = ErrorCode.NOT_COORDINATOR
             told.error_code = error
             if call.version < SEVERAL_FROM:
                 told.topics = _refused(asked.topics or (), error)

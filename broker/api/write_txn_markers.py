@@ -18,11 +18,14 @@ from ...protocol.messages.write_txn_markers import (
 from ...protocol.types import Buffer
 from ...storage.markers import TransactionMarker
 from ..coordinator.keys import GROUPS_TOPIC
+from ..deadlines import Deadline
 from ..net.answer import Answer, Call
 from ..requests import Appended
 from ..waiters import Waiter
 
-COMMIT_TIMEOUT_MS = 30_000
+COMMIT_TIMEOUT_MS = 2_500
+"""What is not committed by then is answered REQUEST_TIMED_OUT: before the coordinator gives up the
+request, so that it repeats what is slow and not what was asked along with it."""
 
 
 def handle(call: Call, request: WriteTxnMarkersRequest) -> Answer:
@@ -52,7 +55,7 @@ def handle(call: Call, request: WriteTxnMarkersRequest) -> Answer:
 class WrittenMarkers(Answer):
     """Markers that wait to be committed."""
 
-    __slots__ = ("_waiters", "_waiting", "response")
+    __slots__ = ("_deadline", "_is_over", "_waiters", "_waiting", "response")
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
@@ -60,6 +63,9 @@ class WrittenMarkers(Answer):
         # Held by one until all are written, so that none completes the whole too early.
         self._waiting = 1
         self._waiters: list[Waiter] = []
+        self._deadline: Deadline | None = None
+        self._is_over = False
+        """Time is: what comes now comes too late."""
 
     def write(
         self, marker: TransactionMarker, topic: str, result: WritableTxnMarkerPartitionResult
@@ -83,11 +89,18 @@ class WrittenMarkers(Answer):
     def all_written(self) -> None:
         """Nothing more is to be written."""
         self._waiting -= 1
+        if self._waiting:
+            edge = self.call.edge
+            at_ms = edge.runtime.monotonic_ms() + COMMIT_TIMEOUT_MS
+            self._deadline = edge.deadlines.at(at_ms, self._expire)
 
     def _wait(self, result: WritableTxnMarkerPartitionResult) -> Callable[[ErrorCode], None]:
         self._waiting += 1
+        result.error_code = ErrorCode.REQUEST_TIMED_OUT
 
         def done(error: ErrorCode) -> None:
+            if self._is_over:
+                return
             result.error_code = error
             self._waiting -= 1
             if not self._waiting:
@@ -95,12 +108,22 @@ class WrittenMarkers(Answer):
 
         return done
 
+    def _expire(self) -> None:
+        self._is_over = True
+        self._waiting = 0
+        self.call.connection.wake()
+
     def poll(self) -> list[Buffer] | None:
         """Answer once every marker is committed or refused."""
-        return None if self._waiting else self.call.frame(self.response)
+        if self._waiting:
+            return None
+        self.cancel()
+        return self.call.frame(self.response)
 
     def cancel(self) -> None:
-        """The coordinator is gone; what is written stays."""
+        """Nobody waits any more; what is written stays."""
+        if self._deadline is not None:
+            self._deadline.cancel()
         for waiter in self._waiters:
             waiter.cancel()
 

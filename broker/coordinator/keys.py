@@ -10,6 +10,15 @@ from typing import Final
 GROUPS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 INT32_MIN: Final = -(2**31)
+KEY_BYTES_MAX: Final = 2**15 - 1
+"""What a string in a record's key may take in UTF-8; requests carry longer ones."""
+CACHED_MAX: Final = 256
+"""Longer names are hashed each time, so that strangers cannot fill the memory with them."""
+
+
+def is_key(text: str) -> bool:
+    """Can it be stored at all?"""
+    return len(text) <= KEY_BYTES_MAX // 4 or len(text.encode()) <= KEY_BYTES_MAX
 
 
 def java_hash(text: str) -> int:
@@ -21,8 +30,12 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
-@lru_cache(maxsize=16_384)
 def partition_of(key: str, count: int) -> int:
     """Index of the key's partition among `count`: `Utils.abs(hash) % count`, with abs(MIN) = 0."""
+    return (_absolute(key) if len(key) <= CACHED_MAX else _absolute.__wrapped__(key)) % count
+
+
+@lru_cache(maxsize=16_384)
+def _absolute(key: str) -> int:
     value = java_hash(key)
-    return (0 if value == INT32_MIN else abs(value)) % count
+    return 0 if value == INT32_MIN else abs(value)

@@ -60,6 +60,8 @@ class ShardSettings:
     """An append that is not committed by then is answered COORDINATOR_NOT_AVAILABLE."""
     too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
     """What is answered where records exceed what the topic takes."""
+    invalid_key: ErrorCode = ErrorCode.INVALID_REQUEST
+    """What is answered about a key that no record can hold."""
 
 
 class Pending:

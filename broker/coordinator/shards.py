@@ -17,7 +17,7 @@ from ...protocol.errors import ErrorCode
 from ...runtime.runtime import Runtime
 from ..partition import Partition
 from ..partitions import Partitions
-from .keys import partition_of
+from .keys import is_key, partition_of
 from .loading import load
 from .shard import Shard, ShardSettings, State
 
@@ -65,12 +65,16 @@ class Shards(Generic[S]):
         return any(not shard.is_loaded for shard in self._shards.values())
 
     def index_of(self, key: str) -> int | None:
-        """The partition that keeps this key; None while the topic does not exist."""
+        """The partition that keeps this key; None without the topic, or if none can keep it."""
         topic = self._partitions.image.topic(self._settings.topic)
-        return None if topic is None else partition_of(key, len(topic.partitions))
+        if topic is None or not is_key(key):
+            return None
+        return partition_of(key, len(topic.partitions))
 
     def of(self, key: str) -> Shard[S] | ErrorCode:
         """The shard of a key, or why it cannot be had here."""
+        if not is_key(key):
+            return self._settings.invalid_key
         index = self.index_of(key)
         return ErrorCode.NOT_COORDINATOR if index is None else self.at(index)
 

@@ -231,9 +231,11 @@ class ClassicGroup(Phases):
     def leave(self, leaving: Sequence[Who], now: Now) -> tuple[list[ErrorCode], Effects]:
         """Remove members, by id or by lasting name; one result for each."""
         effects: Effects = []
+        count = len(self.members)
         errors = [self._leave(who, effects) for who in leaving]
-        if ErrorCode.NONE in errors:
-            effects += self.after_removal(now)
+        # An id that was never used had no part in the generation: it goes without a rebalance.
+        is_changed = len(self.members) < count
+        effects += self.after_removal(now) if is_changed else self.maybe_complete_join(now)
         return errors, effects
 
     def _leave(self, who: Who, effects: Effects) -> ErrorCode:
@@ -281,12 +283,17 @@ class ClassicGroup(Phases):
         if member is not None:
             self.touch(member, now)
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Does any member read this topic? Where that cannot be told, consumers read all."""
+    def subscribed(self) -> dict[str, None] | None:
+        """Topics that its members read; None where that cannot be told: then it may be any."""
+        found: dict[str, None] = {}
         if self.protocol_type != CONSUMER:
-            return False
-        read = [self._topics(member) for member in self.members.values()]
-        return any(topics is None or topic in topics for topics in read)
+            return found
+        for member in self.members.values():
+            topics = self._topics(member)
+            if topics is None:
+                return None
+            found |= dict.fromkeys(topics)
+        return found
 
 
 def _refuse(ticket: Ticket, error: ErrorCode, member_id: str) -> Reply:

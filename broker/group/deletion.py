@@ -4,7 +4,7 @@ Decisions only, as records. Offsets of a group that is being rebalanced are in u
 that takes (KAFKA-13636), and so is one that a transaction is about to commit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...protocol.coordinator_records import (
@@ -49,10 +49,11 @@ def delete_offsets(
     if group.phase is not Phase.EMPTY and group.protocol_type != CONSUMER:
         return ErrorCode.NON_EMPTY_GROUP
     known = state.offsets.of(group_id)
+    subscribed = group.subscribed()
     records: Tombstones = []
     errors: list[ErrorCode] = []
     for place in places:
-        if group.is_subscribed_to(place[0]):
+        if subscribed is None or place[0] in subscribed:
             errors.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
             continue
         errors.append(ErrorCode.NONE)
@@ -61,13 +62,13 @@ def delete_offsets(
     return Deleting(records, errors)
 
 
-def delete_topic(state: GroupsState, topic: str) -> Tombstones:
-    """Forget what all groups committed in a topic that is gone."""
+def delete_topics(state: GroupsState, topics: Mapping[str, None]) -> Tombstones:
+    """Forget what all groups committed in topics that are gone."""
     return [
         tombstone(group_id, place)
         for group_id in state.groups
         for place in dict.fromkeys([*state.offsets.of(group_id), *state.offsets.pending(group_id)])
-        if place[0] == topic
+        if place[0] in topics
     ]
 
 
@@ -82,12 +83,13 @@ def expire(state: GroupsState, group_id: str, *, wall_ms: int, retention_ms: int
         unused_since_ms = committed.commit_wall_ms
         if group.phase is Phase.EMPTY and group.protocol_type and group.since_wall_ms >= 0:
             unused_since_ms = group.since_wall_ms  # Its members read until then.
-        if (
-            is_expired(committed, unused_since_ms, wall_ms, retention_ms)
-            and not group.is_subscribed_to(place[0])
-            and not state.offsets.is_pending(group_id, place)
-        ):
+        if is_expired(
+            committed, unused_since_ms, wall_ms, retention_ms
+        ) and not state.offsets.is_pending(group_id, place):
             expired.append(place)
+    if expired and group.phase is not Phase.EMPTY:
+        read = group.subscribed()
+        expired = [] if read is None else [place for place in expired if place[0] not in read]
     records: Tombstones = [tombstone(group_id, place) for place in expired]
     is_all = len(expired) == len(offsets) and not state.offsets.has_pending(group_id)
     if is_all and group.phase is Phase.EMPTY and not group.pending:

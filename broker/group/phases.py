@@ -196,8 +196,7 @@ class Phases(Roster):
                 effects += self.remove(self.members[member_id])
                 is_changed = True
             self._unsynced.clear()
-        if is_changed:
-            effects += self.after_removal(now)
+        effects += self.after_removal(now) if is_changed else self.maybe_complete_join(now)
         if self._join_deadline_ms <= now.ms:
             effects += self._on_join_deadline(now)
         self.wake_ms = self._next_due_ms()
@@ -222,11 +221,11 @@ class Phases(Roster):
         return super().rename(member, member_id)
 
     def _forget_silent(self, now: Now, effects: Effects) -> bool:
+        """Forget them; were members among them? Ids that nobody used never had a part in it."""
         is_changed = False
         for member_id, deadline_ms in list(self.pending.items()):
             if deadline_ms <= now.ms:
                 del self.pending[member_id]
-                is_changed = True
         for member in list(self.members.values()):
             if member.is_due(now.ms):
                 effects += self.remove(member)

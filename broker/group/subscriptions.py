@@ -4,12 +4,9 @@ A broker needs it for two things only: which offsets are in use, and whether a s
 came back still reads the same.
 """
 
-from functools import lru_cache
-
 from ...protocol.consumer_protocol import decode_subscription
 
 
-@lru_cache(maxsize=4096)
 def topics_of(metadata: bytes) -> tuple[str, ...]:
     """Topics in a consumer's metadata, sorted; RemoteProtocolError where it is no such thing."""
     return tuple(sorted(decode_subscription(metadata).topics))

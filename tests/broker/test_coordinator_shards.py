@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.coordinator.keys import java_hash, partition_of
+from minikafka.broker.coordinator import keys
+from minikafka.broker.coordinator.keys import KEY_BYTES_MAX, is_key, java_hash, partition_of
 from minikafka.broker.coordinator.shard import Shard, ShardSettings
 from minikafka.broker.coordinator.shards import Shards
 from minikafka.protocol.batch_header import BatchHeader
@@ -87,6 +88,18 @@ def test_hashes_are_java_s() -> None:
     assert java_hash("\U0001f600") == 1772899
     assert partition_of("polygenelubricants", 50) == 0
     assert partition_of("hello", 50) == 22
+
+
+def test_keys_are_what_a_record_can_hold() -> None:
+    """Two bytes each in UTF-8; the short ones are not measured."""
+    assert all(map(is_key, ("", "g" * KEY_BYTES_MAX, "\u00e9" * (KEY_BYTES_MAX // 2))))
+    assert not any(map(is_key, ("g" * (KEY_BYTES_MAX + 1), "\u00e9" * (KEY_BYTES_MAX // 2 + 1))))
+
+
+def test_long_names_do_not_stay_in_memory() -> None:
+    before = keys._absolute.cache_info().currsize
+    assert partition_of("hello" * 100, 50) == abs(java_hash("hello" * 100)) % 50
+    assert keys._absolute.cache_info().currsize == before
 
 
 async def test_an_append_is_told_once_the_isr_has_it(story: Story) -> None:

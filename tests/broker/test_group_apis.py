@@ -9,11 +9,13 @@ import pytest
 from minikafka.broker.coordinator.keys import GROUPS_TOPIC
 from minikafka.protocol.codec import decode
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from minikafka.protocol.messages.create_topics import CreateTopicsRequest
 from minikafka.protocol.messages.delete_groups import DeleteGroupsRequest
 from minikafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest
+from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from minikafka.protocol.messages.list_groups import ListGroupsRequest
 from minikafka.protocol.messages.offset_delete import (
@@ -210,6 +212,24 @@ async def test_leaving_one_by_one_and_several_at_once(broker: GroupBroker) -> No
     assert name(answer.error_code) == "INVALID_GROUP_ID"
 
 
+async def test_an_id_that_nobody_uses_goes_without_a_rebalance(broker: GroupBroker) -> None:
+    """Whoever asked for it may have died, or have asked twice: the members go on."""
+    joined = await broker.stable(session_timeout_ms=60_000)
+    state = broker.edge.groups.shards.of("g").state  # type: ignore[union-attr]
+    for ends in ("by time", "by itself"):
+        asked = await broker.ask(join_request(), 9)
+        assert name(asked.error_code) == "MEMBER_ID_REQUIRED"
+        if ends == "by time":
+            broker.now_ms += 10_010
+            broker.wheel._turn()
+        else:
+            leaving = LeaveGroupRequest(group_id="g", member_id=asked.member_id)
+            assert (await broker.ask(leaving, 2)).error_code == 0
+        assert not state.groups["g"].pending
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=joined.member_id)
+        assert name((await broker.ask(beat, 4)).error_code) == "NONE", ends
+
+
 async def test_a_member_gone_silent_is_found_by_the_wheel(broker: GroupBroker) -> None:
     await broker.stable()
     broker.now_ms += 10_010
@@ -330,6 +350,23 @@ async def test_an_offset_is_told_once_it_is_committed(tmp_path: Path) -> None:
     (committed,), (read,) = committing.responses(), reading.responses()
     assert committed.topics[0].partitions[0].error_code == 0
     assert read.groups[0].topics[0].partitions[0].committed_offset == 5
+    await broker.close()
+
+
+async def test_an_offset_that_is_not_committed_in_time_sends_consumers_to_look_again(
+    tmp_path: Path,
+) -> None:
+    """Not COORDINATOR_NOT_AVAILABLE, at which Java consumers before 3.9 give up (KAFKA-17267)."""
+    broker = await GroupBroker(tmp_path).open(state(ME))
+    broker.connect().send(commit_request((0, 5)), 9)
+    reading = broker.connect()
+    reading.send(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g")]), 9)
+    await settle()
+    broker.now_ms += 5_010
+    broker.wheel._turn()
+    await settle()
+    (read,) = reading.responses()
+    assert name(read.groups[0].error_code) == "NOT_COORDINATOR"
     await broker.close()
 
 
@@ -516,3 +553,26 @@ async def test_what_is_too_large_for_the_log(broker: GroupBroker) -> None:
     assert name((await broker.ask(sync, 5)).error_code) == "UNKNOWN_SERVER_ERROR"
     described = (await broker.ask(DescribeGroupsRequest(groups=["g"]), 6)).groups[0]
     assert described.group_state == "PreparingRebalance"
+
+
+async def test_names_that_no_record_can_hold(broker: GroupBroker) -> None:
+    """Requests of flexible versions may carry them. Nothing is closed, nobody else notices."""
+    long = "g" * 40_000
+    assert name((await broker.ask(join_request(long), 9)).error_code) == "INVALID_GROUP_ID"
+    assert await broker.commit((0, 1), group_id=long) == ["INVALID_GROUP_ID"]
+    assert await broker.committed(long) == {-1: "INVALID_GROUP_ID"}
+    for kind in (0, 1):
+        looking = FindCoordinatorRequest(key_type=kind, coordinator_keys=[long, "g"])
+        refused, _ = (await broker.ask(looking, 6)).coordinators
+        assert (name(refused.error_code), refused.key) == ("INVALID_REQUEST", long)
+    adding = AddOffsetsToTxnRequest(
+        transactional_id="x", producer_id=1, producer_epoch=0, group_id=long
+    )
+    assert name((await broker.ask(adding, 4)).error_code) == "INVALID_GROUP_ID"
+    begin = InitProducerIdRequest(transactional_id=long, transaction_timeout_ms=1_000)
+    assert name((await broker.ask(begin, 4)).error_code) == "INVALID_REQUEST"
+    joined = await broker.join(group_instance_id=long)
+    sync = sync_request("g", joined, joined.member_id)
+    sync.group_instance_id = long
+    assert name((await broker.ask(sync, 5)).error_code) == "UNKNOWN_SERVER_ERROR"
+    assert await broker.commit((0, 1), group_id="h") == ["NONE"]

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from minikafka.broker.group import deletion
+from minikafka.broker.api.write_txn_markers import COMMIT_TIMEOUT_MS
+from minikafka.broker.coordinator.keys import GROUPS_TOPIC
+from minikafka.broker.edge import PEER_REQUEST_MS
+from minikafka.broker.group import classic, deletion
 from minikafka.broker.group.offsets import Offsets, tombstone
 from minikafka.broker.group.phases import Phase
 from minikafka.broker.group.state import GroupsState
+from minikafka.broker.group.subscriptions import topics_of
 from minikafka.broker.group.values import GroupSettings
 from minikafka.protocol.coordinator_records import (
     GroupMetadataKey,
@@ -27,11 +31,19 @@ from minikafka.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from minikafka.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from minikafka.protocol.types import TopicPartition
 from minikafka.storage.markers import TransactionMarker
 
+from .edge_support import settle
 from .group_lab import Client
 from .group_support import GroupBroker
+from .node_support import ME
+from .node_support import state as partition_state
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
@@ -355,3 +367,61 @@ async def test_the_broker_forgets_what_nobody_uses(broker: GroupBroker) -> None:
     await broker.fail_over()
     (again,) = groups.shards
     assert again.state.groups == {}
+
+
+async def test_markers_that_are_not_replicated_in_time_do_not_hold_up_others(
+    tmp_path: Path,
+) -> None:
+    """The coordinator gives a request up after a while, and would repeat every marker of it."""
+    broker = await GroupBroker(tmp_path).open(partition_state(ME))
+    marker = WritableTxnMarker(
+        producer_id=7,
+        producer_epoch=0,
+        transaction_result=True,
+        coordinator_epoch=1,
+        topics=[
+            WritableTxnMarkerTopic(name=topic, partition_indexes=[0])
+            for topic in ("t", GROUPS_TOPIC)
+        ],
+    )
+    coordinator = broker.connect()
+    coordinator.send(WriteTxnMarkersRequest(markers=[marker]), 1)
+    await settle()
+    assert coordinator.responses() == []
+    broker.now_ms += COMMIT_TIMEOUT_MS + 10
+    assert COMMIT_TIMEOUT_MS < PEER_REQUEST_MS
+    broker.wheel._turn()
+    await settle()
+    (answer,) = coordinator.responses()
+    written, slow = answer.markers[0].topics
+    assert written.partitions[0].error_code == ErrorCode.NONE
+    assert slow.partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    partition = broker.partitions.find(GROUPS_TOPIC, 0)
+    assert not isinstance(partition, ErrorCode)
+    partition.move_high_watermark(1)
+    await settle()
+    assert coordinator.responses() == [], "what comes too late is nobody's"
+    await broker.close()
+
+
+def test_what_members_read_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each offset: a group may have thousands, and metadata of any size."""
+    decoded: list[bytes] = []
+
+    def note(metadata: bytes) -> tuple[str, ...]:
+        decoded.append(metadata)
+        return topics_of(metadata)
+
+    monkeypatch.setattr(classic, "topics_of", note)
+    state = of(group_record("t"), *(committed(5, at) for at in range(50)))
+    found = deletion.delete_offsets(state, "g", [("t", at) for at in range(50)])
+    assert not isinstance(found, ErrorCode)
+    assert found.errors == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC] * 50
+    assert deletion.expire(state, "g", wall_ms=WEEK_MS, retention_ms=WEEK_MS) == []
+    assert len(decoded) == 2
+
+
+def test_topics_that_are_gone_take_their_offsets_along() -> None:
+    state = of(committed(1), committed(2, topic="u"), committed(3, topic="v"))
+    found = deletion.delete_topics(state, dict.fromkeys(("t", "v")))
+    assert [each.key.topic for each in found if isinstance(each, OffsetCommitRecord)] == ["t", "v"]
