@@ -88,7 +88,9 @@ def do(coordinator: Coordinator, event: str) -> ErrorCode:
 
 @BOTH
 @pytest.mark.parametrize(
-    ("state", "event"), TABLE, ids=lambda each: str(getattr(each, "title", each))
+    ("state", "event"),
+    TABLE,
+    ids=lambda each: each.title if isinstance(each, State) else each,
 )
 def test_every_row_of_the_table(state: State, event: str, level: int) -> None:
     coordinator = in_state(state, level)
