@@ -247,7 +247,7 @@ class Groups:
             done(records)
             return
         self._disarm(shard.state.groups[group_id])
-        self.append(shard, records, done)
+        self.upkeep.forget(shard, records, done)
 
     def complete_transaction(self, index: int, marker: TransactionMarker, done: Done) -> None:
         """A transaction with commits in partition `index` ends: they count, or are forgotten.

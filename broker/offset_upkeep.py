@@ -4,7 +4,7 @@ One deadline of the wheel for all groups. What is due is decided in `group.delet
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..protocol.coordinator_records import GroupMetadataRecord, OffsetCommitRecord
 from ..protocol.errors import ErrorCode
@@ -21,8 +21,10 @@ AppendRecord = OffsetCommitRecord | GroupMetadataRecord
 Append = Callable[[GroupShard, Sequence[AppendRecord], Done], bool]
 
 MINUTE_MS = 60_000
-RECORDS_AT_ONCE = 1_000
-"""Tombstones of one batch."""
+BYTES_AT_ONCE = 128 << 10
+"""Of tombstones in one batch: well below the least max.message.bytes that makes sense."""
+RECORD_BYTES = 32
+"""A tombstone without its names, at the most."""
 
 log = logging.getLogger(__name__)
 
@@ -85,13 +87,40 @@ class OffsetUpkeep:
             self.expire(shard)
         self._expire_later()
 
-    def _write(self, shard: GroupShard, records: Sequence[AppendRecord]) -> None:
-        for at in range(0, len(records), RECORDS_AT_ONCE):
-            some = records[at : at + RECORDS_AT_ONCE]
+    def forget(self, shard: GroupShard, records: Sequence[AppendRecord], done: Done) -> None:
+        """Write tombstones, in batches that the log takes; `done` when the last is committed.
 
-            def done(error: ErrorCode, count: int = len(some)) -> None:
-                if error:
-                    log.warning("%r: %d tombstones: %s", shard, count, error.name)
-
-            if not self._append(shard, some, done):
+        The end of a group comes last: where a failover cuts in, the group is there, to be deleted
+        again.
+        """
+        *before, last = in_batches(records)
+        for batch in before:
+            told: list[ErrorCode] = []
+            if not self._append(shard, batch, told.append):
+                done(told[0])
                 return
+        self._append(shard, last, done)
+
+    def _write(self, shard: GroupShard, records: Sequence[AppendRecord]) -> None:
+        def done(error: ErrorCode) -> None:
+            if error:
+                log.warning("%r: %d tombstones: %s", shard, len(records), error.name)
+
+        if records:
+            self.forget(shard, records, done)
+
+
+def in_batches(records: Sequence[AppendRecord]) -> Iterator[list[AppendRecord]]:
+    """Cut tombstones so that none of their batches is too large, however long the names are."""
+    batch: list[AppendRecord] = []
+    size = 0
+    for record in records:
+        topic = record.key.topic if isinstance(record, OffsetCommitRecord) else ""
+        length = RECORD_BYTES + len(record.key.group.encode()) + len(topic)
+        if batch and size + length > BYTES_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
+        size += length
+    if batch:
+        yield batch

@@ -410,6 +410,31 @@ async def test_deleting_groups(broker: GroupBroker) -> None:
     assert [each.group_id for each in (await broker.ask(ListGroupsRequest(), 5)).groups] == ["busy"]
 
 
+async def test_a_group_may_be_larger_than_a_batch(broker: GroupBroker) -> None:
+    """Long names, or thousands of partitions: it can be deleted none the less."""
+    large = "g" * 32_000
+    for index in range(4):
+        assert await broker.commit((index, 1), group_id=large) == ["NONE"]
+    await broker.configure("max.message.bytes", "140000", topic=GROUPS_TOPIC)
+    assert await broker.commit((0, 2), group_id="other") == ["NONE"]
+    answer = await broker.ask(DeleteGroupsRequest(groups_names=[large]), 2)
+    assert [name(each.error_code) for each in answer.results] == ["NONE"]
+    await broker.fail_over()
+    assert await broker.committed(large) == {}
+    groups = (await broker.ask(ListGroupsRequest(), 5)).groups
+    assert [each.group_id for each in groups] == ["other"]
+
+
+async def test_a_group_that_cannot_be_deleted_now_is_there_still(broker: GroupBroker) -> None:
+    large = "g" * 32_000
+    for index in range(4):
+        await broker.commit((index, 1), group_id=large)
+    await broker.configure("max.message.bytes", "1000", topic=GROUPS_TOPIC)
+    answer = await broker.ask(DeleteGroupsRequest(groups_names=[large]), 2)
+    assert [name(each.error_code) for each in answer.results] == ["INVALID_COMMIT_OFFSET_SIZE"]
+    assert await broker.committed(large) == dict.fromkeys(range(4), 1)
+
+
 async def test_listing_by_state_and_type(broker: GroupBroker) -> None:
     await broker.stable("stable")
     await broker.join("joining")
