@@ -13,6 +13,8 @@ from ..transaction.transaction import TITLES, Transaction
 
 ONLY_EVER_IN_MEMORY = ("Dead", "PrepareEpochFence")
 """Kafka's names of states that nothing is in here."""
+NO_PATTERN = (re.error, OverflowError, RecursionError)
+"""Wrong, or too much of it: a count beyond all bounds, parentheses too deep."""
 
 
 def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
@@ -22,7 +24,7 @@ def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResp
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     try:
         pattern = re.compile(request.transactional_id_pattern or "")
-    except re.error:
+    except NO_PATTERN:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     call.rest_on_lease()
     known_states = (*TITLES.values(), *ONLY_EVER_IN_MEMORY)

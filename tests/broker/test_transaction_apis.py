@@ -734,8 +734,9 @@ async def test_list_transactions(lab: Lab, fields: dict[str, Any], names: list[s
 async def test_list_transactions_tells_what_it_cannot_answer(lab: Lab) -> None:
     answer = lab.ask(ListTransactionsRequest(state_filters=["Empty", "Odd"]), 0)
     assert answer.unknown_state_filters == ["Odd"]
-    bad = lab.ask(ListTransactionsRequest(transactional_id_pattern="("), 2)
-    assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    for pattern in ("(", "a{99999999999999999999}", "(" * 5_000 + ")" * 5_000):
+        bad = lab.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+        assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     lab.shards.is_loading = True
     loading = lab.ask(ListTransactionsRequest(), 1)
     assert loading.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
