@@ -111,6 +111,8 @@ def init_producer_id(
 
 def _is_its_own(present: Transaction, asked: InitProducerId) -> bool:
     """Is the id the present one, or the one before, of which the epochs ran out?"""
+    if asked.epoch >= EPOCH_MAX:
+        return False  # Nobody was given that, whatever the markers carry.
     return asked.producer_id == present.producer_id or (
         asked.producer_id == present.previous_producer_id and asked.epoch >= EXHAUSTED_EPOCH
     )
@@ -229,7 +231,7 @@ def _misuse(present: Transaction | None, asked: AddPartitions) -> ErrorCode:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if present.producer_id != asked.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if present.epoch != asked.epoch:
+    if present.epoch != asked.epoch or asked.epoch >= EPOCH_MAX:
         return ErrorCode.PRODUCER_FENCED
     return ErrorCode.NONE
 
@@ -276,7 +278,7 @@ def _end_with_bump(
         return Decision(error=ErrorCode.CONCURRENT_TRANSACTIONS)
     if asked.producer_id != present.producer_id:
         return Decision(error=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if asked.epoch != present.epoch or state.is_prepared:
+    if asked.epoch != present.epoch or asked.epoch >= EPOCH_MAX or state.is_prepared:
         return Decision(error=ErrorCode.PRODUCER_FENCED)
     if asked.is_commit and state is not State.ONGOING:
         return Decision(error=ErrorCode.INVALID_TXN_STATE)

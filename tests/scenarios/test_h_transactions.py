@@ -181,6 +181,26 @@ def test_h_08_a_transaction_that_is_overdue_at_the_last_epoch(level: int) -> Non
     assert (began.producer_id, began.epoch) == ((102, 1) if level == 2 else (102, 0))
 
 
+@pytest.mark.parametrize(("level", "state"), [(1, State.COMPLETE_ABORT), (2, State.PREPARE_ABORT)])
+def test_h_08_whoever_claims_the_epoch_that_nobody_is_given_is_fenced(
+    level: int, state: State
+) -> None:
+    """Given markers under 32767, written or not; when somebody goes on, adds, asks or ends with
+    that epoch; then it is fenced, and nothing changes."""
+    coordinator = at_epoch(EXHAUSTED_EPOCH, level)
+    coordinator.time_out()
+    if state is State.COMPLETE_ABORT:
+        coordinator.complete()
+    present, coordinator.level = coordinator.transaction, 2
+    assert (present.state, present.epoch) == (state, EXHAUSTED_EPOCH + 1)
+    claimed = (101, EXHAUSTED_EPOCH + 1)
+    assert coordinator.init(*claimed).error is ErrorCode.PRODUCER_FENCED
+    assert coordinator.add(*claimed) is ErrorCode.PRODUCER_FENCED
+    assert coordinator.verify(*claimed) == [ErrorCode.PRODUCER_FENCED]
+    assert coordinator.end(*claimed, commit=False).error is ErrorCode.PRODUCER_FENCED
+    assert coordinator.transaction is present
+
+
 def test_h_08_the_last_epoch_is_never_given_out() -> None:
     """Given a producer that does nothing but begin, from 32760 on; then it never sees 32767."""
     coordinator = at_epoch(32_760, 1, State.COMPLETE_ABORT)
