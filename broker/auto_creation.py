@@ -48,9 +48,12 @@ class AutoCreation:
     def create(self, names: list[str]) -> None:
         """See that these topics come to be."""
         now_ms = self._runtime.monotonic_ms()
+        if len(self._refused_ms) >= PENDING_MAX // 2:
+            self._forget_old()
         for name in names:
-            if len(self._wanted) + len(self._refused_ms) >= PENDING_MAX:
-                break
+            is_full = len(self._wanted) + len(self._refused_ms) >= PENDING_MAX
+            if is_full and name not in self.internal:
+                continue
             refused_ms = self._refused_ms.get(name)
             if refused_ms is not None and now_ms - refused_ms < RETRY_MS:
                 continue
