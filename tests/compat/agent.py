@@ -13,7 +13,7 @@ import threading
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -127,21 +127,15 @@ class Agent:
         return self._wait(lambda: probe(self), what, within_s)
 
     def kill(self) -> None:
-        """kill -9."""
+        """kill -9; what it said before is kept, what it held is closed."""
         self._process.kill()
         self._process.wait()
-
-    def end(self) -> None:
-        """End it and all it holds."""
-        self.kill()
         for reader in self._readers:
             reader.join(5)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             assert pipe is not None
-            try:
+            with suppress(BrokenPipeError):
                 pipe.close()
-            except BrokenPipeError:
-                continue
 
     def reset(self) -> None:
         """Forget a test."""
@@ -188,7 +182,7 @@ class Agents:
 
     def __exit__(self, *_: object) -> None:
         for agent in self._all:
-            agent.end()
+            agent.kill()
 
     @contextmanager
     def taken(self, client: str, bootstrap: str, count: int = 1) -> Iterator[list[Agent]]:
