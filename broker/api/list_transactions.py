@@ -1,6 +1,10 @@
-"""ListTransactions: the transactional ids coordinated here that pass every filter (KIP-664)."""
+"""ListTransactions: the transactional ids coordinated here that pass every filter (KIP-664).
 
-import re
+Patterns are RE2's, as Kafka's: their time is linear in what they are matched with, whatever they
+say. `re` takes exponential time for some, and this is the broker's loop.
+"""
+
+from typing import Any
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.list_transactions import (
@@ -13,8 +17,6 @@ from ..transaction.transaction import TITLES, Transaction
 
 ONLY_EVER_IN_MEMORY = ("Dead", "PrepareEpochFence")
 """Kafka's names of states that nothing is in here."""
-NO_PATTERN = (re.error, OverflowError, RecursionError)
-"""Wrong, or too much of it: a count beyond all bounds, parentheses too deep."""
 
 
 def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
@@ -23,8 +25,8 @@ def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResp
     if transactions.shards.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     try:
-        pattern = re.compile(request.transactional_id_pattern or "")
-    except NO_PATTERN:
+        pattern = compiled(request.transactional_id_pattern)
+    except ValueError:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     call.rest_on_lease()
     known_states = (*TITLES.values(), *ONLY_EVER_IN_MEMORY)
@@ -43,14 +45,26 @@ def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResp
     )
 
 
+def compiled(pattern: str | None) -> Any:
+    """Compile it, ValueError if that cannot be done; None where there is none."""
+    if not pattern:
+        return None
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise ValueError(str(error)) from None
+
+
 class Wanted:
     """The filters of one request."""
 
-    def __init__(
-        self, request: ListTransactionsRequest, pattern: re.Pattern[str], wall_ms: int
-    ) -> None:
+    def __init__(self, request: ListTransactionsRequest, pattern: Any, wall_ms: int) -> None:
         self._request = request
-        self._pattern = pattern if request.transactional_id_pattern else None
+        self._pattern = pattern
         self._wall_ms = wall_ms
 
     def includes(self, one: Transaction) -> bool:
