@@ -741,7 +741,7 @@ async def test_a_pattern_takes_no_more_time_than_the_names_it_is_matched_with(la
 async def test_list_transactions_tells_what_it_cannot_answer(lab: Lab) -> None:
     answer = lab.ask(ListTransactionsRequest(state_filters=["Empty", "Odd"]), 0)
     assert answer.unknown_state_filters == ["Odd"]
-    for pattern in ("(", "a{99999999999999999999}", "(?=back)", "(a)\\1"):
+    for pattern in ("(", "a{99999}", "(?=back)", "(a)\\1"):
         bad = lab.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
         assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     lab.shards.is_loading = True
