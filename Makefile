@@ -8,7 +8,7 @@ COMPILE = $(BIN)/python -m compileall -q runtime protocol storage client control
 # Tests that only compute: any core takes the next. Those with processes go by folder.
 COMPUTING = tests/simulation tests/scenarios tests/properties tests/oracle
 
-.PHONY: help check test fmt run bench simulate mutants chaos codec clean
+.PHONY: help check test fmt run bench simulate mutants compat chaos codec clean
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -42,6 +42,9 @@ PATCH ?=
 SEEDS ?= 500
 mutants: $(STAMP) ## planted bugs that the simulator must catch, or PATCH=file of your own
 	$(BIN)/python -m tests.mutants --seeds $(SEEDS) $(if $(PATCH),--patch $(PATCH),--page docs/mutants.md)
+
+compat: $(STAMP) ## foreign clients against real brokers, and the page of what they asked and got
+	$(BIN)/python -m tests.compat.page
 
 chaos: $(STAMP) ## real processes under real faults, as root: kills, partitions, power loss, ...
 	$(BIN)/python -m tests.chaos
