@@ -68,6 +68,7 @@ class Edge:
         self.controller = parts.controller
         self.file_settings = parts.file_settings
         self.node_id = config.node_id
+        self.inter_broker_listener = inter_broker_listener(config)
         self.lease = parts.lease
         self.sessions = FetchSessions(
             parts.runtime,
@@ -158,7 +159,7 @@ class Edge:
     def _dial(self, broker_id: int) -> Endpoint | None:
         """Where this broker dials another one, fenced or not."""
         broker = self.image.brokers.get(broker_id)
-        return None if broker is None else broker.endpoint(inter_broker_listener(self.config))
+        return None if broker is None else broker.endpoint(self.inter_broker_listener)
 
     def leader_of(self, topic_id: bytes, index: int) -> tuple[int, int]:
         """Leader id and epoch of a partition as the metadata has it; -1, -1 if unknown."""

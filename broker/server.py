@@ -21,7 +21,7 @@ from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
 from .api.table import make_apis
 from .compaction import Compaction, CompactionConfig
-from .config import BrokerConfig, controller_addresses, inter_broker_listener
+from .config import BrokerConfig, controller_addresses
 from .controller_channel import ChannelSettings, ControllerChannel
 from .deadlines import Deadlines
 from .edge import Edge, Surroundings
@@ -271,7 +271,7 @@ class Broker:
     def _endpoint_of(self, broker_id: int) -> Endpoint | None:
         """Where this broker dials another one."""
         broker = self.follower.image.brokers.get(broker_id)
-        return None if broker is None else broker.endpoint(inter_broker_listener(self.config))
+        return None if broker is None else broker.endpoint(self.edge.inter_broker_listener)
 
     def _on_refused(self, error: ApiError) -> None:
         if self._refused.done():

@@ -6,7 +6,6 @@ Small builders of response values; nothing here decides about a partition.
 from collections.abc import Iterable
 
 from ...protocol.errors import ErrorCode
-from ..config import inter_broker_listener
 from ..edge import Edge
 from ..net.answer import Call
 from ..requests import CONSUMER
@@ -41,7 +40,7 @@ def client_host(call: Call) -> str:
 
 def replica_id_of(call: Call, claimed: int) -> int:
     """Who asks for offsets: a broker only over the brokers' own listener, else a consumer."""
-    is_broker = call.connection.listener == inter_broker_listener(call.edge.config)
+    is_broker = call.connection.listener == call.edge.inter_broker_listener
     return claimed if is_broker else CONSUMER
 
 

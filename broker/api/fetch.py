@@ -12,7 +12,6 @@ from collections.abc import Callable
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.types import Buffer
-from ..config import inter_broker_listener
 from ..deadlines import Deadline
 from ..edge import Edge
 from ..fetch_sessions import FetchContext, FetchPartition, Key, SessionRequest
@@ -224,7 +223,7 @@ def _refuse_replica(call: Call, request: FetchRequest, epoch: int) -> ErrorCode:
     edge = call.edge
     # A follower's fetch moves the high watermark: only over the brokers' own listener, and only
     # with the epoch that fences an older start of the same broker.
-    if epoch < 0 or call.connection.listener != inter_broker_listener(edge.config):
+    if epoch < 0 or call.connection.listener != edge.inter_broker_listener:
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     ours = edge.image.cluster_id
     # While our metadata is loaded anew there is no partition to answer for, whoever asks.
