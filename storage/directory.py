@@ -197,6 +197,8 @@ class LogDirectory:
     def new_log(self, partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
         """The log of a partition that has no files here; nothing is written before an append."""
         # What the checkpoints say is of one of this name that is gone.
+        for known in (self.recovery_points, self.log_starts, self.high_watermarks):
+            known.pop(partition, None)
         if self._points.vouches_above(partition, 0):
             self._points.take_back(self._stable_points())
         if self._watermarks.vouches_above(partition, 0):

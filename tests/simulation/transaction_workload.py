@@ -195,6 +195,7 @@ async def read_offsets(
         runtime=runtime,
         group_id=group,
         enable_auto_commit=False,
+        isolation_level="read_committed",  # Not what a transaction is about to change.
         request_timeout_ms=2000,
     ) as consumer:
         found = await consumer.committed(partitions)

@@ -233,6 +233,27 @@ async def test_the_checkpoint_does_not_vouch_for_the_next_of_a_name(
     directory.abandon()
 
 
+async def test_a_log_that_died_with_its_broker_vouches_for_none_of_its_name(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    """Given a broker that died between a deletion's rename and the next checkpoint; when the topic
+    is there anew, and it dies again; then nothing that was true of the old log is believed."""
+    directory = await opened(runtime, tmp_path)
+    fill(directory.new_log(FLIGHTS, ID, topic()), 9)
+    await directory.logs[FLIGHTS].flush()
+    await directory.checkpoint({FLIGHTS: 9})
+    directory.abandon()
+    (tmp_path / "flights-2013-3").rename(tmp_path / "flights-2013-3.gone-delete")
+    directory = await opened(runtime, tmp_path)
+    assert directory.high_watermarks == {FLIGHTS: 9}
+    fill(directory.new_log(FLIGHTS, bytes(16), topic()), 20)
+    directory.abandon()
+    directory = await opened(runtime, tmp_path)
+    log = await directory.open_log(FLIGHTS, bytes(16), topic())
+    assert (log.log_end_offset, directory.high_watermark_of(FLIGHTS)) == (20, 0)
+    directory.abandon()
+
+
 async def test_a_stop_before_every_log_is_opened_is_not_clean(
     runtime: TestRuntime, tmp_path: Path
 ) -> None:
