@@ -1,12 +1,12 @@
-"""The whole cluster in one process, from one seed: a dozen of them, and twice the same."""
+"""The whole cluster in one process, from one seed: eight of them, and twice the same."""
 
 import pytest
 
 from . import explore, scenario
 from .test_determinism import digests_under_hash_seeds
 
-SEEDS = 12
-CHUNK = 3
+SEEDS = 8
+CHUNK = 2
 
 
 @pytest.mark.slow
@@ -32,7 +32,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 @pytest.mark.slow
 def test_the_hash_seed_changes_nothing() -> None:
-    first, second = digests_under_hash_seeds("tests.simulation", "--seed", "11")
+    first, second = digests_under_hash_seeds("tests.simulation", "--seed", "0")
     assert first == second
 
 
