@@ -70,6 +70,7 @@ def finish(process: "subprocess.Popen[str]", how: signal.Signals) -> list[int]:
     process.send_signal(how)
     assert process.stdout is not None
     rest = process.stdout.read()  # communicate would pass over what readline has buffered
+    process.stdout.close()
     process.wait(60)
     return [int(line) for line in rest.split() if line]
 

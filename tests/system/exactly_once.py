@@ -38,7 +38,7 @@ INSTANCES = 2
 PARTITIONS = 6
 RATE = 300
 """Records a second."""
-DONE_WITHIN_S = 120
+DONE_WITHIN_S = 240
 SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
