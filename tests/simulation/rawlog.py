@@ -48,25 +48,31 @@ class LogCursor:
         self._known: dict[int, FileNode] = {}
 
     def _segments(self) -> dict[int, FileNode]:
-        directory = self._directory
-        if directory is None or directory.version != self._version:
-            self._known = self._list()
-            if self._directory is not None:
-                self._version = self._directory.version
+        directory = self._find()
+        if directory is not self._directory:
+            # Another one is there now: its log begins at its beginning.
+            self._directory, self._version = directory, -1
+            self.offset = self._segment = -1
+        if directory is None:
+            return {}
+        if directory.version != self._version:
+            self._known = self._list(directory)
+            self._version = directory.version
         return self._known
 
-    def _list(self) -> dict[int, FileNode]:
+    def _find(self) -> DirectoryNode | None:
         node: DirectoryNode | FileNode | None = self._disk.root
         for part in self._path:
             if not isinstance(node, DirectoryNode):
-                return {}
+                return None
             node = (node.stable if self._stable else node.entries).get(part)
-        if not isinstance(node, DirectoryNode):
-            return {}
-        self._directory = node
+        return node if isinstance(node, DirectoryNode) else None
+
+    def _list(self, directory: DirectoryNode) -> dict[int, FileNode]:
+        entries = directory.stable if self._stable else directory.entries
         found = {
             int(name[:-4]): child
-            for name, child in (node.stable if self._stable else node.entries).items()
+            for name, child in entries.items()
             if name.endswith(".log") and isinstance(child, FileNode)
         }
         return dict(sorted(found.items()))
