@@ -73,18 +73,10 @@ async def _read(partition: Partition, offset: int, end: int) -> Buffer | None:
     """Whole batches from `offset` on; empty in a gap, None where there is nothing to be had."""
     read_log = partition.log
     try:
-        return read_log.read(offset, max_bytes=READ_BYTES, up_to=end).data
-    except Cold:
-        pass
-    except OffsetOutOfRange:
-        return b""
-    except CorruptLog:
-        return None
-    except LogDirectoryFailed as error:
-        partition.on_storage_error(error)
-        return None
-    try:
-        return (await read_log.read_cold(offset, max_bytes=READ_BYTES, up_to=end)).data
+        try:
+            return read_log.read(offset, max_bytes=READ_BYTES, up_to=end).data
+        except Cold:
+            return (await read_log.read_cold(offset, max_bytes=READ_BYTES, up_to=end)).data
     except OffsetOutOfRange:
         return b""
     except CorruptLog:
