@@ -6,6 +6,7 @@ from ...protocol.types import TopicPartition
 from ..coordinator.keys import GROUPS_TOPIC, is_key, partition_of
 from ..net.answer import Answer, Call
 from ..transaction.decisions import AddPartitions, Decision
+from .common import known_to_client
 from .parked import Parked
 
 FENCED_FROM = 2
@@ -23,9 +24,7 @@ def handle(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnRespon
     answer = Parked(call, rests_on_lease=True)
 
     def done(decision: Decision) -> None:
-        error = decision.error
-        if error is ErrorCode.PRODUCER_FENCED and call.version < FENCED_FROM:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        error = known_to_client(decision.error, call.version, FENCED_FROM)
         answer.finish(AddOffsetsToTxnResponse(error_code=error))
 
     index = partition_of(request.group_id, len(topic.partitions))

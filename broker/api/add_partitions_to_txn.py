@@ -22,6 +22,7 @@ from ..net.answer import Answer, Call
 from ..transaction.decisions import AddPartitions, Decision
 from ..transaction.records import by_topic
 from ..transaction.transaction import BUMPING_VERSION
+from .common import known_to_client
 from .parked import Parked, Several
 
 OF_BROKERS_FROM = 4
@@ -95,9 +96,7 @@ def _carry_out(
         return
 
     def decided(decision: Decision) -> None:
-        error = decision.error
-        if error is ErrorCode.PRODUCER_FENCED and call.version < FENCED_FROM:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        error = known_to_client(decision.error, call.version, FENCED_FROM)
         done(dict.fromkeys(partitions, error))
 
     config = call.edge.transactions.config

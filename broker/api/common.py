@@ -55,3 +55,10 @@ def endpoints_of(
             endpoint, rack = found
             nodes.append((broker_id, endpoint.host, endpoint.port, rack))
     return nodes
+
+
+def known_to_client(error: ErrorCode, version: int, fenced_from: int) -> ErrorCode:
+    """Clients below `fenced_from` know a fenced producer by INVALID_PRODUCER_EPOCH."""
+    if error is ErrorCode.PRODUCER_FENCED and version < fenced_from:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error

@@ -4,12 +4,12 @@ From version 5 on the producer's next epoch comes with the answer, so that a req
 can end nothing of a later transaction (KIP-890).
 """
 
-from ...protocol.errors import ErrorCode
 from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ...protocol.types import NO_EPOCH, NO_PRODUCER_ID
 from ..net.answer import Answer, Call
 from ..transaction.decisions import Decision, EndTransaction
 from ..transaction.transaction import BUMPING_VERSION
+from .common import known_to_client
 from .parked import Parked
 
 BUMPING_FROM = 5
@@ -22,9 +22,7 @@ def handle(call: Call, request: EndTxnRequest) -> Answer:
     answer = Parked(call, rests_on_lease=True)
 
     def done(decision: Decision) -> None:
-        error = decision.error
-        if error is ErrorCode.PRODUCER_FENCED and call.version < FENCED_FROM:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        error = known_to_client(decision.error, call.version, FENCED_FROM)
         answer.finish(
             EndTxnResponse(
                 error_code=error,

@@ -5,6 +5,7 @@ from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitPro
 from ...protocol.types import NO_EPOCH, NO_PRODUCER_ID, Buffer
 from ..net.answer import Answer, Call
 from ..transaction.decisions import Decision, InitProducerId
+from .common import known_to_client
 from .parked import Parked
 
 FENCED_FROM = 4
@@ -30,9 +31,7 @@ def _transactional(
     answer = Parked(call, rests_on_lease=True)
 
     def done(decision: Decision) -> None:
-        error = decision.error
-        if error is ErrorCode.PRODUCER_FENCED and call.version < FENCED_FROM:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        error = known_to_client(decision.error, call.version, FENCED_FROM)
         answer.finish(
             InitProducerIdResponse(
                 error_code=error,
