@@ -213,6 +213,8 @@ class LogDirectory:
         self._unopened.pop(partition, None)
         added.on_flush_due, added.on_truncating = self._on_flush_due, self._on_truncating
         added.on_damaged = self._on_damaged
+        if added.may_be_uncut:
+            self._on_flush_due(added)
         self.compacted.cut(partition, added.log_end_offset)
         return added
 
@@ -271,7 +273,12 @@ class LogDirectory:
         await self._points.write(self._stable_points)
 
     def _committed(self) -> dict[TopicPartition, int]:
-        return dict(self.high_watermarks)
+        """High watermarks, but none that would vouch for what a loss of power may bring back."""
+        marks = dict(self.high_watermarks)
+        for partition, owner in self.logs.items():
+            if owner.may_be_uncut and marks.get(partition, 0) > owner.flushed_offset:
+                marks[partition] = owner.flushed_offset
+        return marks
 
     def _log_starts(self) -> dict[TopicPartition, int]:
         return self._offsets("log_start_offset", self.log_starts)

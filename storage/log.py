@@ -40,6 +40,7 @@ class Log(CompactedLog):
         "_flush",
         "_limits",
         "_rolls_next",
+        "_stable_truncations",
         "on_flush_due",
         "on_truncating",
         "producers",
@@ -62,12 +63,8 @@ class Log(CompactedLog):
         self._flush: SharedFlush | None = None
         self._is_abandoned = self._has_gaps = False
         self._rolls_next = False
-        """Something was cut and that is not stable yet: nothing may be written in its place.
-
-        Power could take the cut and what was written there, and leave what came later elsewhere:
-        an old batch with newer ones behind it. In a file of its own, what comes next overlaps
-        with a cut undone, and recovery drops it.
-        """
+        """A cut may not be stable: nothing may be written in its place (docs/decisions/0021)."""
+        self._stable_truncations = 0
         self.on_flush_due: Callable[[Log], None] | None = None
         """Told that a flush should begin soon: a segment is complete, or flush.messages says so."""
         self.on_truncating: Callable[[Log, int], None] | None = None
@@ -108,12 +105,11 @@ class Log(CompactedLog):
         log.segments.names_changed = opened.names_changed
         log.log_start_offset, log.log_end_offset = opened.log_start_offset, opened.log_end_offset
         log.recovery_point, log.producers = opened.recovery_point, opened.producers
-        log._rolls_next, log._has_gaps = opened.was_cut, opened.are_gaps_noted
+        log._has_gaps = opened.are_gaps_noted
+        # Before a crash something may have been cut, and that may be known to the page cache alone.
+        log._rolls_next = not clean and bool(opened.segments)
+        log._truncations += log._rolls_next
         log._epoch_file.load(opened.leader_epochs, is_written=opened.are_epochs_written)
-        if opened.segments and not clean:
-            # Whose it is may be known to the page cache alone: the next flush takes that along.
-            # Written anew it could be lost with the power until then, and the whole log with it.
-            log.segments.names_changed = True
         return log
 
     def reconfigure(self, config: TopicConfig) -> None:
@@ -262,6 +258,11 @@ class Log(CompactedLog):
         """All below it survives a loss of power. Truncation takes it back to a segment's start."""
         return self.recovery_point
 
+    @property
+    def may_be_uncut(self) -> bool:
+        """Could a loss of power bring back what was cut, in place of what was written since?"""
+        return self._truncations != self._stable_truncations
+
     async def flush(self) -> None:
         """All that was appended before the call is on stable storage on return.
 
@@ -284,6 +285,7 @@ class Log(CompactedLog):
             raise self._files.failure
         if truncations == self._truncations:
             self._rolls_next = False
+            self._stable_truncations = truncations
             self.recovery_point = max(self.recovery_point, end)
 
     async def close(self) -> None:

@@ -62,8 +62,6 @@ class Opened:
     recovery_point: int
     segments: list[Segment] = field(default_factory=list)
     leader_epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
-    was_cut: bool = False
-    """Batches were cut off, and the file not synced since."""
     are_epochs_written: bool = True
     are_gaps_noted: bool = False
     names_changed: bool = False
@@ -91,7 +89,6 @@ class _Loader:
         self._epochs = LeaderEpochs()
         self._are_epochs_written = True
         self._names_changed = False
-        self._was_cut = False
         self._recovery_point = opening.recovery_point
         self._has_gaps = opening.config.is_compacted
 
@@ -131,9 +128,10 @@ class _Loader:
             log_end_offset=end,
             recovery_point=end if opening.is_clean else min(self._recovery_point, end),
             segments=segments,
-            was_cut=self._was_cut,
             leader_epochs=self._epochs,
             are_epochs_written=self._are_epochs_written and opening.is_clean,
+            # Whose it is may be known to the page cache alone: the next flush takes that along.
+            # Written anew it could be lost with the power until then, and the whole log with it.
             names_changed=self._names_changed or not opening.is_clean,
             are_gaps_noted=is_noted,
             producers=producers,
@@ -313,7 +311,6 @@ class _Loader:
             )
             self._files.truncate(segment.file(), scan.position)
             segment.size = scan.position
-            self._was_cut = True
             self._recovery_point = min(self._recovery_point, segment.base_offset)
             self._drop_from(at + 1)
         await self._write_again(segment, dubious)

@@ -5,7 +5,9 @@ import pytest
 
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.errors import ConfigError, LogDirectoryFailed
+from minikafka.storage.checkpoints import decode_offsets
 from minikafka.storage.directory import LogDirectory, StoredLog
+from minikafka.storage.files import HIGH_WATERMARKS
 from tests.storage.faults import EIO, Fault, FaultyFs
 from tests.storage.support import TestRuntime, contents, fill, joined, read_all, topic
 
@@ -379,4 +381,23 @@ async def test_a_high_watermark_of_before_a_cut_does_not_vouch_for_what_comes_af
     directory = await opened(runtime, tmp_path)
     await directory.open_log(FLIGHTS, ID, topic())
     assert directory.high_watermark_of(FLIGHTS) <= 10
+    directory.abandon()
+
+
+async def test_a_cut_not_on_the_disk_yet_is_not_vouched_for_by_what_is_committed_since(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    """Power may go before the cut is stable: the old records are back, and are not committed."""
+    directory = await opened(runtime, tmp_path)
+    log = directory.new_log(FLIGHTS, ID, topic())
+    fill(log, 34)
+    await directory.checkpoint({FLIGHTS: 30})
+    log.truncate_to(32)
+    fill(log, 6)
+    await directory.checkpoint({FLIGHTS: 38})
+    on_disk = decode_offsets((tmp_path / HIGH_WATERMARKS).read_bytes())
+    assert on_disk == {FLIGHTS: 0}, "nothing of the cut file is on the disk for certain"
+    await log.flush()
+    await directory.checkpoint({FLIGHTS: 38})
+    assert decode_offsets((tmp_path / HIGH_WATERMARKS).read_bytes()) == {FLIGHTS: 38}
     directory.abandon()
