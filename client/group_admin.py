@@ -45,7 +45,7 @@ from .asking import Asking
 from .coordinator import Coordinator
 from .errors import AdminError
 from .group_admin_types import GroupDescription, GroupListing, GroupMember
-from .group_types import OffsetAndMetadata
+from .group_types import OffsetAndMetadata, with_metadata
 from .net.connection import KafkaConnection
 
 T = TypeVar("T")
@@ -204,7 +204,7 @@ class GroupAdmin(Asking):
         """Commit offsets for a group without members; AdminError names partitions refused."""
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (name, index), given in offsets.items():
-            position = OffsetAndMetadata(given) if isinstance(given, int) else given
+            position = with_metadata(given)
             topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name, partitions=[]))
             topic.partitions.append(
                 OffsetCommitRequestPartition(

@@ -21,6 +21,11 @@ class OffsetAndMetadata(NamedTuple):
     """Of the last record read; -1 when not known. It reveals records that were lost (KIP-320)."""
 
 
+def with_metadata(given: OffsetAndMetadata | int) -> OffsetAndMetadata:
+    """What a user hands in: a bare offset has no notes."""
+    return OffsetAndMetadata(given) if isinstance(given, int) else given
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
     """Who a member is, for `Producer.send_offsets`: a stale member's offsets are refused."""

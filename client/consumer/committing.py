@@ -13,7 +13,7 @@ from ...protocol.messages.list_offsets import LATEST_TIMESTAMP
 from ...protocol.types import TopicPartition
 from ..coordinator import Coordinator
 from ..errors import ClientError
-from ..group_types import ConsumerGroupMetadata, OffsetAndMetadata
+from ..group_types import ConsumerGroupMetadata, OffsetAndMetadata, with_metadata
 from ..offsets import list_offsets
 from ..serialization import K, V
 from .commits import Commits
@@ -148,7 +148,7 @@ class Committing(Seeking[K, V], Generic[K, V]):
 def _checked(offsets: ToCommit[P]) -> dict[TopicPartition, OffsetAndMetadata]:
     found = {}
     for partition, offset in offsets.items():
-        committed = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+        committed = with_metadata(offset)
         if committed.offset < 0:
             raise ValueError(f"an offset is 0 or more, not {committed.offset}")
         found[TopicPartition(*partition)] = committed

@@ -19,7 +19,7 @@ from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from ...protocol.types import TopicPartition
-from ..group_types import ConsumerGroupMetadata, OffsetAndMetadata
+from ..group_types import ConsumerGroupMetadata, OffsetAndMetadata, with_metadata
 from .batch import ProducerIdentity
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
@@ -74,7 +74,7 @@ def commit_offsets(
     """Commit a group's offsets with the transaction."""
     topics: dict[str, TxnOffsetCommitRequestTopic] = {}
     for (name, index), given in offsets.items():
-        position = OffsetAndMetadata(given) if isinstance(given, int) else given
+        position = with_metadata(given)
         topic = topics.setdefault(name, TxnOffsetCommitRequestTopic(name=name, partitions=[]))
         topic.partitions.append(
             TxnOffsetCommitRequestPartition(
