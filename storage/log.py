@@ -57,14 +57,13 @@ class Log(CompactedLog):
     ) -> None:
         super().__init__(runtime, files, config, Segments(files, directory, topic_id))
         self._limits = _limits_of(config)
-        self.recovery_point = 0
+        self._stable_truncations = self.recovery_point = 0
         """All below it is on stable storage."""
         self.producers = ProducerState()
         self._flush: SharedFlush | None = None
         self._is_abandoned = self._has_gaps = False
         self._rolls_next = False
         """A cut may not be stable: nothing may be written in its place (docs/decisions/0021)."""
-        self._stable_truncations = 0
         self.on_flush_due: Callable[[Log], None] | None = None
         """Told that a flush should begin soon: a segment is complete, or flush.messages says so."""
         self.on_truncating: Callable[[Log, int], None] | None = None
@@ -317,12 +316,11 @@ class Log(CompactedLog):
         count = deletable(self, now_ms, high_watermark)
         if not count:
             return 0
-        bases = [segment.base_offset for segment in self.segments[:count]]
+        for segment in self.segments[:count]:
+            self._snapshots().remove(segment.base_offset)
         if count == len(self.segments):
             self._roll(self.log_end_offset)
         self.segments.remove_oldest(count)
-        for base in bases:
-            self._snapshots().remove(base)
         self.advance_log_start(max(self.segments[0].base_offset, self.log_start_offset))
         return count
 
