@@ -9,9 +9,11 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from .options import OptionError, parse_sink, parse_source
+from .options import OptionError
 from .sink import BatchWriter, StreamWriter, check_columns
+from .sink_options import parse_sink
 from .source import BatchReader, StreamReader, schema_of
+from .source_options import parse_source
 
 
 class MinikafkaDataSource(DataSource):

@@ -1,14 +1,12 @@
 """The sink: rows to records, at least once.
 
 Each task writes its rows with acks=all and answers only when every one was acknowledged; a task
-that Spark runs again writes its rows again. Owns the columns a row may have and the refusal of rows
-that cannot be records; the producer owns batching, partitioning and retries.
+that Spark runs again writes its rows again. Owns the columns a row may have; how rows become
+records is rows.py's.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -25,10 +23,10 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from ..client.records import ProducerRecord
-from ..client.sync_producer import Producer, SyncBatchDelivery
 from .cluster import cluster_for
-from .options import OptionError, SinkOptions
+from .options import OptionError
+from .rows import RowWriter
+from .sink_options import SinkOptions
 
 _TEXT = (StringType, BinaryType)
 
@@ -38,13 +36,6 @@ class Written(WriterCommitMessage):
     """What one task wrote."""
 
     records: int
-
-
-class RowError(ValueError):
-    """A row that cannot become a record; the text names its position in the task, from 0."""
-
-    def __init__(self, row: int, why: str) -> None:
-        super().__init__(f"row {row} of the task: {why}")
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
@@ -94,21 +85,12 @@ class _Writing:
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         """Write a task's rows; returns when every one was acknowledged, raises if one was not."""
-        producer = cluster_for(self.options.client).producer()
-        under_way: deque[SyncBatchDelivery] = deque()
+        rows = RowWriter(cluster_for(self.options.client).producer(), self.options.topic)
         count = 0
         for batch in iterator:
-            for place, rows in _by_place(batch, self.options.topic, count).items():
-                _check_place(producer, place, rows.first_row)
-                under_way.append(
-                    producer.send_batch(place.topic, rows.records, partition=place.partition)
-                )
+            rows.write(batch, count)
             count += batch.num_rows
-            while under_way and under_way[0].done():
-                under_way.popleft().result()
-        producer.flush()
-        for delivery in under_way:
-            delivery.result()
+        rows.finish()
         return Written(count)
 
 
@@ -130,71 +112,3 @@ class StreamWriter(_Writing, DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Do nothing: what was acknowledged stays, as at-least-once says."""
-
-
-class Place(NamedTuple):
-    """Where rows go."""
-
-    topic: str
-    partition: int | None
-    """None: as the key says."""
-
-
-@dataclass
-class Rows:
-    """Rows of one place, in their order."""
-
-    first_row: int
-    records: list[ProducerRecord]
-
-
-def _check_place(producer: Producer, place: Place, row: int) -> None:
-    topic, partition = place
-    if partition is None:
-        return
-    known = producer.partitions_for(topic)
-    if partition not in known:
-        raise RowError(row, f"partition {partition}, but {topic} has {len(known)} partitions")
-
-
-def _by_place(batch: pa.RecordBatch, topic: str | None, first_row: int) -> dict[Place, Rows]:
-    """Sort a batch's rows by where they go, in their order."""
-    columns: dict[str, list[Any]] = {
-        name: batch.column(name).to_pylist() for name in batch.schema.names
-    }
-    nothing = [None] * batch.num_rows
-    rows = zip(
-        nothing if topic is not None else columns["topic"],
-        columns.get("partition", nothing),
-        columns.get("key", nothing),
-        columns["value"],
-        columns.get("headers", nothing),
-        strict=True,
-    )
-    places: dict[Place, Rows] = {}
-    for row, (named, partition, key, value, headers) in enumerate(rows, start=first_row):
-        place = Place(named if topic is None else topic, partition)
-        if not place.topic:
-            raise RowError(row, f"the topic is {place.topic!r}")
-        record = ProducerRecord(_bytes(value), _bytes(key), _headers(row, headers))
-        known = places.get(place)
-        if known is None:
-            places[place] = Rows(row, [record])
-        else:
-            known.records.append(record)
-    return places
-
-
-def _bytes(value: str | bytes | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
-
-
-def _headers(
-    row: int, headers: list[dict[str, Any] | None] | None
-) -> list[tuple[str, bytes | None]]:
-    found: list[tuple[str, bytes | None]] = []
-    for header in headers or ():
-        if header is None or header["key"] is None:
-            raise RowError(row, "a header without a key")
-        found.append((header["key"], header["value"]))
-    return found

@@ -35,7 +35,8 @@ from . import offsets as arithmetic
 from .cluster import Cluster, Partitions, cluster_for
 from .columns import HEADERS_TYPE, Columns, decode
 from .offsets import DataLoss, OffsetRange
-from .options import Offsets, OptionError, SourceOptions
+from .options import Offsets, OptionError
+from .source_options import SourceOptions
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

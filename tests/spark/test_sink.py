@@ -20,7 +20,8 @@ from minikafka.protocol.types import TopicPartition
 from minikafka.spark.columns import HEADERS_TYPE
 from minikafka.spark.data_source import MinikafkaDataSource
 from minikafka.spark.options import OptionError
-from minikafka.spark.sink import RowError, Written
+from minikafka.spark.rows import RowError
+from minikafka.spark.sink import Written
 from tests.spark.fake_cluster import SERVERS, FakeCluster, cluster
 
 __all__ = ["cluster"]
