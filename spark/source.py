@@ -34,6 +34,7 @@ from ..protocol.types import TopicPartition
 from . import offsets as arithmetic
 from .cluster import Cluster, Partitions, cluster_for
 from .columns import HEADERS_TYPE, Columns, decode
+from .group_progress import GroupProgress
 from .offsets import DataLoss, OffsetRange
 from .options import Offsets, OptionError
 from .source_options import SourceOptions
@@ -193,6 +194,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._target: Offsets | None = None
         self._seen: Offsets | None = None
         self._topic_ids: dict[str, str] = {}
+        group = options.commit_offsets_group
+        self._told = None if group is None else GroupProgress(group, options.client)
 
     def initialOffset(self) -> dict[str, Any]:
         """Choose where a query without a checkpoint starts; the same at each call."""
@@ -214,8 +217,14 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._target = self.cluster().latest(self._all_partitions())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Choose the end of the next micro-batch."""
+        """Choose the end of the next micro-batch.
+
+        Spark asks with the end of what it has finished, at every trigger: that is what the group
+        of `commitOffsetsGroup` is told. `commit` comes later, and never for a query's last batch.
+        """
         before = arithmetic.from_json(start)
+        if self._told is not None:
+            self._told.tell(before)
         partitions, topic_ids = self._partitions(before)
         for topic, topic_id in topic_ids.items():
             if self._topic_ids.get(topic, topic_id) != topic_id:
@@ -254,6 +263,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def stop(self) -> None:
         """Leave the worker's connections to the next query."""
+        if self._told is not None:
+            self._told.close()
 
 
 def _arrow_batches(

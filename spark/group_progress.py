@@ -1,0 +1,90 @@
+"""Tells a consumer group how far a streaming query has come, so that every tool sees its lag.
+
+A hint: Spark's checkpoint alone decides where a query goes on. Nothing reads these offsets back,
+no failure here reaches the query, and none holds it up for long.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from ..client.config import AdminConfig
+from ..client.sync_admin import Admin
+from ..protocol.types import TopicPartition
+from ..runtime.config import settings_of
+from ..runtime.errors import MinikafkaError
+from .options import Offsets
+
+log = logging.getLogger(__name__)
+
+PATIENCE_MS: Final = 5000
+"""The most that one commit may hold up a trigger."""
+FIRST_PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 60.0
+"""After a failure the next commit waits, each time twice as long, up to this."""
+AGAIN_SECONDS: Final = 3600.0
+"""An idle query commits the same offsets again: those of a group without members expire."""
+
+
+class GroupProgress:
+    """Commits a query's progress for one group, opening its connection on first use."""
+
+    def __init__(self, group: str, settings: Mapping[str, str]) -> None:
+        self.group = group
+        known = {row.key for row in settings_of(AdminConfig)}
+        self._settings = {key: value for key, value in settings.items() if key in known}
+        self._settings["default.api.timeout.ms"] = str(PATIENCE_MS)
+        self._admin: Admin | None = None
+        self._told: Offsets = {}
+        self._next_at = 0.0
+        self._pause_seconds = 0.0
+        self._complaint = ""
+
+    def tell(self, offsets: Offsets) -> None:
+        """Commit where the next batch starts; does nothing when that is known already.
+
+        Never raises for what a cluster does: a failure is logged, and newer offsets are committed
+        after a pause.
+        """
+        now = time.monotonic()
+        if now < self._next_at and (self._pause_seconds or offsets == self._told):
+            return
+        try:
+            self._commit(offsets)
+        except (MinikafkaError, OSError) as error:
+            self._pause_seconds = min(
+                LONGEST_PAUSE_SECONDS, max(FIRST_PAUSE_SECONDS, 2 * self._pause_seconds)
+            )
+            self._next_at = time.monotonic() + self._pause_seconds
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                log.warning(
+                    "group %s was not told how far the query has come; the query goes on, and it "
+                    "will be tried again: %s",
+                    self.group,
+                    error,
+                )
+            return
+        self._told = {topic: dict(by) for topic, by in offsets.items()}
+        self._next_at = now + AGAIN_SECONDS
+        self._pause_seconds = 0.0
+        self._complaint = ""
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+    def _commit(self, offsets: Offsets) -> None:
+        committed = {
+            TopicPartition(topic, partition): offset
+            for topic, by in offsets.items()
+            for partition, offset in by.items()
+        }
+        if not committed:
+            return
+        if self._admin is None:
+            self._admin = Admin.from_config({"client.id": "minikafka-spark", **self._settings})
+        self._admin.alter_group_offsets(self.group, committed)
