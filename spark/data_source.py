@@ -56,7 +56,7 @@ class MinikafkaDataSource(DataSource):
         In complete mode (`overwrite`) each trigger appends the whole result, as with the JVM
         connector: the newest record of a key is its value. Spark offers Python no update mode.
         """
-        options = parse_sink(self.options)
+        options = parse_sink(self.options, streaming=True)
         check_columns(schema, options)
         return StreamWriter(options)
 
