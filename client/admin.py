@@ -41,6 +41,7 @@ from .admin_types import (
     TopicListing,
 )
 from .asking import Outcomes
+from .commit_group_admin import CommitGroupAdmin
 from .config import AdminConfig, AdminSettings, Servers, configured
 from .descriptions import (
     alter_configs,
@@ -55,12 +56,11 @@ from .metadata import Metadata, pool_for
 from .net.connection import KafkaConnection
 from .offsets import ListedOffset, list_offsets
 from .replication_admin import ReplicationAdmin
-from .transaction_admin import TransactionAdmin
 
 BY_ID_VERSION: Final = 6
 
 
-class Admin(ReplicationAdmin, TransactionAdmin, LogAdmin):
+class Admin(ReplicationAdmin, CommitGroupAdmin, LogAdmin):
     """Administers a cluster.
 
         async with Admin("localhost:9092") as admin:

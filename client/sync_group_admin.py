@@ -6,6 +6,7 @@ from ..protocol.messages.describe_configs import ResourceType
 from ..protocol.types import TopicPartition
 from . import admin as aio_admin
 from .admin_types import ConfigResource
+from .commit_group_types import CommitGroupState, PreparedTransaction
 from .group_admin_types import (
     ActiveProducer,
     FencedProducer,
@@ -112,6 +113,27 @@ class SyncGroupAdmin(SyncClient[aio_admin.Admin]):
     def abort_transaction(self, transaction: OpenTransaction) -> None:
         """Write an abort marker on one partition, for a transaction that no coordinator ends."""
         self._thread.run(self._twin.abort_transaction(transaction))
+
+    # -- commit groups
+
+    def init_commit_group(self, group: str, run: str) -> CommitGroupState:
+        """Take a group over for a run of its work, which fences the runs before."""
+        return self._thread.run(self._twin.init_commit_group(group, run))
+
+    def commit_group(
+        self,
+        group: str,
+        generation: int,
+        batch_id: int,
+        transactions: Iterable[PreparedTransaction],
+    ) -> bool:
+        """Commit prepared transactions and record their batch, all or nothing.
+
+        False: this batch, or a later one, was recorded before. As `minikafka.aio.Admin`.
+        """
+        return self._thread.run(
+            self._twin.commit_group(group, generation, batch_id, list(transactions))
+        )
 
     # -- logs
 

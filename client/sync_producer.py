@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from typing import Any, Final, Generic, Self, TypeVar, Unpack
 
 from ..protocol.record_batch import Headers
+from .commit_group_types import PreparedTransaction
 from .config import ProducerConfig, ProducerSettings, Servers
 from .errors import BufferFull, ClientClosed, ClientError
 from .group_types import ConsumerGroupMetadata
@@ -230,6 +231,13 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
     def abort_transaction(self) -> None:
         """Abort: no record of the transaction counts. Records not sent fail: TransactionAborted."""
         self._thread.run(self._twin.abort_transaction())
+
+    def prepare_transaction(self) -> PreparedTransaction | None:
+        """Wait for all records; the transaction stays open, for `Admin.commit_group`.
+
+        As `minikafka.aio.Producer.prepare_transaction`.
+        """
+        return self._thread.run(self._twin.prepare_transaction())
 
     def send_offsets(self, offsets: Offsets, group: ConsumerGroupMetadata | str) -> None:
         """Commit a group's offsets with the transaction: the next offset to read by partition."""

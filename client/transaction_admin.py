@@ -5,7 +5,7 @@ leaders of the partitions that they write to.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.messages.describe_producers import (
@@ -120,7 +120,7 @@ class TransactionAdmin(GroupAdmin):
                 transactional_id=name, transaction_timeout_ms=FENCING_TIMEOUT_MS
             )
             response: InitProducerIdResponse = await self._coordinated(
-                coordinator, request, _patient_code
+                coordinator, request, patient_code
             )
             raise_for(response.error_code)
             return FencedProducer(response.producer_id, response.producer_epoch)
@@ -209,9 +209,9 @@ def told_apart(answers: Mapping[TopicPartition, T | ApiError]) -> dict[TopicPart
     return done
 
 
-def _patient_code(answer: InitProducerIdResponse) -> int:
+def patient_code(answer: Any) -> int:
+    """The error of an answer; one that passes once a transaction has ended is waited for."""
     code = ErrorCode(answer.error_code)
-    # The transaction that is being aborted stands in the way for a moment.
     waits = code is ErrorCode.CONCURRENT_TRANSACTIONS
     return int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if waits else int(code)
 

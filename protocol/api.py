@@ -11,11 +11,11 @@ from .errors import LocalProtocolError
 from .schema import NEVER, REQUESTS, Versions, shape_of
 
 OWN_API_KEYS: Final = 30_000
-"""From here on the APIs are ours, shown to our own peers only."""
+"""From here on the APIs are ours; clients that do not know them pass them over."""
 
 
 class ApiKey(IntEnum):
-    """Every API of Kafka 4.3; 4-7 are retired and never sent."""
+    """Every API of Kafka 4.3, and ours from OWN_API_KEYS on; 4-7 are retired and never sent."""
 
     PRODUCE = 0
     FETCH = 1
@@ -110,6 +110,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    INIT_COMMIT_GROUP = 30_000
+    COMMIT_GROUP = 30_001
 
 
 def supported_versions(api_key: int) -> Versions:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Self
 
+from ..commit_group_types import PreparedTransaction
 from ..errors import ClientError
 from ..group_types import ConsumerGroupMetadata
 from .transaction_requests import Offsets
@@ -51,6 +52,16 @@ class Transacting:
     async def abort_transaction(self) -> None:
         """Abort: no record of the transaction counts. Records not sent fail: TransactionAborted."""
         await self._transacting().abort()
+
+    async def prepare_transaction(self) -> PreparedTransaction | None:
+        """Wait for all records, and leave the transaction open, for `Admin.commit_group`.
+
+        None where there is nothing to commit. Raises as `commit_transaction` does. From then on
+        the transaction is the group's: this producer neither ends it, nor does closing it; its
+        next `begin_transaction` takes the transactional id over anew, and what is still open of it
+        then is aborted.
+        """
+        return await self._transacting().prepare()
 
     async def send_offsets(self, offsets: Offsets, group: ConsumerGroupMetadata | str) -> None:
         """Commit a group's offsets with the transaction: the next offset to read by partition.

@@ -316,6 +316,18 @@ class Transaction:
         self._unanswered = 0
         self._has_begun = self._is_unknown_to_coordinator = False
 
+    def hand_over(self) -> ProducerIdentity:
+        """Somebody else ends the open transaction, which has this identity.
+
+        The next one gets another, asked for as by a new producer: nobody here can know which epoch
+        the end has raised it to.
+        """
+        assert self.identity is not None
+        handed, self.identity = self.identity, None
+        self.on_ended()
+        self.needs_renewal = True
+        return handed
+
     @property
     def must_renew(self) -> bool:
         """Must InitProducerId be asked before this transaction counts as ended?

@@ -12,6 +12,8 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
+from ...protocol.messages.end_txn import EndTxnRequest
+from ...protocol.messages.init_producer_id import InitProducerIdRequest
 from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -24,6 +26,28 @@ from .batch import ProducerIdentity
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 """The next offset to read of each partition, with or without a note."""
+
+
+def init(
+    transactional_id: str, identity: ProducerIdentity, timeout_ms: int
+) -> InitProducerIdRequest:
+    """Get a producer id, or the next epoch of ours."""
+    return InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+    )
+
+
+def end(transactional_id: str, identity: ProducerIdentity, *, commit: bool) -> EndTxnRequest:
+    """Commit or abort."""
+    return EndTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        committed=commit,
+    )
 
 
 def add_partitions(

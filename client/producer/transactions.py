@@ -12,12 +12,13 @@ from typing import Any, Final
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
-from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ...protocol.messages.end_txn import EndTxnResponse
 from ...protocol.messages.find_coordinator import CoordinatorType
-from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ...protocol.messages.init_producer_id import InitProducerIdResponse
 from ...protocol.schema import shape_of
 from ...protocol.types import TopicPartition
 from ...runtime.runtime import Runtime
+from ..commit_group_types import PreparedTransaction
 from ..config import ProducerConfig
 from ..coordinator import Coordinator
 from ..errors import (
@@ -43,7 +44,9 @@ from .transaction_requests import (
     add_partitions,
     codes_of,
     commit_offsets,
+    end,
     first_error,
+    init,
 )
 
 log = logging.getLogger(__name__)
@@ -118,17 +121,32 @@ class Transactions:
     async def commit(self) -> None:
         """Wait for all batches, then commit."""
         async with self._turn:
-            state = self.state
-            state.begin_end(commit=True)
-            self._changed()
-            self._accumulator.flush_count += 1
-            try:
-                await until_settled(self._accumulator)
-            finally:
-                self._accumulator.flush_count -= 1
-            if state.error is not None:
-                raise state.error
+            await self._settle()
             await self._end(commit=True)
+
+    async def prepare(self) -> PreparedTransaction | None:
+        """Wait for all batches, and leave the transaction to whoever commits it; None: no need."""
+        async with self._turn:
+            await self._settle()
+            if not self.state.must_tell_coordinator:
+                await self._end(commit=True)
+                return None
+            used = self.state.hand_over()
+            self._changed()
+            return PreparedTransaction(self._id, used.producer_id, used.epoch)
+
+    async def _settle(self) -> None:
+        """Every record is acknowledged, or the transaction cannot be committed."""
+        state = self.state
+        state.begin_end(commit=True)
+        self._changed()
+        self._accumulator.flush_count += 1
+        try:
+            await until_settled(self._accumulator)
+        finally:
+            self._accumulator.flush_count -= 1
+        if state.error is not None:
+            raise state.error
 
     async def abort(self) -> None:
         """Let go of what is not sent, wait for what is, then abort."""
@@ -144,12 +162,7 @@ class Transactions:
         state = self.state
         if state.must_tell_coordinator:
             assert state.identity is not None
-            request = EndTxnRequest(
-                transactional_id=self._id,
-                producer_id=state.identity.producer_id,
-                producer_epoch=state.identity.epoch,
-                committed=commit,
-            )
+            request = end(self._id, state.identity, commit=commit)
 
             def judge(answer: EndTxnResponse) -> tuple[ErrorCode, Reaction]:
                 code = ErrorCode(answer.error_code)
@@ -169,12 +182,7 @@ class Transactions:
         """Get a producer id, or a higher epoch of ours; whatever is open is aborted by it."""
         state = self.state
         used = state.identity or UNNUMBERED
-        request = InitProducerIdRequest(
-            transactional_id=self._id,
-            transaction_timeout_ms=self._config.transaction_timeout_ms,
-            producer_id=used.producer_id,
-            producer_epoch=used.epoch,
-        )
+        request = init(self._id, used, self._config.transaction_timeout_ms)
 
         def judge(answer: InitProducerIdResponse) -> tuple[ErrorCode, Reaction]:
             code = ErrorCode(answer.error_code)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         TopicDescription,
         TopicListing,
     )
+    from .client.commit_group_types import CommitGroupState, PreparedTransaction
     from .client.consumer.interceptors import ConsumerInterceptor
     from .client.errors import (
         AdminError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         TransactionFailed,
         TransactionMisuse,
         UnknownTopic,
+        UnsupportedVersion,
     )
     from .client.group_admin_types import (
         ActiveProducer,
@@ -136,7 +138,9 @@ _HOMES = {
         "TransactionFailed",
         "TransactionMisuse",
         "UnknownTopic",
+        "UnsupportedVersion",
     ),
+    ".client.commit_group_types": ("CommitGroupState", "PreparedTransaction"),
     ".client.consumer.interceptors": ("ConsumerInterceptor",),
     ".client.group_types": ("ConsumerGroupMetadata", "OffsetAndMetadata", "RebalanceListener"),
     ".client.group_admin_types": (
@@ -201,6 +205,7 @@ __all__ = [
     "ClusterDescription",
     "Columns",
     "CommitFailed",
+    "CommitGroupState",
     "ConcurrentPoll",
     "ConfigChange",
     "ConfigEntry",
@@ -239,6 +244,7 @@ __all__ = [
     "OpenTransaction",
     "OutgoingRecord",
     "PartitionDescription",
+    "PreparedTransaction",
     "Producer",
     "ProducerFenced",
     "ProducerInterceptor",
@@ -266,6 +272,7 @@ __all__ = [
     "TransactionListing",
     "TransactionMisuse",
     "UnknownTopic",
+    "UnsupportedVersion",
     "UpgradeType",
     "aio",
 ]

@@ -19,7 +19,9 @@ from . import facts, kafka_python
 
 pytestmark = pytest.mark.slow
 
-EVERY_VERSION = pytest.mark.parametrize(("cls", "version"), list(every_version()), ids=name_of)
+EVERY_VERSION = pytest.mark.parametrize(
+    ("cls", "version"), list(every_version(kafkas_only=True)), ids=name_of
+)
 FEW = settings(
     max_examples=3,
     deadline=None,
@@ -37,7 +39,7 @@ def theirs_in_kio(cls: type, version: int) -> Any:
     return load(shape.api_key, version)
 
 
-@pytest.mark.parametrize("cls", message_classes(), ids=name_of)
+@pytest.mark.parametrize("cls", message_classes(kafkas_only=True), ids=name_of)
 def test_versions_are_those_of_kafka(cls: type) -> None:
     definition = kafka_python.definition(cls.__name__)
     known = Versions.parse(definition["validVersions"])

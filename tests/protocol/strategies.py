@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from minikafka.protocol import messages as messages
+from minikafka.protocol.api import OWN_API_KEYS
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.schema import REQUESTS, RESPONSES, Element, Field, shape_of
 
@@ -22,12 +23,14 @@ TIMES = {"log_append_time_ms", "retention_time_ms"}
 ERROR_CODES = st.sampled_from([int(code) for code in ErrorCode])
 
 
-def message_classes() -> list[type]:
-    return [declared[key] for key in sorted(REQUESTS) for declared in (REQUESTS, RESPONSES)]
+def message_classes(*, kafkas_only: bool = False) -> list[type]:
+    """Requests and responses; `kafkas_only`: without the APIs that are our own."""
+    keys = [key for key in sorted(REQUESTS) if key < OWN_API_KEYS or not kafkas_only]
+    return [declared[key] for key in keys for declared in (REQUESTS, RESPONSES)]
 
 
-def every_version() -> Iterator[tuple[type, int]]:
-    for cls in message_classes():
+def every_version(*, kafkas_only: bool = False) -> Iterator[tuple[type, int]]:
+    for cls in message_classes(kafkas_only=kafkas_only):
         versions = shape_of(cls).versions
         for version in range(versions.first, versions.last + 1):
             yield cls, version

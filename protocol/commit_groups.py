@@ -1,0 +1,36 @@
+"""Commit groups by name: which transactional ids belong to one, and what may be called a group.
+
+Pure. A group's ids are `{group}/{partition}/{stage attempt}.{attempt}`; all are kept where the
+group's own name is, so that one coordinator can decide about them together.
+"""
+
+import re
+from typing import Final
+
+_GROUP: Final = r"[A-Za-z0-9._:-]{1,249}"
+_NAME: Final = re.compile(_GROUP)
+_MEMBER: Final = re.compile(rf"({_GROUP})/[0-9]+/[0-9]+\.[0-9]+")
+NAME_RULE: Final = "1 to 249 letters, digits, dots, underscores, colons and hyphens"
+RUN_MAX: Final = 200
+NO_BATCH: Final = -1
+
+
+def is_group_name(name: str) -> bool:
+    """May a group be called so? See NAME_RULE."""
+    return _NAME.fullmatch(name) is not None
+
+
+def member_id(group: str, partition: int, stage_attempt: int, attempt: int) -> str:
+    """The transactional id of one attempt at one part of a group's work."""
+    return f"{group}/{partition}/{stage_attempt}.{attempt}"
+
+
+def group_of(transactional_id: str) -> str | None:
+    """The group that an id belongs to; None for an ordinary one."""
+    found = _MEMBER.fullmatch(transactional_id)
+    return None if found is None else found[1]
+
+
+def home_of(transactional_id: str) -> str:
+    """The name that decides which coordinator keeps an id: its group's, or its own."""
+    return group_of(transactional_id) or transactional_id
