@@ -5,18 +5,24 @@ they mean is told in broker/transaction/commit_group.py.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
+from ..protocol.errors import ErrorCode
 from ..protocol.messages.commit_group import (
     CommitGroupRequest,
     CommitGroupResponse,
     GroupTransaction,
 )
+from ..protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ..protocol.messages.find_coordinator import CoordinatorType
 from ..protocol.messages.init_commit_group import InitCommitGroupRequest, InitCommitGroupResponse
 from .commit_group_types import CommitGroupState, PreparedTransaction
+from .coordinator import Coordinator
 from .group_admin import raise_for
 from .transaction_admin import TransactionAdmin, patient_code
+
+END_WITHOUT_BUMP: Final = 4
+"""Later versions of EndTxn raise the epoch, so that they mean something else when repeated."""
 
 
 class CommitGroupAdmin(TransactionAdmin):
@@ -66,6 +72,33 @@ class CommitGroupAdmin(TransactionAdmin):
         )
         answer: CommitGroupResponse = await self._ask_group(group, request)
         return not answer.is_replay
+
+    async def end_prepared(
+        self, transaction: PreparedTransaction, *, commit: bool, timeout_ms: int | None = None
+    ) -> None:
+        """Commit or abort one prepared transaction by itself, which any cluster can.
+
+        Repeating it is harmless. ApiError where it was ended otherwise, by its timeout say, or its
+        id was taken. RequestTimedOut after `timeout_ms`, by default default_api_timeout_ms.
+        """
+        self._check_open()
+        name, producer_id, epoch = transaction
+        # Asked for once, mostly: not kept as those of groups are.
+        coordinator = Coordinator(
+            self._runtime, self.config, self._metadata, name, CoordinatorType.TRANSACTION
+        )
+        answer: EndTxnResponse = await coordinator.ask(
+            EndTxnRequest(
+                transactional_id=name,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                committed=commit,
+            ),
+            lambda answer: ErrorCode(patient_code(answer)),
+            timeout_ms=self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms,
+            at_most=END_WITHOUT_BUMP,
+        )
+        raise_for(answer.error_code, name)
 
     async def _ask_group(self, group: str, request: object) -> Any:
         coordinator = self._coordinator(CoordinatorType.TRANSACTION, group)

@@ -135,6 +135,12 @@ class SyncGroupAdmin(SyncClient[aio_admin.Admin]):
             self._twin.commit_group(group, generation, batch_id, list(transactions))
         )
 
+    def end_prepared(
+        self, transaction: PreparedTransaction, *, commit: bool, timeout_ms: int | None = None
+    ) -> None:
+        """Commit or abort one prepared transaction by itself, which any cluster can."""
+        self._thread.run(self._twin.end_prepared(transaction, commit=commit, timeout_ms=timeout_ms))
+
     # -- logs
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
