@@ -277,9 +277,12 @@ cdef class RecordBody:
             self._capacity = needed
         return 0
 
-    cdef int _add(self, int64_t timestamp, Span key, Span value, bytes headers,
+    cdef int _add(self, int64_t timestamp, Span key, Span value, Span headers,
                   Py_ssize_t max_size) except -1:
-        """Add a record; 0 if it would not fit `max_size`, which the first one always does."""
+        """Add a record; 0 if it would not fit `max_size`, which the first one always does.
+
+        `headers` are as written, their number first; null where there are none.
+        """
         cdef int64_t base = timestamp if self.record_count == 0 else self._base
         cdef uint64_t delta, count
         cdef Py_ssize_t headers_size = 1, size
@@ -290,8 +293,8 @@ cdef class RecordBody:
             raise LocalProtocolError("timestamps of one batch are too far apart")
         delta = zigzag(timestamp - base)
         count = zigzag(self.record_count)
-        if headers is not None:
-            headers_size = PyBytes_GET_SIZE(headers)
+        if headers.size > 0:
+            headers_size = headers.size
         size = 1 + varint_size(delta) + varint_size(count) + headers_size
         size += 1 if key.size < 0 else varint_size(zigzag(key.size)) + key.size
         size += 1 if value.size < 0 else varint_size(zigzag(value.size)) + value.size
@@ -305,11 +308,11 @@ cdef class RecordBody:
         at = put(at, count)
         at = put_bytes(at, key)
         at = put_bytes(at, value)
-        if headers is None:
+        if headers.size <= 0:
             at[0] = 0
             at += 1
         else:
-            memcpy(at, PyBytes_AS_STRING(headers), headers_size)
+            memcpy(at, headers.at, headers_size)
             at += headers_size
         self._size = at - <uint8_t *>PyByteArray_AS_STRING(self._body)
         if self.record_count == 0:
@@ -328,7 +331,7 @@ cdef class RecordBody:
             key = as_bytes(key)
         if value is not None and not PyBytes_CheckExact(value):
             value = as_bytes(value)
-        self._add(timestamp, span_of(key), span_of(value), written, PY_SSIZE_T_MAX)
+        self._add(timestamp, span_of(key), span_of(value), span_of(written), PY_SSIZE_T_MAX)
         return self._size
 
     def extend(self, timestamp, values, keys, Py_ssize_t start, Py_ssize_t max_size):
@@ -351,32 +354,40 @@ cdef class RecordBody:
                 key = some_keys[start]
                 if key is not None and not PyBytes_CheckExact(key):
                     key = as_bytes(key)
-            if not self._add(when, span_of(key), span_of(value), None, max_size):
+            if not self._add(when, span_of(key), span_of(value), span_of(None), max_size):
                 break
             start += 1
         return start
 
-    def extend_spans(self, timestamps, values, keys, Py_ssize_t start, Py_ssize_t max_size):
+    def extend_spans(self, timestamps, values, keys, Py_ssize_t start, Py_ssize_t max_size,
+                     headers=None):
         """Add values out of Arrow's buffers, as `extend` does out of lists.
 
-        `timestamps` are int64; values and keys (or None) are a buffer and, each as int64, where
-        every one begins in it and how long it is, -1 for null.
+        `timestamps` are int64; values, keys and headers (or None) are a buffer and, each as int64,
+        where every one begins in it and how long it is, -1 for null. Headers are as written in a
+        record, their number first; no one looks into them here.
         """
-        cdef Spans some = Spans(values), some_keys = None
+        cdef Spans some = Spans(values), some_keys = None, some_headers = None
         cdef View times = View(timestamps)
-        cdef Span key, value
+        cdef Span key = span_of(None), header = span_of(None), value
         cdef Py_ssize_t stop = some.count
         if keys is not None:
             some_keys = Spans(keys)
-        if times.buffer.len // 8 < stop or (some_keys is not None and some_keys.count < stop):
+        if headers is not None:
+            some_headers = Spans(headers)
+        if (
+            times.buffer.len // 8 < stop
+            or (some_keys is not None and some_keys.count < stop)
+            or (some_headers is not None and some_headers.count < stop)
+        ):
             raise ValueError("columns of unequal length")
-        key.size = -1
-        key.at = NULL
         while 0 <= start < stop:
             value = some.span(start)
             if some_keys is not None:
                 key = some_keys.span(start)
-            if not self._add((<int64_t *>times.buffer.buf)[start], key, value, None, max_size):
+            if some_headers is not None:
+                header = some_headers.span(start)
+            if not self._add((<int64_t *>times.buffer.buf)[start], key, value, header, max_size):
                 break
             start += 1
         return start
@@ -730,8 +741,28 @@ cdef Py_ssize_t LOCATED = 9
 def murmur2(data):
     """MurmurHash2 as Java's Kafka clients compute it, as an unsigned 32-bit number."""
     cdef View view = View(data)
-    cdef const uint8_t *at = <const uint8_t *>view.buffer.buf
-    cdef Py_ssize_t length = view.buffer.len, left = length
+    return hash_of(<const uint8_t *>view.buffer.buf, view.buffer.len)
+
+
+def murmur2_spans(keys, out):
+    """Hash each of `keys`, given as to `extend_spans`, into `out`, a uint32 each; null as empty."""
+    cdef Spans some = Spans(keys)
+    cdef Py_buffer target
+    cdef Span key
+    cdef Py_ssize_t index
+    PyObject_GetBuffer(out, &target, PyBUF_WRITABLE)
+    try:
+        if target.len // 4 < some.count:
+            raise ValueError("no room for so many hashes")
+        for index in range(some.count):
+            key = some.span(index)
+            (<uint32_t *>target.buf)[index] = hash_of(<const uint8_t *>key.at, max(key.size, 0))
+    finally:
+        PyBuffer_Release(&target)
+
+
+cdef uint32_t hash_of(const uint8_t *at, Py_ssize_t length) noexcept nogil:
+    cdef Py_ssize_t left = length
     cdef uint32_t m = 0x5BD1E995, h = <uint32_t>0x9747B28C ^ <uint32_t>length, k
     while left >= 4:
         k = at[0] | <uint32_t>at[1] << 8 | <uint32_t>at[2] << 16 | <uint32_t>at[3] << 24

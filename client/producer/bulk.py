@@ -9,7 +9,6 @@ from typing import NamedTuple
 from .accumulator import Accumulator, Row, TopicQueues
 from .batch import Batch
 from .columns import Rows
-from .partitioner import partition_for_key
 
 
 class Run(NamedTuple):
@@ -49,17 +48,11 @@ def append_rows(
     now_ms: int,
 ) -> list[Run]:
     """Put rows into batches, each taking all that fit; say which went where, by batch."""
-    if partition is not None or rows.keys is None:
+    if partition is not None:
         return _fill(accumulator, topic, partition, rows, now_ms)
     runs: list[Run] = []
-    indexes: dict[int, list[int]] = {}
-    for index, key in enumerate(rows.keys):
-        # Those without a key stay together: they stick to a partition, a batch long.
-        choice = -1 if key is None else partition_for_key(key, topic.partition_count)
-        indexes.setdefault(choice, []).append(index)
-    for choice, which in indexes.items():
-        some = rows if len(which) == rows.count else rows.only(which)
-        runs += _fill(accumulator, topic, None if choice < 0 else choice, some, now_ms)
+    for choice, some in rows.by_partition(topic.partition_count):
+        runs += _fill(accumulator, topic, choice, some, now_ms)
     return runs
 
 

@@ -2,33 +2,38 @@
 
 Pure. Columns become `Rows`, of which a batch takes as many as fit in one call. With the compiled
 codec Arrow's bytes are written into batches as they lie in memory; without it they become lists.
-numpy is imported only when somebody hands over Arrow's arrays.
+numpy and pyarrow are imported only when somebody hands over Arrow's arrays.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol
 
 from ...protocol import record_backend
-from ...protocol.record_batch import BatchBuilder
+from ...protocol.record_batch import BatchBuilder, Headers
 from ..errors import MessageTooLarge
 from ..records import ProducerRecord
 from ..serialization import K, Serializer, V
+from .accumulator import RECORD_OVERHEAD, Row, checked_size
+from .partitioner import partition_for_key
 
 Bytes = Sequence[bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Columns(Generic[K, V]):
-    """Records for `send_batch`: a value each, and a key each if there are any.
+    """Records for `send_batch`: a value each, and a key and headers each if there are any.
 
-    Lists, or Arrow arrays of type binary, large_binary or string; None is null in both.
+    Lists, or Arrow arrays of type binary, large_binary or string; None is null in both. Headers
+    in Arrow are list<struct<key: string, value: binary>>.
     """
 
     values: Sequence[V | None]
     keys: Sequence[K | None] | None = None
     timestamp_ms: int | Sequence[int] | None = None
     """Milliseconds since the epoch, of all or of each; None is now."""
+    headers: Sequence[Headers | None] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -47,11 +52,7 @@ class Rows(Protocol):
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest key and value together."""
-
-    @property
-    def keys(self) -> Bytes | None:
-        """Keys to choose partitions by; None where no record has one."""
+        """Bytes of the largest record, its key, value and headers together."""
 
     def timestamp_of(self, index: int) -> int:
         """Milliseconds since the epoch."""
@@ -62,109 +63,90 @@ class Rows(Protocol):
         An empty batch takes one in any case. Gives the index of the first that was not taken.
         """
 
-    def only(self, indexes: list[int]) -> "Rows":
-        """Give some of them."""
+    def by_partition(self, partition_count: int) -> "Sequence[tuple[int | None, Rows]]":
+        """Sort them by the partition that their keys choose; None for those without a key."""
 
-    def __iter__(self) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-        """Timestamp, key and value of each."""
+    def __iter__(self) -> Iterator[Row]:
+        """Timestamp, key, value and headers of each."""
 
 
 class Lists:
     """Rows out of lists of bytes."""
 
-    __slots__ = ("count", "keys", "largest", "timestamps", "values")
+    __slots__ = ("_headers", "_keys", "_timestamps", "_values", "count", "largest")
 
-    def __init__(self, values: Bytes, keys: Bytes | None, timestamps: int | Sequence[int]) -> None:
+    def __init__(
+        self,
+        values: Bytes,
+        keys: Bytes | None,
+        timestamps: int | Sequence[int],
+        headers: Sequence[Headers | None] | None = None,
+    ) -> None:
         """TypeError for what is no bytes; ValueError for columns of unequal length."""
-        self.values = values if isinstance(values, list) else list(values)
-        self.keys = keys if keys is None or isinstance(keys, list) else list(keys)
-        self.largest, _ = record_backend.measure(self.values, self.keys)
-        self.count = len(self.values)
-        self.timestamps = timestamps
+        self._values = values if isinstance(values, list) else list(values)
+        self._keys = keys if keys is None or isinstance(keys, list) else list(keys)
+        self.count = len(self._values)
+        self._timestamps = timestamps
+        self._headers = None if headers is None or not any(headers) else list(headers)
         if not isinstance(timestamps, int) and len(timestamps) != self.count:
             raise ValueError(f"{len(timestamps)} timestamps for {self.count} values")
+        if headers is not None and len(headers) != self.count:
+            raise ValueError(f"headers of {len(headers)} records for {self.count} values")
+        self.largest, _ = record_backend.measure(self._values, self._keys)
+        if self._headers is not None:
+            self.largest = max(map(_size, self))
 
     def timestamp_of(self, index: int) -> int:
         """Milliseconds since the epoch."""
-        return self.timestamps if isinstance(self.timestamps, int) else self.timestamps[index]
+        return self._timestamps if isinstance(self._timestamps, int) else self._timestamps[index]
 
     def fill(self, builder: BatchBuilder, start: int, max_size: int) -> int:
         """Add those that fit."""
-        if isinstance(self.timestamps, int):
-            return builder.extend(self.timestamps, self.values, self.keys, start, max_size)
+        if isinstance(self._timestamps, int) and self._headers is None:
+            return builder.extend(self._timestamps, self._values, self._keys, start, max_size)
         stop = start
         while stop < self.count:
-            taken = builder.extend(
-                self.timestamps[stop],
-                self.values[stop : stop + 1],
-                None if self.keys is None else self.keys[stop : stop + 1],
-                0,
-                max_size,
-            )
-            if not taken:
+            row = self._row(stop)
+            if builder.record_count and builder.size + _size(row) + RECORD_OVERHEAD > max_size:
                 break
+            builder.append(*row)
             stop += 1
         return stop
 
-    def only(self, indexes: list[int]) -> "Lists":
-        """Give some of them."""
-        timestamps = self.timestamps
+    def by_partition(self, partition_count: int) -> "list[tuple[int | None, Lists]]":
+        """Sort them by the partition that their keys choose; None for those without a key."""
+        if self._keys is None:
+            return [(None, self)]
+        indexes: dict[int | None, list[int]] = {}
+        for index, key in enumerate(self._keys):
+            # Those without a key stay together: they stick to a partition, a batch long.
+            choice = None if key is None else partition_for_key(key, partition_count)
+            indexes.setdefault(choice, []).append(index)
+        if len(indexes) == 1:
+            return [(choice, self) for choice in indexes]
+        return [(choice, self._only(which)) for choice, which in indexes.items()]
+
+    def _only(self, indexes: list[int]) -> "Lists":
+        def pick(column: Any) -> Any:
+            return [column[index] for index in indexes] if isinstance(column, list) else column
+
+        timestamps = self._timestamps
         if not isinstance(timestamps, int):
             timestamps = [timestamps[index] for index in indexes]
-        keys = None if self.keys is None else [self.keys[index] for index in indexes]
-        return Lists([self.values[index] for index in indexes], keys, timestamps)
+        return Lists(pick(self._values), pick(self._keys), timestamps, pick(self._headers))
 
-    def __iter__(self) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-        for index, value in enumerate(self.values):
-            yield self.timestamp_of(index), self.keys[index] if self.keys else None, value
+    def _row(self, index: int) -> Row:
+        key = None if self._keys is None else self._keys[index]
+        headers = None if self._headers is None else self._headers[index]
+        return self.timestamp_of(index), key, self._values[index], headers or ()
+
+    def __iter__(self) -> Iterator[Row]:
+        return map(self._row, range(self.count))
 
 
-class Spans:
-    """Rows out of Arrow's buffers: where each key and value begins, and how long it is."""
-
-    __slots__ = ("_key_column", "_keys", "_timestamps", "_values", "count", "largest")
-
-    def __init__(self, values: Any, keys: Any, timestamps: Any, key_column: Any = None) -> None:
-        """Take (bytes, starts, lengths) of values and of keys or None, and int64 timestamps."""
-        self._values, self._keys, self._timestamps = values, keys, timestamps
-        self._key_column = key_column
-        self.count = len(timestamps)
-        sizes = values[2].clip(0)
-        if keys is not None:
-            sizes = sizes + keys[2].clip(0)
-        self.largest = int(sizes.max(initial=0))
-
-    @property
-    def keys(self) -> Bytes | None:
-        """Keys to choose partitions by."""
-        return None if self._key_column is None else _plain_list(self._key_column)
-
-    def timestamp_of(self, index: int) -> int:
-        """Milliseconds since the epoch."""
-        return int(self._timestamps[index])
-
-    def fill(self, builder: BatchBuilder, start: int, max_size: int) -> int:
-        """Add those that fit."""
-        extend: Any = builder.extend_spans  # type: ignore[attr-defined]  # the compiled body has it
-        return int(extend(self._timestamps, self._values, self._keys, start, max_size))
-
-    def only(self, indexes: list[int]) -> "Spans":
-        """Give some of them."""
-
-        def pick(spans: Any) -> Any:
-            return None if spans is None else (spans[0], spans[1][indexes], spans[2][indexes])
-
-        return Spans(pick(self._values), pick(self._keys), self._timestamps[indexes])
-
-    def __iter__(self) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-        def piece(spans: Any, index: int) -> bytes | None:
-            if spans is None or spans[2][index] < 0:
-                return None
-            start = int(spans[1][index])
-            return bytes(memoryview(spans[0])[start : start + int(spans[2][index])])
-
-        for index in range(self.count):
-            yield self.timestamp_of(index), piece(self._keys, index), piece(self._values, index)
+def _size(row: Row) -> int:
+    """Bound the bytes of a record with headers, without overhead; TypeError for what is none."""
+    return checked_size(row, sys.maxsize) - RECORD_OVERHEAD
 
 
 def checked_rows(
@@ -179,7 +161,7 @@ def checked_rows(
     """
     keys = None if columns.keys is None else _serialized(columns.keys, serializers[0])
     values = _serialized(columns.values, serializers[1])
-    rows = rows_of(Columns(values, keys, columns.timestamp_ms), wall_ms)
+    rows = rows_of(Columns(values, keys, columns.timestamp_ms, columns.headers), wall_ms)
     if rows.largest > max_record:
         raise MessageTooLarge(rows.largest, max_record)
     return rows
@@ -195,13 +177,26 @@ def _serialized(column: Any, serializer: Callable[[Any], bytes] | None) -> Any:
 def rows_of(columns: Columns[Any, Any], wall_ms: int) -> Rows:
     """Check columns of bytes and make rows of them."""
     values, keys, timestamps = columns.values, columns.keys, columns.timestamp_ms
+    headers: Any = columns.headers
     if timestamps is None:
         timestamps = wall_ms
     if not isinstance(timestamps, int) and not isinstance(timestamps, list):
         timestamps = _plain_list(timestamps)
-    if _is_arrow(values) and record_backend.compiled is not None:
-        return _spans_of(values, keys, timestamps)
-    return Lists(_plain_list(values), None if keys is None else _plain_list(keys), timestamps)
+    in_arrow = headers is None or _is_arrow(headers)
+    if _is_arrow(values) and in_arrow and record_backend.compiled is not None:
+        from .spans import spans_of
+
+        return spans_of(timestamps, values, keys, headers)
+    if headers is not None and _is_arrow(headers):
+        from .spans import check_header_type
+
+        check_header_type(headers.type)
+        headers = [
+            [(header["key"], header["value"]) for header in each or ()]
+            for each in headers.to_pylist()
+        ]
+    plain_keys = None if keys is None else _plain_list(keys)
+    return Lists(_plain_list(values), plain_keys, timestamps, headers)
 
 
 def _is_arrow(column: Any) -> bool:
@@ -215,44 +210,3 @@ def _plain_list(column: Any) -> Any:
     if found and any(isinstance(one, str) for one in found):
         return [None if one is None else one.encode() for one in found]
     return found
-
-
-def _spans_of(values: Any, keys: Any, timestamps: int | list[int]) -> Spans:
-    import numpy as np
-
-    count = len(values)
-    if isinstance(timestamps, int):
-        times = np.full(count, timestamps, dtype=np.int64)
-    else:
-        times = np.array(timestamps, dtype=np.int64)
-    if len(times) != count or (keys is not None and len(keys) != count):
-        raise ValueError("values, keys and timestamps are of unequal length")
-    if keys is not None and not _is_arrow(keys):
-        import pyarrow as pa
-
-        keys = pa.array(keys, type=pa.binary())
-    return Spans(_span(values), None if keys is None else _span(keys), times, keys)
-
-
-def _span(column: Any) -> tuple[Any, Any, Any]:
-    """Take an Arrow array apart: its bytes, where each element begins, how long it is or -1."""
-    import numpy as np
-    import pyarrow as pa
-
-    if hasattr(column, "combine_chunks") and not hasattr(column, "buffers"):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.binary())
-    if pa.types.is_binary(column.type) or pa.types.is_string(column.type):
-        width: Any = np.int32
-    elif pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type):
-        width = np.int64
-    else:
-        raise TypeError(f"keys and values must be binary, not {column.type}")
-    _, offsets, data = column.buffers()
-    if len(column) == 0 or offsets is None:
-        return b"", np.empty(0, np.int64), np.empty(0, np.int64)
-    edges = np.frombuffer(offsets, dtype=width)[column.offset : column.offset + len(column) + 1]
-    starts = edges[:-1].astype(np.int64)
-    lengths = edges[1:].astype(np.int64) - starts
-    if column.null_count:
-        lengths[~column.is_valid().to_numpy(zero_copy_only=False)] = -1
-    return b"" if data is None else data, starts, lengths

@@ -11,7 +11,7 @@ from ...runtime.runtime import Runtime
 from ..config import ProducerConfig
 from ..errors import BufferFull, ClientClosed, ClientError
 from ..metadata import Metadata
-from .accumulator import RECORD_OVERHEAD, Accumulator, Limits, Parked, Row, TopicQueues
+from .accumulator import Accumulator, Limits, Parked, Row, TopicQueues, checked_size
 from .bulk import append_all, append_rows
 from .columns import Rows
 from .delivery import Delivery
@@ -89,7 +89,10 @@ class Intake:
         now_ms = self._runtime.monotonic_ms()
         queues = self._queues(topic, now_ms)
         if queues is None:
-            return self.accept_all(topic, partition, [parkable(*row) for row in rows])
+            most = self._config.max_request_size
+            return self.accept_all(
+                topic, partition, [(row, checked_size(row, most)) for row in rows]
+            )
         deliveries = [
             (Delivery(run.timestamp_ms, run.batch, run.first), run.record_count)
             for run in append_rows(self.accumulator, queues, partition, rows, now_ms)
@@ -162,9 +165,3 @@ class Intake:
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
-
-
-def parkable(timestamp_ms: int, key: bytes | None, value: bytes | None) -> tuple[Row, int]:
-    """Make a record, and bound its bytes in a batch, of a row that was checked with others."""
-    size = RECORD_OVERHEAD + len(key or b"") + len(value or b"")
-    return (timestamp_ms, key, value, ()), size

@@ -11,8 +11,9 @@ from minikafka import Columns
 from minikafka import Producer as SyncProducer
 from minikafka.aio import Producer
 from minikafka.client.errors import BufferFull, MessageTooLarge
-from minikafka.client.producer.columns import Spans, rows_of
+from minikafka.client.producer.columns import rows_of
 from minikafka.client.producer.partitioner import partition_for_key
+from minikafka.client.producer.spans import Spans
 from minikafka.protocol import record_backend
 from minikafka.protocol.record_batch import read_header, records
 
@@ -93,6 +94,73 @@ async def test_keys_choose_partitions_and_keep_their_order(kind: str) -> None:
         assert keyed == wanted
     without = sorted(row for rows in found for row in rows if row[1] is None)
     assert without == [(n, None, values[n]) for n in range(0, 300, 5)]
+
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+MANY: list[Any] = [
+    [("h", b"x" * 70), ("\xfc", None)],
+    None,
+    [],
+    [("", b"")],
+    *([("n", b"%d" % n)] * (n % 3) for n in range(200)),
+]
+
+
+def in_arrow(rows: list[Any]) -> Any:
+    """The same headers, as a part of a longer array."""
+    plain = [row and [{"key": key, "value": value} for key, value in row] for row in rows]
+    return pa.array([[{"key": "before", "value": b"x"}], *plain, None], type=HEADERS)[1:-1]
+
+
+@pytest.mark.parametrize("make", [list, in_arrow])
+@EACH_KIND
+async def test_headers_travel_with_their_records(kind: str, make: Column) -> None:
+    values = [b"%d" % n for n in range(len(MANY))]
+    keys = [b"%d" % (n % 9) if n % 2 else None for n in range(len(MANY))]
+    async with FakeCluster() as cluster:
+        topic = cluster.create("t", 3)
+        async with Producer(cluster.bootstrap, batch_size=800) as producer:
+            await producer.partitions_for("t")
+            column = COLUMNS[kind]
+            await producer.send_batch("t", Columns(column(values), column(keys), 5, make(MANY)))
+        batches = [batch for part in topic.partitions for batch in part.batches]
+    assert max(map(len, batches)) <= 800
+    found = {int(r.value or b""): (r.key, r.headers) for each in batches for r in records(each)}
+    assert found == {n: (keys[n], tuple(MANY[n] or ())) for n in range(len(MANY))}
+
+
+@pytest.mark.parametrize("make", [list, in_arrow])
+async def test_headers_wait_for_an_unknown_topic_too(make: Column) -> None:
+    async with FakeCluster() as cluster:
+        part = cluster.create("t").partitions[0]
+        async with Producer(cluster.bootstrap) as producer:
+            headers = make([[("h", b"1"), ("i", None)], None])
+            await producer.send_batch("t", Columns(pa.array([b"a", b"b"]), headers=headers))
+        found = [r.headers for batch in part.batches for r in records(batch)]
+    assert found == [(("h", b"1"), ("i", None)), ()]
+
+
+@pytest.mark.parametrize(
+    ("headers", "error"),
+    [
+        (in_arrow([None, [(None, b"")]]), (ValueError, TypeError)),
+        ([None, [(None, b"")]], TypeError),
+        (pa.array([["a"], None]), TypeError),
+        (in_arrow([None]), ValueError),
+        ([None], ValueError),
+        (in_arrow([None, [("h", b"x" * 1001)]]), MessageTooLarge),
+        ([None, [("h", b"x" * 1001)]], MessageTooLarge),
+    ],
+)
+@EACH_KIND
+async def test_headers_that_cannot_be_are_refused(kind: str, headers: Any, error: Any) -> None:
+    async with FakeCluster() as cluster:
+        cluster.create("t")
+        async with Producer(cluster.bootstrap, max_request_size=1000) as producer:
+            await producer.partitions_for("t")
+            with pytest.raises(error):
+                producer.send_batch("t", Columns(COLUMNS[kind]([b"a", b"b"]), headers=headers))
+            assert producer.used_bytes == 0
 
 
 async def test_an_unknown_topic_has_them_wait() -> None:
@@ -190,7 +258,7 @@ async def test_sequences_count_records(compression: str) -> None:
 def test_arrow_goes_into_batches_as_it_lies_in_memory(codec: str) -> None:
     rows = rows_of(Columns(pa.array([b"a"])), 5)
     assert isinstance(rows, Spans) == (codec == "compiled")
-    assert list(rows) == [(5, None, b"a")]
+    assert list(rows) == [(5, None, b"a", ())]
 
 
 async def test_the_sync_producer_takes_columns_too() -> None:

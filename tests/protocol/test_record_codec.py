@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minikafka.client.producer import partitioner
+from minikafka.client.producer.partitioner import murmur2
 from minikafka.client.records import ConsumerRecord
 from minikafka.protocol import record_backend, record_columns, record_python
 from minikafka.protocol.errors import LocalProtocolError
@@ -374,6 +375,33 @@ class TestSpans:
         assert bytes(body.take()[61:]) == written(record_python, rows)
         assert body.extend_spans(times, values, None, 1, 80) == 2
 
+    def test_headers_are_copied_as_they_were_written(self) -> None:
+        some: list[Any] = [[("h", b"1"), ("i", None)], [], [("\xfc", b"")]]
+        parts = [record_python.encode_headers(each) for each in some]
+        starts = np.cumsum([0, *map(len, parts)])[:-1]
+        lengths = np.array([len(parts[0]), -1, len(parts[2])], dtype=np.int64)
+        times = np.array([5, 6, 7], dtype=np.int64)
+        values = self.spans((0, 3), (3, 3), (6, 5))
+        body = _records.RecordBody()
+        headers = b"".join(parts), starts, lengths
+        assert body.extend_spans(times, values, None, 0, 1 << 20, headers) == 3
+        expected = record_python.RecordBody()
+        rows = zip((5, 6, 7), (b"one", b"two", b"three"), some, strict=True)
+        for timestamp, value, each in rows:
+            expected.append(timestamp, None, value, each)
+        assert bytes(body.take()) == bytes(expected.take())
+
+    def test_keys_are_hashed_like_one_by_one(self) -> None:
+        pairs = [(start, length) for start in range(8) for length in range(4)] + [(0, -1)]
+        hashes = np.zeros(len(pairs), dtype=np.uint32)
+        _records.murmur2_spans(self.spans(*pairs), hashes)
+        keys = [self.DATA[start : start + max(length, 0)] for start, length in pairs]
+        assert hashes.tolist() == [murmur2(key) for key in keys]
+        with pytest.raises(ValueError, match="no room"):
+            _records.murmur2_spans(self.spans(*pairs), hashes[1:])
+        with pytest.raises(ValueError, match="outside"):
+            _records.murmur2_spans(self.spans((11, 1)), hashes)
+
     @pytest.mark.parametrize("pair", [(9, 3), (-1, 3), (2**62, 3), (0, 2**62), (12, 0)])
     def test_m_05_a_span_outside_its_buffer_is_refused(self, pair: tuple[int, int]) -> None:
         times = np.array([5], dtype=np.int64)
@@ -387,6 +415,9 @@ class TestSpans:
         for values, keys in columns:
             with pytest.raises(ValueError, match=r"unequal|unpack"):
                 _records.RecordBody().extend_spans(times, values, keys, 0, 1 << 20)
+        none = self.DATA, times[:0], times[:0]
+        with pytest.raises(ValueError, match="unequal"):
+            _records.RecordBody().extend_spans(times, one, None, 0, 1 << 20, none)
         long = np.array([5, 5], dtype=np.int64)
         with pytest.raises(ValueError, match="unequal"):
             _records.RecordBody().extend_spans(long, two, one, 0, 1 << 20)
