@@ -1,0 +1,168 @@
+"""Asks a cluster how far logs reach beyond a query, and what lies between: size and age.
+
+Owns its clients and what is asked; what lag means is decided in lag.py. One thread at a time.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ..client.config import AdminConfig, ConsumerConfig
+from ..client.errors import AdminError, OffsetOutOfRange
+from ..client.sync_admin import Admin
+from ..client.sync_consumer import Consumer
+from ..protocol.types import TopicPartition
+from ..runtime.config import settings_of
+from ..runtime.errors import MinikafkaError
+from .options import Offsets
+
+log = logging.getLogger(__name__)
+
+ANSWER_MS: Final = 5_000
+"""How long one question may take."""
+OLDEST_SECONDS: Final = 5.0
+"""How long the first unread records of all partitions are waited for."""
+CONSUMER: Final = {
+    "client.id": "minikafka-spark-lag",
+    "auto.offset.reset": "none",
+    "max.poll.records": "1",
+    # A whole batch comes however small this is; more than one is not wanted.
+    "max.partition.fetch.bytes": "4096",
+}
+ADMIN: Final = {
+    "client.id": "minikafka-spark-lag",
+    "default.api.timeout.ms": str(ANSWER_MS),
+}
+
+
+class LogEnd(NamedTuple):
+    """What a cluster says of one partition."""
+
+    first: int
+    latest: int
+    """Where the log ends for a reader of this isolation level."""
+    size_bytes: int | None
+    """Of the whole log as stored; None where it is not told."""
+    oldest_unread_ms: int | None
+    """Timestamp of the first record that the query has not read; None where it is not known."""
+
+
+class LogEnds:
+    """The clients that look at the logs; opened on first use."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._clients: tuple[Admin, Consumer] | None = None
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if self._clients is not None:
+            for client in self._clients:
+                client.close()
+        self._clients = None
+
+    def measure(self, positions: Offsets) -> dict[TopicPartition, LogEnd]:
+        """Look at these partitions, each read up to its position by the query.
+
+        Asks for leaders (describe topics), ends (ListOffsets), sizes (DescribeLogDirs), and one
+        batch of each partition that is behind, for its age. Partitions that this cluster does not
+        have, or that have no leader now, are left out. Raises what clients raise.
+        """
+        admin, consumer = self._opened()
+        leaders = {
+            partition: leader
+            for partition, leader in _leaders(admin, positions).items()
+            if partition.partition in positions[partition.topic]
+        }
+        if not leaders:
+            return {}
+        first = consumer.beginning_offsets(leaders, timeout_ms=ANSWER_MS)
+        latest = consumer.end_offsets(leaders, timeout_ms=ANSWER_MS)
+        unread: dict[TopicPartition, int] = {}
+        for partition in leaders:
+            position = max(positions[partition.topic][partition.partition], first[partition])
+            if position < latest[partition]:
+                unread[partition] = position
+        sizes = _sizes(admin, leaders)
+        oldest = _oldest(consumer, unread)
+        return {
+            partition: LogEnd(
+                first[partition], latest[partition], sizes.get(partition), oldest.get(partition)
+            )
+            for partition in leaders
+        }
+
+    def _opened(self) -> tuple[Admin, Consumer]:
+        if self._clients is None:
+            admin = Admin.from_config({**self._known(AdminConfig), **ADMIN})
+            try:
+                consumer = Consumer.from_config({**self._known(ConsumerConfig), **CONSUMER})
+            except BaseException:
+                admin.close()
+                raise
+            self._clients = admin, consumer
+        return self._clients
+
+    def _known(self, table: type[AdminConfig] | type[ConsumerConfig]) -> dict[str, str]:
+        known = {row.key for row in settings_of(table)}
+        return {key: value for key, value in self._settings.items() if key in known}
+
+
+def _leaders(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, int]:
+    """Find the broker that leads each partition; topics that are not there are left out."""
+    names = list(topics)
+    try:
+        described = admin.describe_topics(names)
+    except AdminError as error:
+        left = [name for name in names if name not in error.errors]
+        return _leaders(admin, left) if len(left) < len(names) else {}
+    return {
+        TopicPartition(name, each.partition): each.leader_id
+        for name, topic in described.items()
+        for each in topic.partitions
+        if each.leader_id >= 0
+    }
+
+
+def _sizes(admin: Admin, leaders: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Give the bytes of each log at its leader; those of brokers that do not say are left out."""
+    found: dict[TopicPartition, int] = {}
+    for broker in sorted({*leaders.values()}):
+        led = [partition for partition, leader in leaders.items() if leader == broker]
+        try:
+            described = admin.describe_log_dirs([broker], led)
+        except MinikafkaError as error:  # not allowed to, too old, just gone: the rest is known
+            log.debug("broker %s does not tell the sizes of its logs: %s", broker, error)
+            continue
+        for directory in described[broker].values():
+            for partition, replica in directory.replicas.items():
+                if not replica.is_future:
+                    found[partition] = replica.size
+    return found
+
+
+def _oldest(consumer: Consumer, unread: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Give the timestamp, ms, of the first record at or after each offset.
+
+    Partitions whose record does not come in time, or has no timestamp, are left out.
+    """
+    found: dict[TopicPartition, int] = {}
+    awaited = dict(unread)
+    deadline = time.monotonic() + OLDEST_SECONDS
+    consumer.assign(list(unread))
+    try:
+        for partition, offset in unread.items():
+            consumer.seek(partition, offset)
+        while awaited and time.monotonic() < deadline:
+            for record in consumer.poll(500):
+                partition = TopicPartition(record.topic, record.partition)
+                awaited.pop(partition, None)
+                consumer.pause(partition)
+                if record.timestamp_ms >= 0:
+                    found[partition] = record.timestamp_ms
+    except OffsetOutOfRange:
+        pass  # deleted at this moment: the next look will know
+    finally:
+        consumer.assign([])
+    return found
