@@ -1,12 +1,13 @@
-"""The sink: rows to records, at least once.
+"""The sink: what Spark calls to have rows written, in batch jobs and in streaming queries.
 
-Each task writes its rows with acks=all and answers only when every one was acknowledged; a task
-that Spark runs again writes its rows again. Owns the columns a row may have; how rows become
-records is rows.py's.
+At least once: each task writes its rows with acks=all and answers only when every one was
+acknowledged; a task that Spark runs again writes its rows again. Exactly once is exactly_once.py's.
+Owns the columns a row may have; how rows become records is rows.py's.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -23,10 +24,11 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from . import exactly_once
 from .cluster import cluster_for
 from .options import OptionError
 from .rows import RowWriter
-from .sink_options import SinkOptions
+from .sink_options import Delivery, SinkOptions
 
 _TEXT = (StringType, BinaryType)
 
@@ -78,13 +80,20 @@ def _allowed(name: str) -> str:
 
 
 class _Writing:
-    """What batch and streaming writers share: the task's work."""
+    """What batch and streaming writers share: the task's work, and the driver's."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
+        self._is_exact = options.delivery is Delivery.EXACTLY_ONCE
+
+    def _job(self, task: exactly_once.Task) -> exactly_once.Job:
+        raise NotImplementedError
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         """Write a task's rows; returns when every one was acknowledged, raises if one was not."""
+        if self._is_exact:
+            task = exactly_once.Task.current()
+            return exactly_once.write(self.options, self._job(task), task, iterator)
         rows = RowWriter(cluster_for(self.options.client).producer(), self.options.topic)
         count = 0
         for batch in iterator:
@@ -93,22 +102,47 @@ class _Writing:
         rows.finish()
         return Written(count)
 
+    def _commit(self, batch_id: int, messages: list[WriterCommitMessage | None]) -> None:
+        # At least once: every record was acknowledged before its task answered.
+        if self._is_exact:
+            exactly_once.commit(self.options, batch_id, messages)
+
+    def _abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        # At least once: what was acknowledged stays.
+        if self._is_exact:
+            exactly_once.abort(self.options, messages)
+
 
 class BatchWriter(_Writing, DataSourceArrowWriter):
     """Writes the rows of a batch job."""
 
+    def __init__(self, options: SinkOptions) -> None:
+        super().__init__(options)
+        # Spark pickles this writer for the tasks and again for the commit: one id for all of them.
+        self._job_id = uuid4().hex
+
+    def _job(self, task: exactly_once.Task) -> exactly_once.Job:
+        return exactly_once.Job.of_batch(self.options, self._job_id, task)
+
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Do nothing: every record was acknowledged before its task answered."""
+        """Make the job's rows visible, if they are not yet."""
+        self._commit(self.options.batch_id or 0, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Do nothing: what was acknowledged stays, as at-least-once says."""
+        """Let go of the job's rows, unless they are committed."""
+        self._abort(messages)
 
 
 class StreamWriter(_Writing, DataSourceStreamArrowWriter):
     """Writes the rows of a streaming query."""
 
+    def _job(self, task: exactly_once.Task) -> exactly_once.Job:
+        return exactly_once.Job.of_stream(self.options, task)
+
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Do nothing: every record was acknowledged before its task answered."""
+        """Make the rows of a micro-batch visible, if they are not yet."""
+        self._commit(batchId, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Do nothing: what was acknowledged stays, as at-least-once says."""
+        """Let go of the rows of a micro-batch, unless they are committed."""
+        self._abort(messages)

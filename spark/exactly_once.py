@@ -1,0 +1,219 @@
+"""Exactly once: each task prepares a transaction of its own, the driver commits all of a batch.
+
+A task never makes its rows visible: Spark may run it twice, and decides afterwards which attempt
+counts. The commit is one atomic step at the broker that is keyed by group and batch: done again,
+after whatever crash, it does nothing. Owns the names of groups, runs and transactions, and what is
+done in a task and in the driver; never turns rows into records (rows.py).
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from ..client.commit_group_types import PreparedTransaction
+from ..client.errors import ClientError, UnsupportedVersion
+from ..protocol.errors import ApiError, ErrorCode
+from ..runtime.errors import MinikafkaError
+from .rows import RowWriter
+from .sink_clients import SinkClients, sink_clients_for
+from .sink_options import Fallback, SinkOptions
+
+log = logging.getLogger(__name__)
+
+# Not API of Spark, but what its own sources rely on; `Task.current` says where they are missing.
+QUERY_ID = "sql.streaming.queryId"
+RUN_ID = "spark.jobGroup.id"
+
+
+class ExactlyOnceError(MinikafkaError):
+    """A batch that is not committed, or cannot be: says which, why, and what to do."""
+
+
+class Task(NamedTuple):
+    """What a task is told of itself; labels, no more: correctness rests on the commit alone."""
+
+    partition: int
+    attempt: int
+    query_id: str | None
+    """Stays over restarts from a checkpoint. None in a batch job."""
+    run_id: str | None
+    """Of one start of the query."""
+
+    @classmethod
+    def current(cls) -> Self:
+        """Ask Spark."""
+        context = TaskContext.get()
+        if context is None:
+            raise ExactlyOnceError("exactly_once writes in a task of Spark, and this is none")
+        query_id = context.getLocalProperty(QUERY_ID)
+        run_id = context.getLocalProperty(RUN_ID) if query_id is not None else None
+        return cls(context.partitionId(), context.attemptNumber(), query_id, run_id)
+
+
+class Job(NamedTuple):
+    """In whose name transactions are committed."""
+
+    group: str
+    """Counts its batches: of two commits of the same batch the second does nothing."""
+    run: str
+    """A newer run of the group fences older ones."""
+
+    @classmethod
+    def of_stream(cls, options: SinkOptions, task: Task) -> Self:
+        """Name the group after the query: with a new checkpoint batches are counted anew."""
+        if task.query_id is None:
+            raise ExactlyOnceError(
+                f"Spark does not tell its tasks the query's id ({QUERY_ID}), by which exactly_once "
+                "knows a batch again: use delivery=at_least_once"
+            )
+        group = f"{options.sink_id or 'spark'}-{task.query_id}"
+        return cls(group, task.run_id or "any")
+
+    @classmethod
+    def of_batch(cls, options: SinkOptions, job_id: str, task: Task) -> Self:
+        """Name the group after the job, or as the user does, who numbers the batches then."""
+        if options.batch_id is None:
+            return cls(f"{options.sink_id or 'spark'}-{job_id}", job_id)
+        assert options.sink_id is not None
+        return cls(options.sink_id, task.run_id or job_id)
+
+
+@dataclass(frozen=True)
+class Prepared(WriterCommitMessage):
+    """What one attempt of a task has written, and nobody sees until it is committed."""
+
+    job: Job
+    generation: int | None
+    """None: the cluster has no commit groups, the ledger commits."""
+    transaction: PreparedTransaction | None
+    """None: no rows."""
+    records: int
+
+
+def write(
+    options: SinkOptions, job: Job, task: Task, batches: Iterator[pa.RecordBatch]
+) -> Prepared:
+    """Write a task's rows; they are all acknowledged, and invisible, when it returns."""
+    clients = sink_clients_for(options.client)
+    generation = _generation(clients, options, job)
+    if generation is not None and _is_recorded(clients, options, job):
+        return Prepared(job, generation, None, 0)
+    transactional_id = _transactional_id(job, task, in_group=generation is not None)
+    rows: RowWriter | None = None
+    transaction: PreparedTransaction | None = None
+    count = 0
+    try:
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            if rows is None:
+                producer = clients.begin(transactional_id)
+                rows = RowWriter(producer, options.topic)
+            rows.write(batch, count)
+            count += batch.num_rows
+        if rows is not None:
+            rows.finish()
+            transaction = producer.prepare_transaction()
+    except BaseException:
+        # Aborted at once, for readers wait for whatever is open.
+        clients.drop(transactional_id)
+        raise
+    return Prepared(job, generation, transaction, count)
+
+
+def commit(
+    options: SinkOptions, batch_id: int, messages: Sequence[WriterCommitMessage | None]
+) -> None:
+    """Make a batch visible, all of it or nothing; ExactlyOnceError when it is not.
+
+    May be called again, by whomever, with the same messages or with those of another try of the
+    same batch: only the first counts.
+    """
+    prepared = [message for message in messages if isinstance(message, Prepared)]
+    if not prepared:
+        return  # no task, no rows, and nobody to say whose batch it was
+    jobs = {(one.job, one.generation): None for one in prepared}
+    if len(jobs) > 1:
+        raise ExactlyOnceError(f"batch {batch_id} has tasks of several runs: {[*jobs]}")
+    ((job, generation),) = jobs
+    transactions = [one.transaction for one in prepared if one.transaction is not None]
+    clients = sink_clients_for(options.client)
+    if generation is None:
+        raise NotImplementedError
+    try:
+        is_new = clients.admin().commit_group(job.group, generation, batch_id, transactions)
+    except ApiError as error:
+        raise ExactlyOnceError(_refused(job, batch_id, error)) from error
+    if not is_new:
+        log.info("batch %d of %s is committed already", batch_id, job.group)
+
+
+def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Let go of a batch that failed, so that readers need not wait for it; never undoes a commit.
+
+    Spark calls this also after a commit whose answer was lost. The coordinator knows: a
+    transaction whose commit is recorded cannot be aborted any more.
+    """
+    prepared = [message for message in messages if isinstance(message, Prepared)]
+    admin = sink_clients_for(options.client).admin()
+    for one in prepared:
+        if one.transaction is None or one.generation is None:
+            continue  # what the ledger has decided must not be touched, and it decides by itself
+        try:
+            admin.end_prepared(one.transaction, commit=False)
+        except ApiError as error:
+            log.debug("%s is not aborted: %s", one.transaction.transactional_id, error)
+        except ClientError as error:
+            log.warning("not aborted, but left to the transaction timeout: %s", error)
+            return
+
+
+def _generation(clients: SinkClients, options: SinkOptions, job: Job) -> int | None:
+    try:
+        return clients.state_of(*job).generation
+    except UnsupportedVersion as error:
+        if options.fallback is Fallback.LEDGER:
+            return None
+        servers = options.client["bootstrap.servers"]
+        raise ExactlyOnceError(
+            f"delivery=exactly_once: the cluster at {servers} cannot commit a group of "
+            f"transactions, minikafka's brokers can ({error}). Set exactlyOnceFallback=ledger, "
+            "which is exact unless an outage outlasts kafka.transaction.timeout.ms, or "
+            "delivery=at_least_once"
+        ) from error
+    except ApiError as error:
+        raise ExactlyOnceError(f"{job.group}, run {job.run}: {_why(error)}") from error
+
+
+def _is_recorded(clients: SinkClients, options: SinkOptions, job: Job) -> bool:
+    """Is a batch that its user has numbered committed already? No need to write it again then."""
+    return options.batch_id is not None and options.batch_id <= clients.state_of(*job).batch_id
+
+
+def _transactional_id(job: Job, task: Task, *, in_group: bool) -> str:
+    # Spark's Python API does not tell the attempt of the stage. Two attempts of a stage with a task
+    # of the same number fence each other then, and the commit of the one fenced is refused.
+    if in_group:
+        return f"{job.group}/{task.partition}/0.{task.attempt}"
+    # The ledger's: of this run only, for a later one must not abort what this one has decided.
+    return f"{job.group}/{job.run}/{task.partition}.{task.attempt}"
+
+
+def _refused(job: Job, batch_id: int, error: ApiError) -> str:
+    return f"batch {batch_id} of {job.group} is not committed: {_why(error)}"
+
+
+def _why(error: ApiError) -> str:
+    hint = {
+        ErrorCode.PRODUCER_FENCED: "a newer run of the same query or sink has taken over",
+        ErrorCode.INVALID_TXN_STATE: "a transaction of it was ended before, by another writer of "
+        "the same name or because it was open for longer than kafka.transaction.timeout.ms; "
+        "nothing of the batch is visible, run it again",
+        ErrorCode.MESSAGE_TOO_LARGE: "too many tasks for one commit: write fewer partitions",
+    }.get(error.code)
+    return str(error) if hint is None else f"{hint} ({error})"

@@ -1,0 +1,126 @@
+"""What a sink that writes exactly once keeps in a Python worker: producers, an admin, generations.
+
+Spark reuses its workers, so that a task finds the producer which the partition before it opened.
+Owns clients and their settings; what is written and committed is decided in exactly_once.py.
+One thread at a time, as in a worker.
+"""
+
+import atexit
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from ..client.commit_group_types import CommitGroupState
+from ..client.config import AdminConfig
+from ..client.errors import ClientClosed, ClientError, ProducerFenced, TransactionError
+from ..client.sync_admin import Admin
+from ..client.sync_producer import Producer
+from ..runtime.config import settings_of
+from .cluster import DEFAULTS
+from .sink_options import TRANSACTION_TIMEOUT_MS
+
+MOST_CLUSTERS: Final = 8
+MOST_PRODUCERS: Final = 16
+MOST_RUNS: Final = 64
+CLOSE_MS: Final = 5_000
+COMMIT_MS: Final = 120_000
+"""How long a commit is tried while the cluster does not answer."""
+
+_all: dict[tuple[int, tuple[tuple[str, str], ...]], "SinkClients"] = {}
+
+
+def sink_clients_for(settings: Mapping[str, str]) -> "SinkClients":
+    """Find or make the clients for these settings; a forked process gets clients of its own."""
+    key = (os.getpid(), tuple(sorted(settings.items())))
+    clients = _all.pop(key, None) or SinkClients(settings)
+    _all[key] = clients
+    mine = [other for other in _all if other[0] == os.getpid()]
+    if len(mine) > MOST_CLUSTERS:
+        _all.pop(mine[0]).close()
+    return clients
+
+
+@atexit.register
+def _close_all() -> None:
+    while _all:
+        (process, _), clients = _all.popitem()
+        if process == os.getpid():
+            clients.close()
+
+
+class SinkClients:
+    """The clients of one worker for one set of settings, opened on use."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self.settings = {
+            **DEFAULTS,
+            "transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
+            **settings,
+        }
+        self._admin: Admin | None = None
+        self._producers: dict[str, Producer] = {}
+        self._states: dict[tuple[str, str], CommitGroupState] = {}
+
+    def close(self) -> None:
+        """Close what was opened."""
+        while self._producers:
+            _closed(self._producers.popitem()[1])
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+    def admin(self) -> Admin:
+        """Give the admin, which waits out what a cluster needs to find a new coordinator."""
+        if self._admin is None:
+            known = {row.key for row in settings_of(AdminConfig)}
+            settings = {key: value for key, value in self.settings.items() if key in known}
+            self._admin = Admin.from_config({"default.api.timeout.ms": str(COMMIT_MS), **settings})
+        return self._admin
+
+    def state_of(self, group: str, run: str) -> CommitGroupState:
+        """Begin a run of a group, or look up what was answered when this worker began it.
+
+        What is remembered may be old: the generation is that of the run, and never changes; the
+        recorded batch only grows. Raises as `Admin.init_commit_group`.
+        """
+        key = (group, run)
+        state = self._states.get(key)
+        if state is None:
+            state = self._states[key] = self.admin().init_commit_group(group, run)
+            if len(self._states) > MOST_RUNS:
+                del self._states[next(iter(self._states))]
+        return state
+
+    def begin(self, transactional_id: str) -> Producer:
+        """Begin a transaction, which fences and aborts whatever this id has open."""
+        known = self._producers.pop(transactional_id, None)
+        if known is not None:
+            try:
+                known.begin_transaction()
+            except (TransactionError, ProducerFenced, ClientClosed):
+                # Lost since its last transaction; another one has nothing of that on its mind.
+                _closed(known)
+                known = None
+            except BaseException:
+                _closed(known)
+                raise
+        if known is None:
+            settings = {**self.settings, "transactional.id": transactional_id}
+            known = Producer.from_config(settings)
+            known.begin_transaction()
+        self._producers[transactional_id] = known
+        if len(self._producers) > MOST_PRODUCERS:
+            _closed(self._producers.pop(next(iter(self._producers))))
+        return known
+
+    def drop(self, transactional_id: str) -> None:
+        """Abort what this id has open here, as far as the cluster can be reached, and forget it."""
+        producer = self._producers.pop(transactional_id, None)
+        if producer is not None:
+            _closed(producer)
+
+
+def _closed(producer: Producer) -> None:
+    with suppress(ClientError, TimeoutError):
+        producer.close(CLOSE_MS)
