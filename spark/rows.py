@@ -1,17 +1,24 @@
 """Rows to records: an Arrow batch of the sink's columns handed to a producer.
 
 Owns where each row goes and the refusal of rows that cannot be records; the producer owns
-batching, partitioning by key and retries. Never opens a connection, a transaction or a commit.
+batching, partitioning by key and retries. Never opens a connection, a transaction or a commit, and
+makes no Python object for a row.
 """
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from ..client.records import ProducerRecord
+from ..client.errors import MessageTooLarge
+from ..client.producer.columns import Columns
+from ..client.producer.spans import groups_of, header_pieces, pieces_of
 from ..client.sync_producer import Producer, SyncBatchDelivery
+
+Ints = NDArray[np.int64]
 
 
 class RowError(ValueError):
@@ -21,6 +28,16 @@ class RowError(ValueError):
         super().__init__(f"row {row} of the task: {why}")
 
 
+class Place(NamedTuple):
+    """Where some rows of a batch go."""
+
+    topic: str
+    partition: int | None
+    """None: as the key says."""
+    rows: Ints | None
+    """Their positions in the batch, rising; None for all of it."""
+
+
 class RowWriter:
     """Hands the rows of one task to a producer, in their order."""
 
@@ -28,19 +45,25 @@ class RowWriter:
         """`topic` is for every row; None when each row names its own."""
         self._producer = producer
         self._topic = topic
+        self._known: set[str] = set()
         self._under_way: deque[SyncBatchDelivery] = deque()
 
     def write(self, batch: pa.RecordBatch, first_row: int) -> None:
         """Send a batch, whose first row is the task's `first_row`-th; waits only for room.
 
-        RowError for a row that cannot be a record, and whatever the producer raises, also for
-        batches written earlier.
+        RowError, and nothing of the batch is sent, for a row that cannot be a record; whatever the
+        producer raises, also for batches written earlier.
         """
-        for place, rows in _by_place(batch, self._topic, first_row).items():
-            self._check_place(place, rows.first_row)
-            self._under_way.append(
-                self._producer.send_batch(place.topic, rows.records, partition=place.partition)
-            )
+        if batch.num_rows == 0:
+            return
+        columns = {
+            name: batch.column(name)
+            for name in ("key", "value", "headers")
+            if name in batch.schema.names
+        }
+        _check_headers(columns, first_row)
+        for place in self._places(batch, first_row):
+            self._send(place, columns, first_row)
         while self._under_way and self._under_way[0].done():
             self._under_way.popleft().result()
 
@@ -50,69 +73,96 @@ class RowWriter:
         while self._under_way:
             self._under_way.popleft().result()
 
-    def _check_place(self, place: "Place", row: int) -> None:
-        topic, partition = place
-        if partition is None:
-            return
-        known = self._producer.partitions_for(topic)
-        if partition not in known:
-            raise RowError(row, f"partition {partition}, but {topic} has {len(known)} partitions")
+    def _send(self, place: Place, columns: dict[str, Any], first_row: int) -> None:
+        if place.rows is not None:
+            which = pa.array(place.rows)
+            columns = {name: column.take(which) for name, column in columns.items()}
+        records: Columns[Any, Any] = Columns(
+            columns["value"], columns.get("key"), headers=columns.get("headers")
+        )
+        try:
+            sent = self._producer.send_batch(place.topic, records, partition=place.partition)
+        except MessageTooLarge as error:
+            index = _largest(columns)
+            row = index if place.rows is None else int(place.rows[index])
+            raise RowError(first_row + row, str(error)) from error
+        self._under_way.append(sent)
+
+    def _places(self, batch: pa.RecordBatch, first_row: int) -> list[Place]:
+        """Sort a batch's rows by where they go."""
+        topics, codes = _topics(batch, self._topic, first_row)
+        partitions = _partitions(batch)
+        if partitions is None:
+            # Rows for a topic that is not known yet would be queued one by one.
+            for topic in topics:
+                if topic not in self._known:
+                    self._producer.partitions_for(topic)
+                    self._known.add(topic)
+            return [Place(topics[code], None, rows) for code, rows in groups_of(codes)]
+        counts = np.array([len(self._producer.partitions_for(topic)) for topic in topics])
+        named = _given(batch.column("partition"))
+        outside = np.flatnonzero(named & ((partitions < 0) | (partitions >= counts[codes])))
+        if len(outside):
+            row = int(outside[0])
+            topic = topics[codes[row]]
+            why = f"partition {partitions[row]}, but {topic} has {counts[codes[row]]} partitions"
+            raise RowError(first_row + row, why)
+        width = int(counts.max()) + 1
+        found: list[Place] = []
+        for choice, rows in groups_of(codes * width + partitions + 1):
+            code, after = divmod(choice, width)
+            found.append(Place(topics[code], after - 1 if after else None, rows))
+        return found
 
 
-class Place(NamedTuple):
-    """Where rows go."""
-
-    topic: str
-    partition: int | None
-    """None: as the key says."""
-
-
-@dataclass
-class Rows:
-    """Rows of one place, in their order."""
-
-    first_row: int
-    records: list[ProducerRecord]
+def _topics(batch: pa.RecordBatch, topic: str | None, first_row: int) -> tuple[list[str], Ints]:
+    """Give the topics there are, and for each row which of them."""
+    if topic is not None:
+        return [topic], np.zeros(batch.num_rows, dtype=np.int64)
+    column = batch.column("topic")
+    empty = np.flatnonzero(_numbers(pc.binary_length(column), null=0) == 0)
+    if len(empty):
+        row = int(empty[0])
+        raise RowError(first_row + row, f"the topic is {column[row].as_py()!r}")
+    coded = column.dictionary_encode()
+    return coded.dictionary.to_pylist(), _numbers(coded.indices, null=0)
 
 
-def _by_place(batch: pa.RecordBatch, topic: str | None, first_row: int) -> dict[Place, Rows]:
-    """Sort a batch's rows by where they go, in their order."""
-    columns: dict[str, list[Any]] = {
-        name: batch.column(name).to_pylist() for name in batch.schema.names
-    }
-    nothing = [None] * batch.num_rows
-    rows = zip(
-        nothing if topic is not None else columns["topic"],
-        columns.get("partition", nothing),
-        columns.get("key", nothing),
-        columns["value"],
-        columns.get("headers", nothing),
-        strict=True,
-    )
-    places: dict[Place, Rows] = {}
-    for row, (named, partition, key, value, headers) in enumerate(rows, start=first_row):
-        place = Place(named if topic is None else topic, partition)
-        if not place.topic:
-            raise RowError(row, f"the topic is {place.topic!r}")
-        record = ProducerRecord(_bytes(value), _bytes(key), _headers(row, headers))
-        known = places.get(place)
-        if known is None:
-            places[place] = Rows(row, [record])
-        else:
-            known.records.append(record)
-    return places
+def _partitions(batch: pa.RecordBatch) -> Ints | None:
+    """Give the partition of each row, -1 where it has none; None where no row has one."""
+    if "partition" not in batch.schema.names:
+        return None
+    column = batch.column("partition")
+    return None if column.null_count == batch.num_rows else _numbers(column, null=-1)
 
 
-def _bytes(value: str | bytes | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
+def _check_headers(columns: dict[str, Any], first_row: int) -> None:
+    """Leave the column out where no row has headers; RowError for a header without a key."""
+    column = columns.get("headers")
+    if column is None:
+        return
+    headers = column.flatten()
+    if len(headers) == 0:
+        del columns["headers"]
+        return
+    nameless = np.flatnonzero(~_given(headers.flatten()[0]))
+    if len(nameless):
+        stops = np.cumsum(_numbers(pc.list_value_length(column), null=0))
+        row = int(np.searchsorted(stops, nameless[0], side="right"))
+        raise RowError(first_row + row, "a header without a key")
 
 
-def _headers(
-    row: int, headers: list[dict[str, Any] | None] | None
-) -> list[tuple[str, bytes | None]]:
-    found: list[tuple[str, bytes | None]] = []
-    for header in headers or ():
-        if header is None or header["key"] is None:
-            raise RowError(row, "a header without a key")
-        found.append((header["key"], header["value"]))
-    return found
+def _largest(columns: dict[str, Any]) -> int:
+    """Which row has the most bytes?"""
+    sizes = sum(pieces_of(columns[name])[2].clip(0) for name in ("key", "value") if name in columns)
+    headers = header_pieces(columns["headers"]) if "headers" in columns else None
+    return int(np.argmax(sizes if headers is None else sizes + headers[2].clip(0)))
+
+
+def _numbers(column: Any, *, null: int) -> Ints:
+    numbers: Ints = column.fill_null(null).to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers
+
+
+def _given(column: Any) -> Any:
+    return column.is_valid().to_numpy(zero_copy_only=False)

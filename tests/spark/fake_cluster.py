@@ -8,12 +8,14 @@ import pytest
 
 from minikafka.client.admin_types import PartitionDescription, TopicDescription
 from minikafka.client.errors import OffsetOutOfRange
+from minikafka.client.producer.columns import Columns, checked_rows
 from minikafka.client.records import ProducerRecord, RawRecords
 from minikafka.protocol.compression import Codec
 from minikafka.protocol.records import NewRecord, build
 from minikafka.protocol.types import TopicPartition
 from minikafka.spark.options import Offsets
 
+MOST_BYTES = 1000
 SERVERS = {"kafka.bootstrap.servers": "fake:9092"}
 
 
@@ -57,9 +59,13 @@ class FakeProducer:
         return list(range(self.partition_count))
 
     def send_batch(
-        self, topic: str, records: Sequence[ProducerRecord], *, partition: int | None = None
+        self, topic: str, records: Columns[Any, Any], *, partition: int | None = None
     ) -> FakeDelivery:
-        self.sent.append((topic, partition, list(records)))
+        rows = [
+            ProducerRecord(value, key, list(headers))
+            for _, key, value, headers in checked_rows(records, (None, None), 0, MOST_BYTES)
+        ]
+        self.sent.append((topic, partition, rows))
         return FakeDelivery(self.error)
 
     def flush(self) -> None:
