@@ -9,7 +9,7 @@ done in a task and in the driver; never turns rows into records (rows.py).
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -26,8 +26,10 @@ from .sink_options import Fallback, SinkOptions
 log = logging.getLogger(__name__)
 
 # Not API of Spark, but what its own sources rely on; `Task.current` says where they are missing.
-QUERY_ID = "sql.streaming.queryId"
-RUN_ID = "spark.jobGroup.id"
+QUERY_ID: Final = "sql.streaming.queryId"
+RUN_ID: Final = "spark.jobGroup.id"
+ABORT_MS: Final = 5_000
+"""How long the driver tries to abort what failed; the transaction timeout does it anyhow."""
 
 
 class ExactlyOnceError(MinikafkaError):
@@ -165,7 +167,7 @@ def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) 
         if one.transaction is None or one.generation is None:
             continue  # what the ledger has decided must not be touched, and it decides by itself
         try:
-            admin.end_prepared(one.transaction, commit=False)
+            admin.end_prepared(one.transaction, commit=False, timeout_ms=ABORT_MS)
         except ApiError as error:
             log.debug("%s is not aborted: %s", one.transaction.transactional_id, error)
         except ClientError as error:

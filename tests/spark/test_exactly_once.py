@@ -1,0 +1,336 @@
+"""Each row once, whatever fails: tasks and the driver against a coordinator in memory."""
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import StringType, StructType
+
+from minikafka.client.errors import RequestTimedOut
+from minikafka.spark import exactly_once, sink_clients
+from minikafka.spark.data_source import MinikafkaDataSource
+from minikafka.spark.exactly_once import ExactlyOnceError, Prepared, Task
+from minikafka.spark.rows import RowError
+from tests.spark.fake_cluster import SERVERS
+from tests.spark.fake_groups import FakeGroups, Where, groups, where
+
+__all__ = ["groups", "where"]
+
+SCHEMA = StructType().add("value", StringType())
+TASK = Task(0, 0, "query", "run-1")
+
+
+class Driver:
+    """One start of a query, or one job: plans and commits as Spark does, from fresh pickles."""
+
+    def __init__(self, where: Where, run: str | None = "run-1", **options: str) -> None:
+        self._where = where
+        self._run = run
+        self._source = MinikafkaDataSource(
+            {**SERVERS, "topic": "t", "delivery": "exactly_once", **options}
+        )
+        self._job = pickle.dumps(self._source.writer(SCHEMA, False))
+
+    def _writer(self, is_stream: bool) -> Any:
+        if is_stream:  # planned anew for each micro-batch, and again for the commit
+            return pickle.loads(pickle.dumps(self._source.streamWriter(SCHEMA, False)))
+        return pickle.loads(self._job)
+
+    def task(
+        self,
+        *values: str | None,
+        partition: int = 0,
+        attempt: int = 0,
+        is_stream: bool = True,
+        fails: bool = False,
+    ) -> Prepared:
+        query = "query" if self._run is not None else None
+        self._where.task = Task(partition, attempt, query, self._run)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for value in values:
+                yield pa.RecordBatch.from_pydict({"value": pa.array([value], pa.string())})
+            if fails:
+                raise RuntimeError("killed")
+
+        prepared: Prepared = self._writer(is_stream).write(batches())
+        # Messages travel to the driver.
+        again: Prepared = pickle.loads(pickle.dumps(prepared))
+        return again
+
+    def commit(self, batch_id: int, *messages: Prepared) -> None:
+        self._writer(True).commit(list(messages), batch_id)
+
+    def abort(self, batch_id: int, *messages: Prepared | None) -> None:
+        self._writer(True).abort(list(messages), batch_id)
+
+    def commit_job(self, *messages: Prepared) -> None:
+        self._writer(False).commit(list(messages))
+
+    def abort_job(self, *messages: Prepared | None) -> None:
+        self._writer(False).abort(list(messages))
+
+
+# -- a streaming query
+
+
+def test_nothing_is_visible_before_the_commit_and_everything_after(
+    groups: FakeGroups, where: Where
+) -> None:
+    driver = Driver(where)
+    messages = [driver.task("a", "b"), driver.task("c", partition=1)]
+    assert groups.committed == []
+    assert [one.records for one in messages] == [2, 1]
+    assert [one.transaction and one.transaction.transactional_id for one in messages] == [
+        "spark-query/0/0.0",
+        "spark-query/1/0.0",
+    ]
+    driver.commit(0, *messages)
+    assert groups.committed == ["a", "b", "c"]
+    assert groups.groups["spark-query"].batch_id == 0
+
+
+def test_batches_use_the_same_ids_and_producers(groups: FakeGroups, where: Where) -> None:
+    driver = Driver(where)
+    for batch in range(3):
+        messages = [driver.task(f"{batch}-{p}", partition=p) for p in (0, 1)]
+        driver.commit(batch, *messages)
+    assert groups.committed == ["0-0", "0-1", "1-0", "1-1", "2-0", "2-1"]
+    assert len(groups.ids) == len(groups.producers) == 2
+    assert groups.inits == 1, "a worker asks for its generation once in a run"
+
+
+def test_of_two_attempts_that_finish_one_counts(groups: FakeGroups, where: Where) -> None:
+    driver = Driver(where)
+    driver.task("a")
+    winner = driver.task("a", attempt=1)
+    driver.commit(0, winner)
+    assert groups.committed == ["a"]
+    assert groups.held_back == []
+
+
+def test_the_same_attempt_number_again_fences_the_first(groups: FakeGroups, where: Where) -> None:
+    driver = Driver(where)
+    first, second = driver.task("a"), driver.task("a")
+    with pytest.raises(ExactlyOnceError, match=r"batch 0 of spark-query .* ended before"):
+        driver.commit(0, first)
+    assert groups.committed == []
+    driver.commit(0, second)
+    assert groups.committed == ["a"]
+
+
+def test_a_task_that_fails_aborts_at_once(groups: FakeGroups, where: Where) -> None:
+    driver = Driver(where)
+    with pytest.raises(RuntimeError, match="killed"):
+        driver.task("a", "b", fails=True)
+    assert groups.held_back == []
+    driver.commit(0, driver.task("a", "b", "c", attempt=1))
+    assert groups.committed == ["a", "b", "c"]
+
+
+def test_a_bad_row_is_named_and_nothing_of_the_batch_is_seen(
+    groups: FakeGroups, where: Where
+) -> None:
+    driver = Driver(where)
+    fine = driver.task("a", partition=1)
+    with pytest.raises(RowError, match="row 1 of the task"):
+        driver.task("b", None)
+    driver.abort(0, None, fine)
+    assert groups.committed == []
+    assert groups.held_back == []
+
+
+def test_a_batch_again_after_a_restart_is_not_written_twice(
+    groups: FakeGroups, where: Where
+) -> None:
+    before = Driver(where)
+    before.commit(0, before.task("a"))
+    after = Driver(where, "run-2")  # killed before Spark took note of the commit
+    after.commit(0, after.task("a"))
+    after.commit(1, after.task("b"))
+    assert groups.committed == ["a", "b"]
+    assert groups.held_back == []
+
+
+def test_what_a_killed_driver_left_is_aborted(groups: FakeGroups, where: Where) -> None:
+    before = Driver(where)
+    before.task("a", attempt=3)
+    after = Driver(where, "run-2")
+    after.commit(0, after.task("a"))
+    assert groups.committed == ["a"]
+    assert groups.held_back == []
+
+
+def test_a_commit_whose_answer_is_lost_is_not_undone_by_abort(
+    groups: FakeGroups, where: Where
+) -> None:
+    before = Driver(where)
+    prepared = before.task("a")
+    groups.lost_answers.append(RequestTimedOut("no answer"))
+    with pytest.raises(RequestTimedOut):
+        before.commit(0, prepared)
+    before.abort(0, prepared, None)
+    assert groups.committed == ["a"]
+    after = Driver(where, "run-2")
+    after.commit(0, after.task("a"))
+    assert groups.committed == ["a"]
+
+
+def test_an_outage_longer_than_the_timeout_loses_the_attempt_not_the_batch(
+    groups: FakeGroups, where: Where
+) -> None:
+    driver = Driver(where)
+    prepared = [driver.task("a"), driver.task("b", partition=1)]
+    groups.expire()
+    with pytest.raises(ExactlyOnceError, match=r"kafka\.transaction\.timeout\.ms"):
+        driver.commit(0, *prepared)
+    driver.abort(0, *prepared)
+    after = Driver(where, "run-2")
+    after.commit(0, after.task("a"), after.task("b", partition=1))
+    assert groups.committed == ["a", "b"]
+
+
+def test_a_zombie_is_fenced(groups: FakeGroups, where: Where) -> None:
+    zombie = Driver(where)
+    zombie.commit(0, zombie.task("a"))
+    prepared = zombie.task("zombie", attempt=1)
+    new = Driver(where, "run-2")
+    news = new.task("b")
+    with pytest.raises(ExactlyOnceError, match=r"a newer run .* has taken over"):
+        zombie.commit(1, prepared)
+    zombie.abort(1, prepared)
+    new.commit(1, news)
+    assert groups.committed == ["a", "b"]
+    sink_clients._all.clear()  # another worker
+    with pytest.raises(ExactlyOnceError, match="spark-query, run run-1: a newer run"):
+        zombie.task("c")
+
+
+def test_a_task_without_rows_begins_nothing_and_the_batch_is_recorded(
+    groups: FakeGroups, where: Where
+) -> None:
+    driver = Driver(where)
+    empty = driver.task()
+    assert empty.transaction is None
+    assert groups.producers == []
+    driver.commit(4, empty)
+    assert groups.groups["spark-query"].batch_id == 4
+    driver.commit(5)
+
+
+def test_messages_of_several_runs_are_not_committed_together(
+    groups: FakeGroups, where: Where
+) -> None:
+    first = Driver(where).task("a")
+    second = Driver(where, "run-2").task("b", partition=1)
+    with pytest.raises(ExactlyOnceError, match="several runs"):
+        Driver(where).commit(0, first, second)
+    assert groups.committed == []
+
+
+def test_sink_id_is_a_part_of_the_name(groups: FakeGroups, where: Where) -> None:
+    driver = Driver(where, sinkId="billing")
+    driver.commit(0, driver.task("a"))
+    assert list(groups.groups) == ["billing-query"]
+
+
+def test_a_query_whose_id_is_not_told_is_refused(groups: FakeGroups, where: Where) -> None:
+    with pytest.raises(ExactlyOnceError, match="delivery=at_least_once"):
+        Driver(where, None).task("a")
+
+
+def test_outside_of_a_task_there_is_nothing_to_write() -> None:
+    with pytest.raises(ExactlyOnceError, match="this is none"):
+        Task.current()
+
+
+# -- batch jobs
+
+
+def test_a_job_is_all_or_nothing_and_has_a_name_of_its_own(
+    groups: FakeGroups, where: Where
+) -> None:
+    first, second = Driver(where, None), Driver(where, None)
+    first.commit_job(first.task("a", is_stream=False))
+    failed = second.task("b", is_stream=False)
+    second.abort_job(failed, None)
+    assert groups.committed == ["a"]
+    assert groups.held_back == []
+    assert len(groups.groups) == 2
+    assert all(name.startswith("spark-") for name in groups.groups)
+
+
+def test_a_numbered_batch_counts_once(groups: FakeGroups, where: Where) -> None:
+    def write(batch: str, value: str, run: str | None) -> Prepared:
+        job = Driver(where, run, sinkId="ledger", batchId=batch)
+        prepared = job.task(value, is_stream=False)
+        job.commit_job(prepared)
+        return prepared
+
+    write("3", "a", "run-1")
+    again = write("3", "a", "run-2")
+    assert again.transaction is None, "known to be recorded: nothing is written"
+    write("4", "b", None)
+    write("3", "late", None)
+    assert groups.committed == ["a", "b"]
+    assert list(groups.groups) == ["ledger"]
+
+
+# -- clusters and clients
+
+
+def test_a_cluster_without_commit_groups_is_refused_with_the_ways_out(
+    groups: FakeGroups, where: Where
+) -> None:
+    groups.lacks_commit_groups = True
+    with pytest.raises(ExactlyOnceError, match=r"fake:9092 cannot commit .* exactlyOnceFallback"):
+        Driver(where).task("a")
+
+
+def test_a_producer_that_was_fenced_is_replaced(groups: FakeGroups, where: Where) -> None:
+    driver = Driver(where)
+    driver.commit(0, driver.task("a"))
+    (mine,) = groups.producers
+    mine.is_handed_over = False
+    groups.init(mine.name)
+    driver.commit(1, driver.task("b"))
+    assert groups.committed == ["a", "b"]
+    assert [one.is_closed for one in groups.producers] == [True, False]
+
+
+def test_producers_are_bounded(
+    groups: FakeGroups, where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_clients, "MOST_PRODUCERS", 2)
+    driver = Driver(where)
+    messages = [driver.task(str(p), partition=p) for p in range(4)]
+    assert [one.is_closed for one in groups.producers] == [True, True, False, False]
+    driver.commit(0, *messages)
+    assert groups.committed == ["0", "1", "2", "3"]
+
+
+def test_transactions_may_last_as_long_as_clusters_allow(groups: FakeGroups, where: Where) -> None:
+    driver = Driver(where)
+    driver.task("a")
+    Driver(where, **{"kafka.transaction.timeout.ms": "1000"}).task("a", partition=1)
+    found = [one.settings["transaction.timeout.ms"] for one in groups.producers]
+    assert found == ["900000", "1000"]
+
+
+def test_a_driver_that_cannot_reach_the_cluster_leaves_aborting_to_it(
+    groups: FakeGroups, where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(where)
+    messages = [driver.task("a"), driver.task("b", partition=1)]
+    asked: list[Any] = []
+
+    def unreachable(transaction: Any, **rest: Any) -> None:
+        asked.append(transaction)
+        raise RequestTimedOut("nobody")
+
+    monkeypatch.setattr(groups, "end_prepared", unreachable)
+    driver.abort(0, *messages)
+    assert len(asked) == 1, "once is enough to know"
+    assert exactly_once.ABORT_MS <= 10_000
