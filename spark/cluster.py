@@ -6,13 +6,14 @@ their settings; what to read or write is decided elsewhere. One thread at a time
 
 import atexit
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from ..client.admin_types import TopicDescription
 from ..client.config import AdminConfig
-from ..client.errors import AdminError, RequestTimedOut
+from ..client.errors import AdminError, ConnectError, ConnectionLost, RequestTimedOut
 from ..client.records import RawRecords
 from ..client.sync_admin import Admin
 from ..client.sync_consumer import Consumer
@@ -23,13 +24,12 @@ from ..protocol.types import TopicPartition
 from ..runtime.config import settings_of
 from .offsets import DataLoss
 from .options import Offsets
+from .source_options import Patience
 
 MOST_CLUSTERS: Final = 8
 POLL_MS: Final = 1000
 SUSPICIOUS_SECONDS: Final = 5.0
 """After so much silence a read asks whether the log still reaches as far as was planned."""
-SILENCE_SECONDS: Final = 120.0
-"""How long a read waits for records that are known to be there."""
 MISSING_SECONDS: Final = 5.0
 """How long a missing topic is asked for again: a broker may not have heard of it yet."""
 DEFAULTS: Final = {
@@ -39,22 +39,24 @@ DEFAULTS: Final = {
 }
 SOURCE: Final = {
     "auto.offset.reset": "none",
+    "enable.auto.commit": "false",
     "fetch.max.bytes": str(32 << 20),
     "max.partition.fetch.bytes": str(8 << 20),
 }
-ASKING: Final = {"default.api.timeout.ms": "10000"}
-ANSWER_SECONDS: Final = 60.0
+ASKING: Final = {"default.api.timeout.ms": "15000"}
+UNANSWERED: Final = (RequestTimedOut, ConnectError, ConnectionLost)
 
 T = TypeVar("T")
 
 Partitions = Mapping[str, Sequence[int]]
-_clusters: dict[tuple[int, tuple[tuple[str, str], ...]], "Cluster"] = {}
+_clusters: dict[tuple[int, Patience, tuple[tuple[str, str], ...]], "Cluster"] = {}
+USUAL: Final = Patience()
 
 
-def cluster_for(settings: Mapping[str, str]) -> "Cluster":
+def cluster_for(settings: Mapping[str, str], patience: Patience = USUAL) -> "Cluster":
     """Find or make the clients for these settings; a forked process gets clients of its own."""
-    key = (os.getpid(), tuple(sorted(settings.items())))
-    cluster = _clusters.pop(key, None) or Cluster(settings)
+    key = (os.getpid(), patience, tuple(sorted(settings.items())))
+    cluster = _clusters.pop(key, None) or Cluster(settings, patience)
     _clusters[key] = cluster
     mine = [other for other in _clusters if other[0] == os.getpid()]
     if len(mine) > MOST_CLUSTERS:
@@ -65,7 +67,7 @@ def cluster_for(settings: Mapping[str, str]) -> "Cluster":
 @atexit.register
 def _close_all() -> None:
     while _clusters:
-        (process, _), cluster = _clusters.popitem()
+        (process, *_), cluster = _clusters.popitem()
         if process == os.getpid():
             cluster.close()
 
@@ -73,8 +75,10 @@ def _close_all() -> None:
 class Cluster:
     """The clients of one worker for one set of settings, opened on use."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], patience: Patience = USUAL) -> None:
         self._settings = {**DEFAULTS, **settings}
+        self._patience = patience
+        self._isolation = int(settings.get("isolation.level") == "read_committed")
         self._admin: Admin | None = None
         self._consumer: Consumer | None = None
         self._producer: Producer | None = None
@@ -113,13 +117,33 @@ class Cluster:
                 return found
             time.sleep(0.1)
 
+    def topics_matching(self, pattern: re.Pattern[str]) -> list[str]:
+        """List the topics in whose name the pattern is found."""
+        internal = self._settings.get("exclude.internal.topics", "true").lower() == "false"
+        listed = self._ask(lambda admin: admin.list_topics(include_internal=internal))
+        return [topic.name for topic in listed if pattern.search(topic.name)]
+
     def earliest(self, partitions: Partitions) -> Offsets:
         """Ask for the first readable offset of each partition."""
-        return self._listed(partitions, EARLIEST_TIMESTAMP)
+        return self.at_times(_everywhere(partitions, EARLIEST_TIMESTAMP))
 
     def latest(self, partitions: Partitions) -> Offsets:
         """Ask for the offset after the last visible record of each partition."""
-        return self._listed(partitions, LATEST_TIMESTAMP)
+        return self.at_times(_everywhere(partitions, LATEST_TIMESTAMP))
+
+    def at_times(self, times_ms: Offsets) -> Offsets:
+        """Ask for the first record at or after a time in each partition; -1: none is as young.
+
+        Under read_committed nothing at or after the first open transaction is seen.
+        """
+        asked = {
+            TopicPartition(t, p): time_ms for t, by in times_ms.items() for p, time_ms in by.items()
+        }
+        answers = self._ask(lambda a: a.list_offsets(asked, isolation_level=self._isolation))
+        found: Offsets = {topic: {} for topic in times_ms}
+        for (topic, partition), listed in answers.items():
+            found[topic][partition] = listed.offset
+        return found
 
     def read(self, partition: TopicPartition, start: int, end: int) -> Iterator[RawRecords]:
         """Read whole batches until `end` is reached; one read at a time.
@@ -156,7 +180,7 @@ class Cluster:
     def _check_silence(
         self, partition: TopicPartition, position: int, end: int, silent_seconds: float
     ) -> None:
-        if silent_seconds < SUSPICIOUS_SECONDS:
+        if silent_seconds < min(SUSPICIOUS_SECONDS, self._patience.poll_timeout_ms / 1000):
             return
         topic, index = partition
         where = {topic: (index,)}
@@ -166,10 +190,11 @@ class Cluster:
         last = self.latest(where)[topic][index]
         if last < end:
             raise DataLoss(f"{topic}-{index} now ends at {last}, and was to be read to {end}")
-        if silent_seconds > SILENCE_SECONDS:
+        most_ms = self._patience.poll_timeout_ms
+        if silent_seconds * 1000 > most_ms:
             raise TimeoutError(
-                f"{topic}-{index}: nothing arrived from offset {position} on for "
-                f"{SILENCE_SECONDS:.0f} s, though the log reaches {last}"
+                f"{topic}-{index}: nothing arrived from offset {position} on for {most_ms} ms "
+                f"(kafkaConsumer.pollTimeoutMs), though the log reaches {last}"
             )
 
     def _described(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
@@ -182,13 +207,6 @@ class Cluster:
             known = [name for name in topics if name not in error.errors]
         return self._described(known) if known else {}
 
-    def _listed(self, partitions: Partitions, timestamp: int) -> Offsets:
-        asked = {TopicPartition(t, p): timestamp for t, by in partitions.items() for p in by}
-        found: Offsets = {topic: {} for topic in partitions}
-        for (topic, partition), listed in self._ask(lambda a: a.list_offsets(asked)).items():
-            found[topic][partition] = listed.offset
-        return found
-
     def _reader(self) -> Consumer:
         if self._consumer is None:
             self._consumer = Consumer.from_config({**SOURCE, **self._settings})
@@ -196,17 +214,26 @@ class Cluster:
 
     def _ask(self, question: Callable[[Admin], T]) -> T:
         """Ask again while brokers do not answer: the one that was asked may have stopped."""
+        left = self._patience.retries
+        while True:
+            try:
+                return question(self._asking())
+            except UNANSWERED:
+                if left == 0:
+                    raise
+                left -= 1
+                time.sleep(self._patience.retry_interval_ms / 1000)
+
+    def _asking(self) -> Admin:
         if self._admin is None:
             known = {row.key for row in settings_of(AdminConfig)}
             settings = {key: value for key, value in self._settings.items() if key in known}
             self._admin = Admin.from_config({**ASKING, **settings})
-        deadline = time.monotonic() + ANSWER_SECONDS
-        while True:
-            try:
-                return question(self._admin)
-            except RequestTimedOut:
-                if time.monotonic() > deadline:
-                    raise
+        return self._admin
+
+
+def _everywhere(partitions: Partitions, timestamp: int) -> Offsets:
+    return {topic: dict.fromkeys(by, timestamp) for topic, by in partitions.items()}
 
 
 def _indexes(topic: TopicDescription) -> list[int]:

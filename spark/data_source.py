@@ -13,7 +13,7 @@ from .options import OptionError
 from .sink import BatchWriter, StreamWriter, check_columns
 from .sink_options import parse_sink
 from .source import BatchReader, StreamReader, schema_of
-from .source_options import parse_source
+from .source_options import parse_columns, parse_source
 
 
 class MinikafkaDataSource(DataSource):
@@ -28,9 +28,11 @@ class MinikafkaDataSource(DataSource):
         return "minikafka"
 
     def schema(self) -> StructType:
-        """Give the connector's schema; `headers` only where `includeHeaders` asks for it."""
-        asked = self.options.get("includeHeaders", "false")
-        return schema_of(asked.strip().lower() == "true")
+        """Give the connector's schema, or the part of it that `columns` names.
+
+        `headers` only where `includeHeaders` asks for it.
+        """
+        return schema_of(parse_columns(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan a batch read."""

@@ -5,13 +5,20 @@ Never talks to a broker. The JSON form that Spark writes into its checkpoint is
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from heapq import heapify, heapreplace
 
+from ..runtime.errors import MinikafkaError
 from .options import EARLIEST, LATEST, Offsets, OptionError
+from .source_options import Bound, Splitting
 
 
 class DataLoss(RuntimeError):
     """Records that the query should read are gone; `failOnDataLoss` decides what that means."""
+
+
+class ForeignOffsets(MinikafkaError, ValueError):
+    """A checkpoint whose offsets are not those of this source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,11 @@ class OffsetRange:
     start: int
     end: int
 
+    @property
+    def size(self) -> int:
+        """Offsets in it: records at most."""
+        return self.end - self.start
+
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
     """Give offsets the form of a checkpoint: partition numbers become strings."""
@@ -32,40 +44,66 @@ def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
     }
 
 
-def from_json(offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """Read what `to_json` made."""
-    return {
-        topic: {int(partition): offset for partition, offset in by_partition.items()}
-        for topic, by_partition in offsets.items()
-    }
+def from_json(offsets: object) -> Offsets:
+    """Read what `to_json` or the JVM connector made; ForeignOffsets for another source's."""
+    if isinstance(offsets, Mapping) and all(
+        isinstance(by, Mapping) and all(map(_is_offset, by.items())) for by in offsets.values()
+    ):
+        return {
+            topic: {int(partition): offset for partition, offset in by.items()}
+            for topic, by in offsets.items()
+        }
+    raise ForeignOffsets(
+        f"the checkpoint holds {offsets!r}, which is no offset of this source "
+        '({"topic":{"0":123}}): give this query a checkpointLocation of its own'
+    )
 
 
-def resolve(option: str, wanted: str | Offsets, earliest: Offsets, latest: Offsets) -> Offsets:
+def _is_offset(item: tuple[object, object]) -> bool:
+    partition, offset = item
+    return isinstance(partition, str) and partition.isdecimal() and type(offset) is int
+
+
+def resolve(bound: Bound, earliest: Offsets, latest: Offsets) -> Offsets:
     """Turn a word or a JSON of offsets into an offset for every partition there is.
 
     A JSON must name exactly the partitions that are read: one that is forgotten would be
     a silent gap, one too many a typing error.
     """
-    if wanted == "earliest":
+    if bound.at == "earliest":
         return _copy(earliest)
-    if wanted == "latest":
+    if bound.at == "latest":
         return _copy(latest)
-    assert isinstance(wanted, dict)
-    known = {(topic, partition) for topic, by in latest.items() for partition in by}
-    named = {(topic, partition) for topic, by in wanted.items() for partition in by}
-    if known != named:
-        differing = ", ".join(f"{topic}-{p}" for topic, p in sorted(known ^ named))
-        raise OptionError(
-            option, to_json(wanted), f"name every partition that is read and no other: {differing}"
-        )
+    assert isinstance(bound.at, dict)
+    check_names_all(bound.option, bound.at, latest)
     special = {EARLIEST: earliest, LATEST: latest}
     return {
         topic: {
             partition: special[offset][topic][partition] if offset in special else offset
             for partition, offset in by.items()
         }
-        for topic, by in wanted.items()
+        for topic, by in bound.at.items()
     }
+
+
+def check_names_all(option: str, wanted: Offsets, existing: Offsets) -> None:
+    """Refuse a JSON that does not name exactly the partitions there are."""
+    known = {(topic, partition) for topic, by in existing.items() for partition in by}
+    named = {(topic, partition) for topic, by in wanted.items() for partition in by}
+    if known != named:
+        differing = ", ".join(f"{topic}-{p}" for topic, p in sorted(known ^ named))
+        why = f"name every partition that is read and no other: {differing}"
+        raise OptionError(option, to_json(wanted), why)
+
+
+def check_not_reversed(starting: Bound, start: Offsets, ending: Bound, end: Offsets) -> None:
+    """Refuse a start behind the end, which two bounds of different kinds may turn out to be."""
+    for topic, by in sorted(end.items()):
+        for partition, last in sorted(by.items()):
+            if last < start[topic][partition]:
+                first = start[topic][partition]
+                why = f"{topic}-{partition} would end at {last}, before its start at {first}"
+                raise OptionError(ending.option, ending.at, f"{why} ({starting.option})")
 
 
 def limited(start: Offsets, latest: Offsets, limit: int | None) -> Offsets:
@@ -92,13 +130,21 @@ def limited(start: Offsets, latest: Offsets, limit: int | None) -> Offsets:
     return end
 
 
-def at_most(offsets: Offsets, target: Offsets) -> Offsets:
-    """Cut offsets off at a target; partitions that it does not know are left out."""
-    return {
+def at_most(offsets: Offsets, target: Offsets, start: Offsets) -> Offsets:
+    """Cut offsets off at a target. A partition that it does not know stays where it is.
+
+    One that `start` does not know either is left out: it is for a later query.
+    """
+    ends = {
         topic: {p: min(offset, target[topic][p]) for p, offset in by.items() if p in target[topic]}
         for topic, by in offsets.items()
         if topic in target
     }
+    for topic, by in offsets.items():
+        for partition in by:
+            if partition in start.get(topic, {}) and partition not in target.get(topic, {}):
+                ends.setdefault(topic, {})[partition] = start[topic][partition]
+    return ends
 
 
 def with_new_partitions(start: Offsets, end: Offsets, earliest: Offsets) -> Offsets:
@@ -125,6 +171,41 @@ def ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
     ]
 
 
+def split(ranges: list[OffsetRange], how: Splitting) -> list[OffsetRange]:
+    """Cut ranges into about equal parts, so that more tasks read them; their order stays.
+
+    No part has more offsets than `max_records`; then the largest are cut further, until there are
+    `min_partitions` or every part is a single offset.
+    """
+    most = how.max_records
+    parts = [1 if most is None else -(-each.size // most) for each in ranges]
+    wanted = 0 if how.min_partitions is None else how.min_partitions
+    largest = [
+        (-each.size / count, i) for i, (each, count) in enumerate(zip(ranges, parts, strict=True))
+    ]
+    heapify(largest)
+    for _ in range(wanted - sum(parts)):
+        if not largest or largest[0][0] >= -1:
+            break
+        i = largest[0][1]
+        parts[i] += 1
+        heapreplace(largest, (-ranges[i].size / parts[i], i))
+    return [
+        replace(
+            each,
+            start=each.start + each.size * n // count,
+            end=each.start + each.size * (n + 1) // count,
+        )
+        for each, count in zip(ranges, parts, strict=True)
+        for n in range(count)
+    ]
+
+
+def waiting(start: Offsets, end: Offsets) -> int:
+    """Count the offsets between."""
+    return sum(each.size for each in ranges(start, end))
+
+
 def losses(previous: Offsets, latest: Offsets) -> list[str]:
     """Say which partitions vanished, and which logs end before what was read of them."""
     found: list[str] = []
@@ -132,7 +213,9 @@ def losses(previous: Offsets, latest: Offsets) -> list[str]:
         for partition, offset in sorted(by.items()):
             now = latest.get(topic, {}).get(partition)
             if now is None:
-                found.append(f"{topic}-{partition} was read up to {offset} and is gone")
+                found.append(
+                    f"{topic}-{partition} was read up to {offset} and is gone, or read no more"
+                )
             elif now < offset:
                 found.append(
                     f"{topic}-{partition} was read up to {offset} and now ends at {now}: "

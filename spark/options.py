@@ -7,6 +7,7 @@ lower-case names.
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,20 +19,26 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 """In a JSON of offsets: the offset that the next record gets."""
 
+LARGEST: Final = 2**63 - 1
+"""Offsets, times and counts are int64 everywhere."""
+
 Offsets = dict[str, dict[int, int]]
 """Topic -> partition -> offset."""
 
 CLIENT_OWN: Final = "kafka."
 """What begins so is a setting of the client."""
-_OURS_TO_SET: Final = (
-    "kafka.auto.offset.reset",
-    "kafka.enable.auto.commit",
-    "kafka.interceptor.classes",
-    "kafka.key.deserializer",
-    "kafka.key.serializer",
-    "kafka.value.deserializer",
-    "kafka.value.serializer",
-)
+_OURS_TO_SET: Final = {
+    "kafka.auto.offset.reset": "say where to start by startingOffsets or startingTimestamp",
+    "kafka.enable.auto.commit": "offsets are kept in the checkpoint; see commitOffsetsGroup",
+    "kafka.interceptor.classes": "Java classes that may change records do not run here",
+    "kafka.key.deserializer": "keys are binary; convert the column",
+    "kafka.key.serializer": "keys are written as they are; convert the column",
+    "kafka.value.deserializer": "values are binary; convert the column",
+    "kafka.value.serializer": "values are written as they are; convert the column",
+}
+_SECURITY: Final = ("kafka.sasl.", "kafka.ssl.")
+_JVM_CACHES: Final = "spark.kafka."
+"""Of the JVM connector: settings of the Spark session, not of a query."""
 _SPARKS_OWN: Final = ("checkpointlocation", "outputmode", "queryname")
 """Spark keeps these among the options of a streaming query."""
 
@@ -55,6 +62,8 @@ def check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
     for name, value in options.items():
         if name in by_lower or name in _SPARKS_OWN or name.startswith(CLIENT_OWN):
             continue
+        if name.startswith(_JVM_CACHES):
+            raise OptionError(name, value, "each Python worker keeps its own connections")
         nearest = difflib.get_close_matches(name, by_lower, n=1)
         hint = f"; did you mean {by_lower[nearest[0]]}?" if nearest else ""
         raise OptionError(name, value, f"unknown option{hint}")
@@ -64,9 +73,12 @@ def client_settings(
     options: Mapping[str, str], table: type[ConsumerConfig] | type[ProducerConfig]
 ) -> dict[str, str]:
     """Give the kafka.* options without their prefix; refuse what the client would refuse."""
-    for name in _OURS_TO_SET:
-        if name in options:
-            raise OptionError(name, options[name], "this source and sink set it themselves")
+    for name, value in options.items():
+        if name in _OURS_TO_SET:
+            raise OptionError(name, value, _OURS_TO_SET[name])
+        if name.startswith(_SECURITY):
+            # Values of these are secrets: an error is read by many.
+            raise OptionError(name, "***", "this client has plaintext connections only")
     client = {
         name.removeprefix(CLIENT_OWN): value
         for name, value in sorted(options.items())
@@ -113,6 +125,28 @@ def whole_number(options: Mapping[str, str], option: str, *, at_least: int) -> i
         number = int(text)
     except ValueError:
         number = at_least - 1
-    if number < at_least:
+    if not at_least <= number <= LARGEST:
         raise OptionError(option, text, f"a whole number of at least {at_least} is needed")
     return number
+
+
+_UNITS_MS: Final = {
+    "": 1,
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+
+
+def milliseconds(options: Mapping[str, str], option: str, *, default: int) -> int:
+    """Read a time as Spark writes it: 500ms, 30s, 15m, 1h, 2d; a bare number is milliseconds."""
+    text = options.get(option.lower())
+    if text is None:
+        return default
+    found = re.fullmatch(r"([0-9]+)\s*([a-z]*)", text.strip().lower())
+    if found is None or found[2] not in _UNITS_MS:
+        raise OptionError(option, text, "write a time such as 500ms, 30s, 15m, 1h or 2d")
+    return int(found[1]) * _UNITS_MS[found[2]]

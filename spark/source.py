@@ -6,7 +6,8 @@ connections live in `cluster`, one set for each Python worker.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -32,11 +33,14 @@ from pyspark.sql.types import (
 from ..client.errors import LogTruncated, OffsetOutOfRange
 from ..protocol.types import TopicPartition
 from . import offsets as arithmetic
-from .cluster import Cluster, Partitions, cluster_for
+from .admission import Gathering
+from .cluster import Cluster, cluster_for
 from .columns import HEADERS_TYPE, Columns, decode
+from .committed import visible
 from .group_progress import GroupProgress
 from .offsets import DataLoss, OffsetRange
-from .options import Offsets, OptionError
+from .options import LARGEST, Offsets
+from .planning import Plan, tasks
 from .source_options import SourceOptions
 
 if TYPE_CHECKING:
@@ -49,22 +53,24 @@ ROWS_PER_BATCH: Final = 10_000
 """Spark handles Arrow batches of this size best; larger record batches are cut."""
 
 
-def schema_of(include_headers: bool) -> StructType:
-    """Give the connector's columns; `headers` only where it is asked for."""
+_TYPES: Final = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": ArrayType(StructType().add("key", StringType()).add("value", BinaryType())),
+}
+
+
+def schema_of(columns: Sequence[str]) -> StructType:
+    """Give the connector's types to these columns."""
     # Built by hand: a worker has no JVM to parse DDL with.
-    schema = (
-        StructType()
-        .add("key", BinaryType())
-        .add("value", BinaryType())
-        .add("topic", StringType())
-        .add("partition", IntegerType())
-        .add("offset", LongType())
-        .add("timestamp", TimestampType())
-        .add("timestampType", IntegerType())
-    )
-    if include_headers:
-        header = StructType().add("key", StringType()).add("value", BinaryType())
-        schema = schema.add("headers", ArrayType(header))
+    schema = StructType()
+    for name in columns:
+        schema = schema.add(name, _TYPES[name])
     return schema
 
 
@@ -84,7 +90,7 @@ class _Reading:
         self.schema = schema
 
     def cluster(self) -> Cluster:
-        return cluster_for(self.options.client)
+        return cluster_for(self.options.client, self.options.patience)
 
     def read(self, partition: InputPartition) -> "Iterator[RecordBatch]":
         """Read one range, ending exactly at its end also across gaps and control records."""
@@ -108,7 +114,7 @@ class _Reading:
             try:
                 for raw in self.cluster().read(partition, position, wanted.end):
                     position = raw.next_position
-                    yield raw.data
+                    yield from visible(raw)
             except LogTruncated as truncated:
                 self._lost(str(truncated))
             except DataLoss as loss:
@@ -129,60 +135,15 @@ class _Reading:
             raise DataLoss(f"{why}. Set failOnDataLoss to false to go on without them")
         log.warning("%s; going on, as failOnDataLoss is false", why)
 
-    def _partitions(self, expected: Offsets | None = None) -> tuple[Partitions, dict[str, str]]:
-        """Ask which of the partitions that are read exist now, and for the topics' ids."""
-        assigned = self.options.assigned
-        topics = self.options.topics or tuple(assigned)
-        described = self.cluster().describe(
-            topics, {topic: tuple(by) for topic, by in (expected or assigned).items()}
-        )
-        partitions = {
-            name: tuple(
-                each.partition
-                for each in topic.partitions
-                if not assigned or each.partition in assigned[name]
-            )
-            for name, topic in described.items()
-        }
-        return partitions, {name: topic.topic_id for name, topic in described.items()}
-
-    def _all_partitions(self) -> Partitions:
-        """Ask for what is read, all of which must exist."""
-        partitions, _ = self._partitions()
-        wanted = self.options.assigned or dict.fromkeys(self.options.topics, ())
-        for topic, indexes in wanted.items():
-            missing = set(indexes) - set(partitions.get(topic, ()))
-            if topic not in partitions or missing:
-                names = ", ".join(f"{topic}-{each}" for each in sorted(missing)) or topic
-                option = "assign" if self.options.assigned else "subscribe"
-                raise OptionError(option, names, "the cluster does not have it")
-        return partitions
-
-    def _resolved(
-        self, option: str, wanted: str | Offsets, earliest: Offsets, latest: Offsets
-    ) -> Offsets:
-        found = arithmetic.resolve(option, wanted, earliest, latest)
-        for why in arithmetic.outside(found, earliest, latest):
-            self._lost(why)
-        return arithmetic.clamped(found, earliest, latest)
-
-    def _range_partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
-        # Spark makes one partition of its own of an empty list, and reads it.
-        found = arithmetic.ranges(start, end) or [OffsetRange("", 0, 0, 0)]
-        return [RangePartition(each) for each in found]
-
 
 class BatchReader(_Reading, DataSourceReader):
     """Reads what lies between two sets of offsets, both fixed when the job is planned."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan one task for each partition that holds something to read."""
-        cluster, partitions = self.cluster(), self._all_partitions()
-        earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
-        return self._range_partitions(
-            self._resolved("startingOffsets", self.options.starting, earliest, latest),
-            self._resolved("endingOffsets", self.options.ending, earliest, latest),
-        )
+        """Plan a task for each partition that holds something to read, or as many as are wanted."""
+        plan = Plan(self.options, self.cluster())
+        plan.check_complete()
+        return _tasks(self.options, *plan.between(self._lost))
 
 
 class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -194,27 +155,36 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._target: Offsets | None = None
         self._seen: Offsets | None = None
         self._topic_ids: dict[str, str] = {}
+        self._gathering = Gathering(options.admission)
         group = options.commit_offsets_group
         self._told = None if group is None else GroupProgress(group, options.client)
 
     def initialOffset(self) -> dict[str, Any]:
         """Choose where a query without a checkpoint starts; the same at each call."""
         if self._initial is None:
-            cluster, partitions = self.cluster(), self._all_partitions()
-            earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
-            self._initial = self._resolved(
-                "startingOffsets", self.options.starting, earliest, latest
-            )
+            plan = Plan(self.options, self.cluster())
+            plan.check_complete()
+            self._initial = plan.start(self._lost)
         return arithmetic.to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Give `maxOffsetsPerTrigger` as Spark's own limit."""
-        most = self.options.max_offsets_per_trigger
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        """Give `maxOffsetsPerTrigger` as Spark's own limit.
+
+        Spark's limits cannot say least and most at once: the least is kept here, and what Spark
+        hands back tells only whether everything is to be read (ReadAllAvailable) whatever was set.
+        """
+        admission = self.options.admission
+        if admission.max_offsets is None and admission.min_offsets is not None:
+            return ReadMaxRows(LARGEST)
+        return (
+            ReadAllAvailable()
+            if admission.max_offsets is None
+            else ReadMaxRows(admission.max_offsets)
+        )
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Freeze the end of the query at what is there now."""
-        self._target = self.cluster().latest(self._all_partitions())
+        self._target = Plan(self.options, self.cluster()).latest()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Choose the end of the next micro-batch.
@@ -225,21 +195,30 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         before = arithmetic.from_json(start)
         if self._told is not None:
             self._told.tell(before)
-        partitions, topic_ids = self._partitions(before)
-        for topic, topic_id in topic_ids.items():
-            if self._topic_ids.get(topic, topic_id) != topic_id:
-                self._lost(f"topic {topic} was deleted and made anew")
-        self._topic_ids.update(topic_ids)
-        latest = self._seen = self.cluster().latest(partitions)
-        for why in arithmetic.losses(before, latest):
-            self._lost(why)
+        latest = self._latest(before)
         if self._target is not None:
-            latest = arithmetic.at_most(latest, self._target)
+            latest = arithmetic.at_most(latest, self._target, before)
         new = arithmetic.new_partitions(before, latest)
         earliest = self.cluster().earliest(new) if new else {}
         full_start = arithmetic.with_new_partitions(before, latest, earliest)
+        if isinstance(limit, ReadMaxRows) and self._target is None:
+            waiting = arithmetic.waiting(full_start, latest)
+            if self._gathering.is_too_early(waiting, time.monotonic()):
+                return start
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return arithmetic.to_json(arithmetic.limited(full_start, latest, most))
+
+    def _latest(self, before: Offsets) -> Offsets:
+        """Ask where everything ends now, and tell what of `before` is lost."""
+        plan = Plan(self.options, self.cluster(), before)
+        for topic, topic_id in plan.topic_ids.items():
+            if self._topic_ids.get(topic, topic_id) != topic_id:
+                self._lost(f"topic {topic} was deleted and made anew")
+        self._topic_ids.update(plan.topic_ids)
+        latest = self._seen = plan.latest()
+        for why in arithmetic.losses(before, latest):
+            self._lost(why)
+        return latest
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Tell Spark's progress where the topics end, so that lag can be seen."""
@@ -256,7 +235,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
                     if first:
                         self._lost(f"{topic}-{partition} is new here and begins at {first}, not 0")
             before = arithmetic.with_new_partitions(before, after, earliest)
-        return self._range_partitions(before, after)
+        return _tasks(self.options, before, after)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: Spark's checkpoint is the only place where progress counts."""
@@ -267,28 +246,32 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
             self._told.close()
 
 
+def _tasks(options: SourceOptions, start: Offsets, end: Offsets) -> list[InputPartition]:
+    return [RangePartition(each) for each in tasks(options, start, end)]
+
+
 def _arrow_batches(
     columns: Columns, wanted: OffsetRange, schema: pa.Schema
 ) -> "Iterator[RecordBatch]":
     count = len(columns.offsets)
     if count == 0:
         return
-    arrays = [
-        columns.keys,
-        columns.values,
-        pa.repeat(pa.scalar(wanted.topic), count),
-        pa.array(np.full(count, wanted.partition, dtype=np.int32)),
-        pa.array(columns.offsets),
+    headers = columns.headers
+    made: dict[str, Callable[[], pa.Array]] = {
+        "key": lambda: columns.keys,
+        "value": lambda: columns.values,
+        "topic": lambda: pa.repeat(pa.scalar(wanted.topic), count),
+        "partition": lambda: pa.array(np.full(count, wanted.partition, dtype=np.int32)),
+        "offset": lambda: pa.array(columns.offsets),
         # Refuses a timestamp that microseconds cannot hold, instead of wrapping it around.
-        pa.array(columns.timestamps_ms).cast(pa.timestamp("ms", tz="UTC")).cast(MICROSECONDS),
-        pa.array(columns.timestamp_types.astype(np.int32)),
-    ]
-    if len(schema) > len(arrays):
-        arrays.append(pa.nulls(count, HEADERS_TYPE) if columns.headers is None else columns.headers)
-    typed = [
-        array if array.type == field.type else array.cast(field.type)
-        for array, field in zip(arrays, schema, strict=True)
-    ]
+        "timestamp": lambda: (
+            pa.array(columns.timestamps_ms).cast(pa.timestamp("ms", tz="UTC")).cast(MICROSECONDS)
+        ),
+        "timestampType": lambda: pa.array(columns.timestamp_types.astype(np.int32)),
+        "headers": lambda: pa.nulls(count, HEADERS_TYPE) if headers is None else headers,
+    }
+    arrays = ((made[field.name](), field.type) for field in schema)
+    typed = [array if array.type == kind else array.cast(kind) for array, kind in arrays]
     batch = pa.RecordBatch.from_arrays(typed, schema=schema)
     for first in range(0, count, ROWS_PER_BATCH):
         yield batch.slice(first, ROWS_PER_BATCH)

@@ -1,5 +1,6 @@
 """A cluster in memory, in the place of `minikafka.spark.cluster.Cluster`."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,12 +26,15 @@ class FakeLog:
     batches: list[tuple[int, int, bytes]] = field(default_factory=list)
     """(base offset, next offset, bytes)"""
     end: int = 0
+    times: list[tuple[int, int]] = field(default_factory=list)
+    """(offset, time in ms)"""
 
     def append(self, values: Sequence[bytes | None], *, gap: int = 0) -> None:
         records = [
             NewRecord(1000 + i, b"k", value, [("h", b"x")]) for i, value in enumerate(values)
         ]
         base = self.end + gap
+        self.times += [(base + i, record.timestamp) for i, record in enumerate(records)]
         data = build(records, compression=Codec.NONE, base_offset=base, leader_epoch=0)
         self.end = base + len(values)
         self.batches.append((base, self.end, bytes(data)))
@@ -102,6 +106,18 @@ class FakeCluster:
     def latest(self, partitions: Mapping[str, Sequence[int]]) -> Offsets:
         return {t: {p: self.logs[t][p].end for p in by} for t, by in partitions.items()}
 
+    def topics_matching(self, pattern: re.Pattern[str]) -> list[str]:
+        return [name for name in self.logs if pattern.search(name)]
+
+    def at_times(self, times_ms: Offsets) -> Offsets:
+        return {
+            t: {
+                p: next((o for o, time in self.logs[t][p].times if time >= ms), -1)
+                for p, ms in by.items()
+            }
+            for t, by in times_ms.items()
+        }
+
     def read(self, partition: TopicPartition, start: int, end: int) -> Iterator[RawRecords]:
         if self.errors:
             raise self.errors.pop(0)
@@ -123,6 +139,6 @@ class FakeCluster:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake = FakeCluster()
-    monkeypatch.setattr("minikafka.spark.source.cluster_for", lambda settings: fake)
+    monkeypatch.setattr("minikafka.spark.source.cluster_for", lambda *_: fake)
     monkeypatch.setattr("minikafka.spark.sink.cluster_for", lambda settings: fake)
     return fake

@@ -7,20 +7,21 @@ from hypothesis import strategies as st
 from minikafka.spark import offsets
 from minikafka.spark.offsets import OffsetRange
 from minikafka.spark.options import OptionError
+from minikafka.spark.source_options import Bound
 
 
 def test_words_and_numbers_are_resolved() -> None:
     earliest, latest = {"a": {0: 5, 1: 0}}, {"a": {0: 9, 1: 3}}
-    assert offsets.resolve("o", "earliest", earliest, latest) == earliest
-    assert offsets.resolve("o", "latest", earliest, latest) == latest
+    assert offsets.resolve(Bound("o", "earliest"), earliest, latest) == earliest
+    assert offsets.resolve(Bound("o", "latest"), earliest, latest) == latest
     wanted = {"a": {0: -2, 1: -1}}
-    assert offsets.resolve("o", wanted, earliest, latest) == {"a": {0: 5, 1: 3}}
+    assert offsets.resolve(Bound("o", wanted), earliest, latest) == {"a": {0: 5, 1: 3}}
 
 
 @pytest.mark.parametrize("wanted", [{"a": {0: 1}}, {"a": {0: 1, 1: 1, 2: 1}}])
 def test_a_json_names_exactly_the_partitions(wanted: dict[str, dict[int, int]]) -> None:
     with pytest.raises(OptionError, match="name every partition"):
-        offsets.resolve("startingOffsets", wanted, {"a": {0: 0, 1: 0}}, {"a": {0: 1, 1: 1}})
+        offsets.resolve(Bound("startingOffsets", wanted), {"a": {0: 0, 1: 0}}, {"a": {0: 1, 1: 1}})
 
 
 OFFSETS = st.dictionaries(st.integers(0, 5), st.integers(0, 1000), min_size=1)
@@ -55,7 +56,7 @@ def test_new_partitions_are_read_from_their_beginning() -> None:
 
 def test_earliest_and_latest_are_copies() -> None:
     latest = {"a": {0: 9}}
-    offsets.resolve("o", "latest", {"a": {0: 0}}, latest)["a"][0] = 1
+    offsets.resolve(Bound("o", "latest"), {"a": {0: 0}}, latest)["a"][0] = 1
     assert latest == {"a": {0: 9}}
 
 
@@ -75,7 +76,7 @@ def test_a_shrunken_log_is_read_on_from_its_end(limit: int | None) -> None:
 
 
 def test_a_target_cuts_off_and_leaves_out_what_it_does_not_know() -> None:
-    found = offsets.at_most({"a": {0: 9, 1: 9}, "b": {0: 1}}, {"a": {0: 4}})
+    found = offsets.at_most({"a": {0: 9, 1: 9}, "b": {0: 1}}, {"a": {0: 4}}, {})
     assert found == {"a": {0: 4}}
 
 

@@ -1,0 +1,112 @@
+"""What a query reads, as the cluster has it: topics found, bounds turned into offsets, tasks.
+
+Asks the cluster and lets offsets.py compute; keeps nothing. What is missing or lost is told to the
+reader, which knows what failOnDataLoss says.
+"""
+
+from collections.abc import Callable
+
+from . import offsets as arithmetic
+from .cluster import Cluster, Partitions
+from .offsets import OffsetRange
+from .options import Offsets, OptionError
+from .source_options import AtTime, Bound, SourceOptions
+
+Lost = Callable[[str], None]
+"""Told of what cannot be read any more: raises, or lets the query go on without it."""
+
+
+class Plan:
+    """One look at the cluster: which partitions there are, and where they begin and end."""
+
+    def __init__(
+        self, options: SourceOptions, cluster: Cluster, expected: Offsets | None = None
+    ) -> None:
+        """Find what the options name now; what is `expected` is waited for a moment."""
+        self.options = options
+        self._cluster = cluster
+        assigned = options.assigned
+        topics = options.topics or tuple(assigned)
+        if options.pattern is not None:
+            found = cluster.topics_matching(options.pattern)
+            topics = tuple(sorted({*found, *_matching(options, expected or {})}))
+        described = cluster.describe(
+            topics, {topic: tuple(by) for topic, by in (expected or assigned).items()}
+        )
+        self.topic_ids = {name: topic.topic_id for name, topic in described.items()}
+        self.partitions: Partitions = {
+            name: tuple(
+                each.partition
+                for each in topic.partitions
+                if not assigned or each.partition in assigned[name]
+            )
+            for name, topic in described.items()
+        }
+
+    def check_complete(self) -> None:
+        """Refuse a topic or partition that is named and does not exist."""
+        wanted = self.options.assigned or dict.fromkeys(self.options.topics, ())
+        for topic, indexes in wanted.items():
+            missing = set(indexes) - set(self.partitions.get(topic, ()))
+            if topic not in self.partitions or missing:
+                names = ", ".join(f"{topic}-{each}" for each in sorted(missing)) or topic
+                option = "assign" if self.options.assigned else "subscribe"
+                raise OptionError(option, names, "the cluster does not have it")
+
+    def latest(self) -> Offsets:
+        """Ask where the partitions end."""
+        return self._cluster.latest(self.partitions)
+
+    def start(self, lost: Lost) -> Offsets:
+        """Turn the starting bound into an offset for each partition."""
+        earliest = self._cluster.earliest(self.partitions)
+        return self._resolved(self.options.starting, earliest, self.latest(), lost)
+
+    def between(self, lost: Lost) -> tuple[Offsets, Offsets]:
+        """Turn both bounds into offsets."""
+        starting, ending = self.options.starting, self.options.ending
+        earliest, latest = self._cluster.earliest(self.partitions), self.latest()
+        start = self._resolved(starting, earliest, latest, lost)
+        end = self._resolved(ending, earliest, latest, lost)
+        arithmetic.check_not_reversed(starting, start, ending, end)
+        return start, end
+
+    def _resolved(self, bound: Bound, earliest: Offsets, latest: Offsets, lost: Lost) -> Offsets:
+        if isinstance(bound.at, AtTime):
+            return self._at_time(bound, bound.at, latest)
+        found = arithmetic.resolve(bound, earliest, latest)
+        for why in arithmetic.outside(found, earliest, latest):
+            lost(why)
+        return arithmetic.clamped(found, earliest, latest)
+
+    def _at_time(self, bound: Bound, at: AtTime, latest: Offsets) -> Offsets:
+        times = at.times_ms
+        if isinstance(times, int):
+            times = {topic: dict.fromkeys(by, times) for topic, by in self.partitions.items()}
+        arithmetic.check_names_all(bound.option, times, latest)
+        found = self._cluster.at_times(times)
+        for topic, by in found.items():
+            for partition, offset in by.items():
+                # What is written between the two questions belongs to a later query.
+                end = latest[topic][partition]
+                if offset < 0 and not at.or_latest:
+                    raise OptionError(
+                        bound.option,
+                        times[topic][partition],
+                        f"{topic}-{partition} has no record that young; "
+                        "startingOffsetsByTimestampStrategy = latest would start at its end",
+                    )
+                by[partition] = end if offset < 0 else min(offset, end)
+        return found
+
+
+def tasks(options: SourceOptions, start: Offsets, end: Offsets) -> list[OffsetRange]:
+    """List the ranges to read, one for each task; an empty one where there is nothing."""
+    found = arithmetic.split(arithmetic.ranges(start, end), options.splitting)
+    # Spark makes one partition of its own of an empty list, and reads it.
+    return found or [OffsetRange("", 0, 0, 0)]
+
+
+def _matching(options: SourceOptions, offsets: Offsets) -> list[str]:
+    pattern = options.pattern
+    return [topic for topic in offsets if pattern is not None and pattern.search(topic)]
