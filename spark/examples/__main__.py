@@ -1,0 +1,31 @@
+"""Run every example on one cluster and one Spark session.
+
+python -m minikafka.spark.examples [--bootstrap HOST:PORT] [NAME ...]
+"""
+
+import sys
+
+import click
+
+from . import dead_letters, parquet, sessions, windows
+from .harness import run_all
+
+EXAMPLES = {
+    "dead_letters": dead_letters.verify,
+    "windows": windows.verify,
+    "sessions": sessions.verify,
+    "parquet": parquet.verify,
+}
+
+
+@click.command(help=__doc__)
+@click.option("--bootstrap", metavar="HOST:PORT", help="A cluster that runs; else one is made.")
+@click.argument("names", nargs=-1, type=click.Choice(list(EXAMPLES)))
+def main(bootstrap: str | None, names: tuple[str, ...]) -> None:
+    """Exit with 0 only when everything that was checked held."""
+    wanted = [(name, EXAMPLES[name]) for name in names or EXAMPLES]
+    sys.exit(1 if run_all(wanted, bootstrap) else 0)
+
+
+if __name__ == "__main__":
+    main()

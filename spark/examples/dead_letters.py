@@ -1,0 +1,99 @@
+"""Dead letters: what does not parse goes to a topic of its own, with the reason; the rest goes on.
+
+    python -m minikafka.spark.examples.dead_letters [--bootstrap HOST:PORT]
+
+One query writes both topics: a record is in one of them, and its bytes are as they came.
+"""
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ...client.records import ProducerRecord
+from .harness import Run, command, finish
+
+ORDER = "id long, customer string, cents long, broken string"
+HEADERS = "array<struct<key: string, value: binary>>"
+
+# -- the job
+
+
+def sort_out(orders: DataFrame, good: str, dead: str) -> DataFrame:
+    """Name the topic of each record; a dead letter's headers say why and where it came from."""
+    text = F.col("value").cast("string")
+    order = F.from_json(text, ORDER, {"columnNameOfCorruptRecord": "broken"})
+    why = (
+        F.when(F.col("value").isNull(), "no value")
+        .when(~F.is_valid_utf8(text), "not UTF-8")
+        .when(order["broken"].isNotNull(), "not the JSON of an order")
+        .when(order["id"].isNull() | order["customer"].isNull(), "no id or no customer")
+        .when(order["cents"] <= 0, "not a positive amount")
+    )
+    place = F.concat_ws("/", "topic", "partition", "offset")
+    headers = {"dead-letter.reason": "why", "dead-letter.source": "place"}
+    told = [F.struct(F.lit(k), F.col(v).cast("binary")) for k, v in headers.items()]
+    return orders.withColumns({"why": why, "place": place}).select(
+        "key",
+        "value",
+        F.when(F.col("why").isNull(), good).otherwise(dead).alias("topic"),
+        F.when(F.col("why").isNotNull(), F.array(*told)).cast(HEADERS).alias("headers"),
+    )
+
+
+def start(
+    spark: SparkSession, bootstrap: str, topics: tuple[str, str, str], checkpoint: Path
+) -> StreamingQuery:
+    """Sort out what there is of the first topic into the other two: good ones and dead letters."""
+    source, good, dead = topics
+    orders = (
+        spark.readStream.format("minikafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", source)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    return (
+        sort_out(orders, good, dead)
+        .writeStream.format("minikafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+
+
+# -- the check
+
+BROKEN = {
+    b"\xff\xfe{}": b"not UTF-8",
+    b'{"id":1,"customer":"c1"': b"not the JSON of an order",
+    b"hello": b"not the JSON of an order",
+    b'{"id":"one","customer":"c1","cents":5}': b"not the JSON of an order",
+    b'{"customer":"c1","cents":5}': b"no id or no customer",
+    b'{"id":7,"customer":"c1","cents":-5}': b"not a positive amount",
+    None: b"no value",
+}
+
+
+def verify(run: Run) -> None:
+    """Send good and broken orders; each must come out once, in its topic, byte for byte."""
+    topics = run.topic("orders"), run.topic("good"), run.topic("dead")
+    fine = [b'{"id":%d,"customer":"c%d","cents":%d}' % (n, n % 7, n + 1) for n in range(500)]
+    values = [*fine[:200], *BROKEN, *fine[200:]]
+    run.send(topics[0], [ProducerRecord(value, b"k%d" % n) for n, value in enumerate(values)])
+    finish(start(run.spark, run.bootstrap, topics, run.folder / "checkpoint"))
+
+    good, dead = run.records(topics[1]), run.records(topics[2])
+    run.same("every good order came out once", [r.value for r in good], fine)
+    why = [(r.value, dict(r.headers)["dead-letter.reason"]) for r in dead]
+    run.same("every broken one is a dead letter with its reason", why, BROKEN.items())
+    sent = {(r.value, f"{r.topic}/{r.partition}/{r.offset}") for r in run.records(topics[0])}
+    where = {(r.value, (dict(r.headers)["dead-letter.source"] or b"").decode()) for r in dead}
+    run.holds("a dead letter names the record it was", where < sent, where - sent)
+    run.holds("a good order has no headers", not any(r.headers for r in good))
+
+
+if __name__ == "__main__":
+    command("dead_letters", verify)()

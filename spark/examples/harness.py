@@ -1,0 +1,182 @@
+"""What every example runs on: a cluster, Spark, topics of its own, and checks that decide.
+
+Nothing here belongs to a pipeline. An example is a module with its job on top and `verify(run)`
+below it, which feeds the job, runs it and compares what came out with what must have.
+"""
+
+import os
+import secrets
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ...client.admin_types import NewTopic
+from ...client.records import ConsumerRecord, ProducerRecord
+from ...client.sync_admin import Admin
+from ...client.sync_consumer import Consumer
+from ...client.sync_producer import Producer
+from ...deploy.local_cluster import LocalCluster
+from ...protocol.types import TopicPartition
+from .flights.jobs import output_to
+
+LOGS = Path("run")
+SILENCE_SECONDS = 120.0
+"""How long `records` waits for records that the cluster says are there."""
+TASK_ATTEMPTS = 3
+CLUSTER_CONFIG = {"default.replication.factor": "3", "min.insync.replicas": "2"}
+
+Record = ConsumerRecord[bytes, bytes]
+
+
+@dataclass
+class Run:
+    """One example on its way: where it runs, its topics, and what could not be verified."""
+
+    spark: SparkSession
+    bootstrap: str
+    folder: Path
+    """For checkpoints and files; empty at the start."""
+    cluster: LocalCluster | None = None
+    """The brokers, where they are ours to kill."""
+    problems: list[str] = field(default_factory=list)
+    checks: int = 0
+    _topics: list[str] = field(default_factory=list)
+    _suffix: str = field(default_factory=lambda: secrets.token_hex(3))
+
+    def topic(self, name: str, partitions: int = 2, **configs: str) -> str:
+        """Create a topic of a name nobody has; it is deleted in the end."""
+        full = f"{name}-{self._suffix}"
+        dotted = {key.replace("_", "."): value for key, value in configs.items()}
+        with Admin(self.bootstrap) as admin:
+            admin.create_topics([NewTopic(full, partitions, configs=dotted)])
+        self._topics.append(full)
+        return full
+
+    def send(self, topic: str, records: Iterable[ProducerRecord[bytes, bytes]]) -> None:
+        """Write records, and wait until each is on every replica in sync."""
+        with Producer(self.bootstrap) as producer:
+            producer.send_batch(topic, list(records)).result(60)
+
+    def records(self, topic: str, *, committed: bool = True) -> list[Record]:
+        """Read a whole topic without Spark, by partition and offset."""
+        level = "read_committed" if committed else "read_uncommitted"
+        settings = {"auto.offset.reset": "earliest", "isolation.level": level}
+        found: list[Record] = []
+        with Consumer.from_config({"bootstrap.servers": self.bootstrap, **settings}) as consumer:
+            partitions = [TopicPartition(topic, p) for p in consumer.partitions_for(topic)]
+            ends = consumer.end_offsets(partitions)
+            consumer.assign(partitions)
+            deadline = time.monotonic() + SILENCE_SECONDS
+            while any(consumer.position(each) < end for each, end in ends.items()):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{topic}: only {len(found)} records of {ends} arrived")
+                found += consumer.poll(200)
+        return sorted(found, key=lambda record: (record.partition, record.offset))
+
+    def same(self, what: str, found: Iterable[Any], expected: Iterable[Any]) -> None:
+        """Check that both hold the same things the same number of times, in any order."""
+        there, wanted = Counter(found), Counter(expected)
+        missing, strange = list((wanted - there).elements()), list((there - wanted).elements())
+        self.holds(
+            f"{what} ({wanted.total():,})",
+            not missing and not strange,
+            f"{len(missing)} missing {missing[:1]}, {len(strange)} too many {strange[:1]}",
+        )
+
+    def holds(self, what: str, held: bool, instead: object = "it does not hold") -> None:
+        """Check one thing and say so."""
+        self.checks += 1
+        if held:
+            click.echo(f"verified: {what}")
+        else:
+            self.problems.append(what)
+            click.echo(f"NOT VERIFIED: {what}: {instead}", err=True)
+
+    def close(self) -> None:
+        """Leave a cluster that is not ours as it was found."""
+        if self.cluster is None and self._topics:
+            with Admin(self.bootstrap) as admin:
+                admin.delete_topics(self._topics)
+
+
+Verify = Callable[[Run], None]
+
+
+def finish(query: StreamingQuery) -> int:
+    """Wait for a query that reads what is there; the rows that came too late are counted."""
+    query.awaitTermination()
+    return sum(
+        state.numRowsDroppedByWatermark
+        for progress in query.recentProgress
+        for state in progress.stateOperators
+    )
+
+
+def session(log: Path) -> SparkSession:
+    """Start Spark on this machine, with repeated tasks as on a cluster, its output in `log`."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = (
+        SparkSession.builder.master(f"local[2,{TASK_ATTEMPTS}]")
+        .appName("minikafka examples")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.shuffle.partitions", 2)
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", 1000)
+        .config("spark.ui.enabled", False)
+        .config("spark.ui.showConsoleProgress", False)
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.log.level", "WARN")
+    )
+    with output_to(log):
+        return builder.getOrCreate()
+
+
+def run_all(examples: Sequence[tuple[str, Verify]], bootstrap: str | None) -> list[str]:
+    """Run examples one after another on one cluster and one Spark; what failed comes back."""
+    start = time.monotonic()
+    with ExitStack() as stack:
+        cluster = None
+        if bootstrap is None:
+            click.echo("starting 3 brokers and a controller")
+            cluster = stack.enter_context(LocalCluster(broker_config=CLUSTER_CONFIG))
+            bootstrap = cluster.bootstrap
+        log = LOGS / f"{'examples' if len(examples) > 1 else examples[0][0]}.log"
+        click.echo(f"cluster at {bootstrap}; starting Spark, which logs to {log}")
+        spark = session(log)
+        stack.callback(spark.stop)
+        problems = []
+        for name, verify in examples:
+            click.echo(f"-- {name} ({time.monotonic() - start:.0f} s)")
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"minikafka-{name}-"))
+            run = Run(spark, bootstrap, Path(folder), cluster)
+            try:
+                verify(run)
+            finally:
+                run.close()
+            problems += [f"{name}: {each}" for each in run.problems]
+            if not run.checks:
+                problems.append(f"{name}: nothing was checked")
+    seconds = time.monotonic() - start
+    click.echo(f"everything verified in {seconds:.0f} s" if not problems else f"failed; see {log}")
+    return problems
+
+
+def command(name: str, verify: Verify) -> click.Command:
+    """Make the command of an example; exit code 0 only when everything that was checked held."""
+
+    @click.command(name, help=f"Run the example {name} and check what came out.")
+    @click.option("--bootstrap", metavar="HOST:PORT", help="A cluster that runs; else one is made.")
+    def main(bootstrap: str | None) -> None:
+        sys.exit(1 if run_all([(name, verify)], bootstrap) else 0)
+
+    return main
