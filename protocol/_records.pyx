@@ -49,6 +49,7 @@ cdef Py_ssize_t HEADER_ROOM = 61
 cdef Py_ssize_t MIN_RECORD_BYTES = 7
 cdef Py_ssize_t FIRST_CAPACITY = 1024
 cdef int LONGEST_VARINT = 10
+cdef Py_ssize_t MOST_OVERHEAD = 30
 cdef int LOG_APPEND_TIME = 1
 
 NAME = "compiled"
@@ -219,6 +220,11 @@ cdef class Spans:
         if self.lengths.buffer.len // 8 != self.count:
             raise ValueError("columns of unequal length")
 
+    cdef Py_ssize_t length(self, Py_ssize_t index) noexcept:
+        """Bytes of a piece that may yet turn out to lie outside: none more than there are."""
+        cdef int64_t length = (<int64_t *>self.lengths.buffer.buf)[index]
+        return max(0, min(length, <int64_t>self.data.buffer.len))
+
     cdef Span span(self, Py_ssize_t index) except *:
         cdef Span found
         cdef int64_t start = (<int64_t *>self.starts.buffer.buf)[index]
@@ -370,7 +376,7 @@ cdef class RecordBody:
         cdef Spans some = Spans(values), some_keys = None, some_headers = None
         cdef View times = View(timestamps)
         cdef Span key = span_of(None), header = span_of(None), value
-        cdef Py_ssize_t stop = some.count
+        cdef Py_ssize_t stop = some.count, ahead = start, expected = 0
         if keys is not None:
             some_keys = Spans(keys)
         if headers is not None:
@@ -381,6 +387,15 @@ cdef class RecordBody:
             or (some_headers is not None and some_headers.count < stop)
         ):
             raise ValueError("columns of unequal length")
+        # Room for all that may come, at once: growing by and by copies what is there each time.
+        while 0 <= ahead < stop and self._size + expected < max_size:
+            expected += MOST_OVERHEAD + some.length(ahead)
+            if some_keys is not None:
+                expected += some_keys.length(ahead)
+            if some_headers is not None:
+                expected += some_headers.length(ahead)
+            ahead += 1
+        self._reserve(max(0, min(expected, max_size - self._size)) + LONGEST_VARINT)
         while 0 <= start < stop:
             value = some.span(start)
             if some_keys is not None:
