@@ -43,6 +43,10 @@ SOURCE: Final = {
     "fetch.max.bytes": str(32 << 20),
     "max.partition.fetch.bytes": str(8 << 20),
 }
+SINK: Final = {
+    # Rows come by the ten thousand: larger batches cost client and broker less for each.
+    "batch.size": str(256 << 10),
+}
 ASKING: Final = {"default.api.timeout.ms": "15000"}
 UNANSWERED: Final = (RequestTimedOut, ConnectError, ConnectionLost)
 
@@ -94,7 +98,7 @@ class Cluster:
     def producer(self) -> Producer:
         """Give the producer; acks=all unless the settings say otherwise."""
         if self._producer is None:
-            self._producer = Producer.from_config(self._settings)
+            self._producer = Producer.from_config({**SINK, **self._settings})
         return self._producer
 
     def describe(
