@@ -18,9 +18,9 @@ from pyspark.sql.datasource import WriterCommitMessage
 from ..client.commit_group_types import PreparedTransaction
 from ..client.errors import ClientError, UnsupportedVersion
 from ..protocol.errors import ApiError, ErrorCode
-from ..runtime.errors import MinikafkaError
+from .ledger import Ledger
 from .rows import RowWriter
-from .sink_clients import SinkClients, sink_clients_for
+from .sink_clients import ExactlyOnceError, SinkClients, sink_clients_for
 from .sink_options import Fallback, SinkOptions
 
 log = logging.getLogger(__name__)
@@ -30,10 +30,6 @@ QUERY_ID: Final = "sql.streaming.queryId"
 RUN_ID: Final = "spark.jobGroup.id"
 ABORT_MS: Final = 5_000
 """How long the driver tries to abort what failed; the transaction timeout does it anyhow."""
-
-
-class ExactlyOnceError(MinikafkaError):
-    """A batch that is not committed, or cannot be: says which, why, and what to do."""
 
 
 class Task(NamedTuple):
@@ -145,10 +141,11 @@ def commit(
     ((job, generation),) = jobs
     transactions = [one.transaction for one in prepared if one.transaction is not None]
     clients = sink_clients_for(options.client)
-    if generation is None:
-        raise NotImplementedError
     try:
-        is_new = clients.admin().commit_group(job.group, generation, batch_id, transactions)
+        if generation is None:
+            is_new = Ledger(clients).commit(*job, batch_id, transactions)
+        else:
+            is_new = clients.admin().commit_group(job.group, generation, batch_id, transactions)
     except ApiError as error:
         raise ExactlyOnceError(_refused(job, batch_id, error)) from error
     if not is_new:
@@ -161,18 +158,22 @@ def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) 
     Spark calls this also after a commit whose answer was lost. The coordinator knows: a
     transaction whose commit is recorded cannot be aborted any more.
     """
-    prepared = [message for message in messages if isinstance(message, Prepared)]
-    admin = sink_clients_for(options.client).admin()
-    for one in prepared:
-        if one.transaction is None or one.generation is None:
-            continue  # what the ledger has decided must not be touched, and it decides by itself
-        try:
-            admin.end_prepared(one.transaction, commit=False, timeout_ms=ABORT_MS)
-        except ApiError as error:
-            log.debug("%s is not aborted: %s", one.transaction.transactional_id, error)
-        except ClientError as error:
-            log.warning("not aborted, but left to the transaction timeout: %s", error)
-            return
+    left = [
+        message.transaction
+        for message in messages
+        # What the ledger has decided must not be touched, and it aborts by itself.
+        if isinstance(message, Prepared) and message.generation is not None
+        if message.transaction is not None
+    ]
+    try:
+        for transaction in left:
+            try:
+                admin = sink_clients_for(options.client).admin()
+                admin.end_prepared(transaction, commit=False, timeout_ms=ABORT_MS)
+            except ApiError as error:
+                log.debug("%s is not aborted: %s", transaction.transactional_id, error)
+    except ClientError as error:
+        log.warning("not aborted, but left to the transaction timeout: %s", error)
 
 
 def _generation(clients: SinkClients, options: SinkOptions, job: Job) -> int | None:

@@ -17,7 +17,8 @@ from ..client.errors import ClientClosed, ClientError, ProducerFenced, Transacti
 from ..client.sync_admin import Admin
 from ..client.sync_producer import Producer
 from ..runtime.config import settings_of
-from .cluster import DEFAULTS
+from ..runtime.errors import MinikafkaError
+from .cluster import DEFAULTS, SINK
 from .sink_options import TRANSACTION_TIMEOUT_MS
 
 MOST_CLUSTERS: Final = 8
@@ -28,6 +29,10 @@ COMMIT_MS: Final = 120_000
 """How long a commit is tried while the cluster does not answer."""
 
 _all: dict[tuple[int, tuple[tuple[str, str], ...]], "SinkClients"] = {}
+
+
+class ExactlyOnceError(MinikafkaError):
+    """A batch that is not committed, or cannot be: says which, why, and what to do."""
 
 
 def sink_clients_for(settings: Mapping[str, str]) -> "SinkClients":
@@ -55,6 +60,7 @@ class SinkClients:
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.settings = {
             **DEFAULTS,
+            **SINK,
             "transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
             **settings,
         }

@@ -11,7 +11,6 @@ from minikafka.client.commit_group_types import CommitGroupState, PreparedTransa
 from minikafka.client.errors import ClientError, ProducerFenced, UnsupportedVersion
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.spark import exactly_once, sink_clients
-from minikafka.spark.exactly_once import Task
 from minikafka.spark.rows import RowError
 
 
@@ -161,13 +160,6 @@ class FakeRows:
         pass
 
 
-@dataclass
-class Where:
-    """Which task it is that runs."""
-
-    task: Task = Task(0, 0, "query", "run-1")  # noqa: RUF009  (immutable)
-
-
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch) -> FakeGroups:
     fake = FakeGroups()
@@ -190,10 +182,3 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> FakeGroups:
     monkeypatch.setattr(sink_clients, "_all", {})
     monkeypatch.setattr(exactly_once, "RowWriter", FakeRows)
     return fake
-
-
-@pytest.fixture
-def where(monkeypatch: pytest.MonkeyPatch) -> Where:
-    found = Where()
-    monkeypatch.setattr(Task, "current", lambda: found.task)
-    return found

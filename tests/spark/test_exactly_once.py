@@ -1,76 +1,18 @@
 """Each row once, whatever fails: tasks and the driver against a coordinator in memory."""
 
-import pickle
-from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyspark.sql.types import StringType, StructType
 
 from minikafka.client.errors import RequestTimedOut
 from minikafka.spark import exactly_once, sink_clients
-from minikafka.spark.data_source import MinikafkaDataSource
-from minikafka.spark.exactly_once import ExactlyOnceError, Prepared, Task
+from minikafka.spark.exactly_once import Prepared, Task
 from minikafka.spark.rows import RowError
-from tests.spark.fake_cluster import SERVERS
-from tests.spark.fake_groups import FakeGroups, Where, groups, where
+from minikafka.spark.sink_clients import ExactlyOnceError
+from tests.spark.drivers import Driver, Where, where
+from tests.spark.fake_groups import FakeGroups, groups
 
 __all__ = ["groups", "where"]
-
-SCHEMA = StructType().add("value", StringType())
-TASK = Task(0, 0, "query", "run-1")
-
-
-class Driver:
-    """One start of a query, or one job: plans and commits as Spark does, from fresh pickles."""
-
-    def __init__(self, where: Where, run: str | None = "run-1", **options: str) -> None:
-        self._where = where
-        self._run = run
-        self._source = MinikafkaDataSource(
-            {**SERVERS, "topic": "t", "delivery": "exactly_once", **options}
-        )
-        self._job = pickle.dumps(self._source.writer(SCHEMA, False))
-
-    def _writer(self, is_stream: bool) -> Any:
-        if is_stream:  # planned anew for each micro-batch, and again for the commit
-            return pickle.loads(pickle.dumps(self._source.streamWriter(SCHEMA, False)))
-        return pickle.loads(self._job)
-
-    def task(
-        self,
-        *values: str | None,
-        partition: int = 0,
-        attempt: int = 0,
-        is_stream: bool = True,
-        fails: bool = False,
-    ) -> Prepared:
-        query = "query" if self._run is not None else None
-        self._where.task = Task(partition, attempt, query, self._run)
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for value in values:
-                yield pa.RecordBatch.from_pydict({"value": pa.array([value], pa.string())})
-            if fails:
-                raise RuntimeError("killed")
-
-        prepared: Prepared = self._writer(is_stream).write(batches())
-        # Messages travel to the driver.
-        again: Prepared = pickle.loads(pickle.dumps(prepared))
-        return again
-
-    def commit(self, batch_id: int, *messages: Prepared) -> None:
-        self._writer(True).commit(list(messages), batch_id)
-
-    def abort(self, batch_id: int, *messages: Prepared | None) -> None:
-        self._writer(True).abort(list(messages), batch_id)
-
-    def commit_job(self, *messages: Prepared) -> None:
-        self._writer(False).commit(list(messages))
-
-    def abort_job(self, *messages: Prepared | None) -> None:
-        self._writer(False).abort(list(messages))
 
 
 # -- a streaming query
