@@ -110,13 +110,18 @@ class QueryLag:
             found["maxSecondsBehindLatest"] = self.seconds
         return found
 
-    def __str__(self) -> str:
+    @property
+    def amount(self) -> str:
+        """Say how much it is, as far as known: `1,200 records, 0.3 MB, 4.5 s`."""
         parts = [f"{self.records:,} records"]
         if self.bytes is not None:
             parts.append(f"{self.bytes / 1e6:,.1f} MB")
         if self.seconds is not None:
             parts.append(f"{self.seconds:,.1f} s")
-        text = f"query {self.name or self.query_id} is {', '.join(parts)} behind"
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        text = f"query {self.name or self.query_id} is {self.amount} behind"
         worst = max(self.partitions, key=lambda each: each.records, default=None)
         if worst is None or worst.records == 0 or len(self.partitions) == 1:
             return text
