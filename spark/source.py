@@ -6,8 +6,8 @@ connections live in `cluster`, one set for each Python worker.
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -203,7 +203,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         full_start = arithmetic.with_new_partitions(before, latest, earliest)
         if isinstance(limit, ReadMaxRows) and self._target is None:
             waiting = arithmetic.waiting(full_start, latest)
-            if self._gathering.is_too_early(waiting, time.monotonic()):
+            if self._gathering.is_too_early(waiting, monotonic()):
                 return start
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return arithmetic.to_json(arithmetic.limited(full_start, latest, most))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from minikafka.spark import offsets
 from minikafka.spark.offsets import OffsetRange
 from minikafka.spark.options import OptionError
-from minikafka.spark.source_options import Bound
+from minikafka.spark.source_options import Bound, Splitting
 
 
 def test_words_and_numbers_are_resolved() -> None:
@@ -97,3 +97,74 @@ def test_new_partitions_are_those_without_a_start() -> None:
 def test_the_checkpoint_form_goes_both_ways() -> None:
     assert offsets.to_json({"a": {10: 1, 2: 3}}) == {"a": {"2": 3, "10": 1}}
     assert offsets.from_json({"a": {"2": 3}}) == {"a": {2: 3}}
+
+
+def test_a_partition_that_the_target_lacks_stays_where_the_query_is() -> None:
+    found = offsets.at_most({"a": {0: 9, 1: 9}}, {"a": {0: 4}}, {"a": {1: 6}})
+    assert found == {"a": {0: 4, 1: 6}}
+    assert offsets.at_most({"b": {0: 9}}, {"a": {0: 4}}, {"b": {0: 2}}) == {"b": {0: 2}}
+
+
+# -- ranges cut into tasks
+
+
+def cut(sizes: list[int], how: Splitting) -> list[tuple[int, int, int]]:
+    ranges = [OffsetRange("a", p, 100, 100 + size) for p, size in enumerate(sizes)]
+    return [(part.partition, part.start, part.end) for part in offsets.split(ranges, how)]
+
+
+def test_ranges_stay_whole_unless_told() -> None:
+    assert cut([5, 7], Splitting()) == [(0, 100, 105), (1, 100, 107)]
+    assert cut([5, 7], Splitting(min_partitions=2)) == [(0, 100, 105), (1, 100, 107)]
+    assert cut([5, 7], Splitting(max_records=7)) == [(0, 100, 105), (1, 100, 107)]
+    assert cut([], Splitting(min_partitions=9, max_records=1)) == []
+
+
+def test_no_part_has_more_records_than_allowed() -> None:
+    assert cut([5, 7], Splitting(max_records=3)) == [
+        (0, 100, 102),
+        (0, 102, 105),
+        (1, 100, 102),
+        (1, 102, 104),
+        (1, 104, 107),
+    ]
+
+
+def test_the_largest_are_cut_until_there_are_enough() -> None:
+    found = cut([10, 90], Splitting(min_partitions=4))
+    assert found == [(0, 100, 110), (1, 100, 130), (1, 130, 160), (1, 160, 190)]
+    found = cut([2, 1], Splitting(min_partitions=50))
+    assert found == [(0, 100, 101), (0, 101, 102), (1, 100, 101)], "not below one offset"
+
+
+@given(
+    st.lists(st.integers(1, 1000), min_size=1, max_size=8),
+    st.none() | st.integers(1, 40),
+    st.none() | st.integers(1, 300),
+)
+def test_parts_cover_the_ranges_once(
+    sizes: list[int], min_partitions: int | None, max_records: int | None
+) -> None:
+    found = cut(sizes, Splitting(min_partitions, max_records))
+    covered = [(p, o) for p, start, end in found for o in range(start, end)]
+    assert covered == [(p, 100 + n) for p, size in enumerate(sizes) for n in range(size)]
+    assert all(start < end for _, start, end in found)
+    assert len(found) >= min(min_partitions or 1, sum(sizes))
+    assert max_records is None or all(end - start <= max_records for _, start, end in found)
+
+
+# -- what does not fit
+
+
+@pytest.mark.parametrize("held", [5, None, [1], {"t": 5}, {"t": {"0": "5"}}, {"t": {"x": 5}}])
+def test_a_checkpoint_of_another_source(held: object) -> None:
+    with pytest.raises(offsets.ForeignOffsets, match="checkpointLocation of its own"):
+        offsets.from_json(held)
+
+
+def test_a_start_behind_the_end() -> None:
+    starting, ending = Bound("startingTimestamp", "earliest"), Bound("endingOffsets", "latest")
+    offsets.check_not_reversed(starting, {"a": {0: 5}}, ending, {"a": {0: 5}})
+    with pytest.raises(OptionError, match="a-0 would end at 4, before its start at 5") as caught:
+        offsets.check_not_reversed(starting, {"a": {0: 5}}, ending, {"a": {0: 4}})
+    assert caught.value.option == "endingOffsets"
