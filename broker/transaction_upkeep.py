@@ -92,3 +92,4 @@ class TransactionUpkeep:
             ]
             for at in range(0, len(unused), TOMBSTONES_MAX):
                 self._transactions.forget(shard, unused[at : at + TOMBSTONES_MAX])
+            self._transactions.groups.forget_unused(shard, wall_ms, unused_ms)

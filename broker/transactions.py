@@ -12,14 +12,17 @@ partition leaders refuse what is still on its way.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from ..protocol.commit_groups import home_of
 from ..protocol.control.image import MetadataImage
 from ..protocol.control.records import TRANSACTION_VERSION
 from ..protocol.errors import ErrorCode
 from ..protocol.types import TopicPartition
 from ..runtime.errors import InvariantViolation
 from ..runtime.runtime import Runtime
+from .commit_groups import CommitGroups
 from .coordinator.keys import TRANSACTIONS_TOPIC
 from .coordinator.shard import KeyValue, Shard, ShardSettings
 from .coordinator.shards import Shards
@@ -79,7 +82,12 @@ class Transactions:
         self._deadlines = parts.deadlines
         self._producer_ids = parts.producer_ids
         self._image = parts.image
-        settings = ShardSettings(TRANSACTIONS_TOPIC, append_timeout_ms=parts.append_timeout_ms)
+        settings = ShardSettings(
+            TRANSACTIONS_TOPIC,
+            append_timeout_ms=parts.append_timeout_ms,
+            too_large=ErrorCode.MESSAGE_TOO_LARGE,
+            home_of=home_of,
+        )
         self.shards: Shards[Ledger] = Shards(
             parts.runtime, parts.partitions, settings, lambda index: Ledger()
         )
@@ -93,6 +101,7 @@ class Transactions:
         )
         self._log = TransactionLog(parts.runtime, parts.deadlines)
         self._turns = Turns(parts.runtime, parts.deadlines)
+        self.groups = CommitGroups(self, parts.runtime, self._log, self._turns, parts.producer_ids)
         self._upkeep = TransactionUpkeep(self, parts.runtime, parts.deadlines)
 
     @property
@@ -116,22 +125,23 @@ class Transactions:
             return
 
         def decide(present: Transaction | None, now: Now) -> Decision | NeedsProducerId:
-            if present is None and self._is_full:
+            if present is None and self.is_full:
                 log.warning("%s: too many transactional ids", asked.transactional_id)
                 return Decision(error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return decisions.init_producer_id(present, asked, now)
 
         patience_ms = self.config.verification_retry_max_ms
-        self._decide_in_turn(asked.transactional_id, decide, done, patience_ms)
+        self.decide_in_turn(asked.transactional_id, decide, done, patience_ms)
 
     @property
-    def _is_full(self) -> bool:
-        count = sum(len(shard.state) for shard in self.shards)
+    def is_full(self) -> bool:
+        """Are there as many names here as may be?"""
+        count = sum(len(shard.state) + len(shard.state.groups) for shard in self.shards)
         return count >= self.config.transactional_ids_max
 
     def add_partitions(self, asked: AddPartitions, done: Decided, patience_ms: int) -> None:
         """Take partitions into a transaction; one that is being ended is waited for so long."""
-        self._decide_in_turn(
+        self.decide_in_turn(
             asked.transactional_id,
             lambda present, now: decisions.add_partitions(present, asked, now),
             done,
@@ -140,7 +150,7 @@ class Transactions:
 
     def verify_partitions(self, asked: AddPartitions) -> dict[TopicPartition, ErrorCode]:
         """Are partitions in the transaction that is open?"""
-        found = self._find(asked.transactional_id)
+        found = self.find(asked.transactional_id)
         if isinstance(found, ErrorCode):
             return dict.fromkeys(asked.partitions, found)
         return decisions.verify_partitions(found.state.get(asked.transactional_id), asked)
@@ -163,7 +173,7 @@ class Transactions:
 
     def describe(self, transactional_id: str) -> Transaction | ErrorCode:
         """What is known of an id; while it is being ended, only partitions without a marker."""
-        found = self._find(transactional_id)
+        found = self.find(transactional_id)
         if isinstance(found, ErrorCode):
             return found
         known = found.state.get(transactional_id)
@@ -180,12 +190,13 @@ class Transactions:
 
     # Decide, append, apply at commit.
 
-    def _find(self, transactional_id: str) -> Shard[Ledger] | ErrorCode:
+    def find(self, transactional_id: str) -> Shard[Ledger] | ErrorCode:
+        """The shard of an id or a commit group, or why it cannot be had here."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         return self.shards.of(transactional_id)
 
-    def _decide_in_turn(
+    def decide_in_turn(
         self, transactional_id: str, decide: Decide, done: Decided, patience_ms: int
     ) -> None:
         """Decide; while the id is changing or its transaction ending, wait, but not for ever."""
@@ -207,7 +218,7 @@ class Transactions:
         self, transactional_id: str, decide: Decide, done: Decided, fresh_id: int | None = None
     ) -> None:
         """Decide from what is committed, write what changes, apply it, answer."""
-        found = self._find(transactional_id)
+        found = self.find(transactional_id)
         if isinstance(found, ErrorCode):
             done(Decision(error=found))
             return
@@ -215,8 +226,7 @@ class Transactions:
         if ledger.is_changing(transactional_id):
             done(Decision(error=ErrorCode.CONCURRENT_TRANSACTIONS))
             return
-        now = Now(wall_ms=self._runtime.wall_ms(), level=self.level, fresh_id=fresh_id)
-        decision = decide(ledger.get(transactional_id), now)
+        decision = decide(ledger.get(transactional_id), self.now(fresh_id))
         if isinstance(decision, NeedsProducerId):
             self._with_fresh_id(transactional_id, decide, done)
         else:
@@ -244,15 +254,18 @@ class Transactions:
             return
         record = shard.state.begin(change, self.level)
 
-        def on_settled(is_committed: bool) -> None:
-            self._settle(shard, change.transactional_id, is_committed)
-            if is_committed and change.state.is_prepared:
-                self.sender.add(Ending(change, shard.index, shard.epoch))
-
         def on_appended(error: ErrorCode) -> None:
+            if error is ErrorCode.MESSAGE_TOO_LARGE:
+                error = ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka's: not the producer's message.
             done(Decision(error=error) if error else decision)
 
-        self._log.append(shard, [record], on_settled, on_appended)
+        self._log.append(shard, [record], partial(self.on_settled, shard, change), on_appended)
+
+    def on_settled(self, shard: Shard[Ledger], change: Transaction, is_committed: bool) -> None:
+        """A change holds, or never will; what is decided by it is carried out."""
+        self._settle(shard, change.transactional_id, is_committed)
+        if is_committed and change.state.is_prepared:
+            self.sender.add(Ending(change, shard.index, shard.epoch))
 
     def _settle(self, shard: Shard[Ledger], transactional_id: str, is_committed: bool) -> None:
         shard.state.settle(transactional_id, is_committed=is_committed)
@@ -267,7 +280,7 @@ class Transactions:
         transactional_id = ending.transaction.transactional_id
         present = shard.state.get(transactional_id)
         assert present is not None
-        change = decisions.complete(present, self._now())
+        change = decisions.complete(present, self.now())
 
         record = shard.state.begin(change, self.level)
 
@@ -283,8 +296,9 @@ class Transactions:
 
         self._log.append(shard, [record], on_settled, on_appended)
 
-    def _now(self) -> Now:
-        return Now(wall_ms=self._runtime.wall_ms(), level=self.level)
+    def now(self, fresh_id: int | None = None) -> Now:
+        """What a decision may know at this moment."""
+        return Now(wall_ms=self._runtime.wall_ms(), level=self.level, fresh_id=fresh_id)
 
     # Shards come and go.
 

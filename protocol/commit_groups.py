@@ -27,6 +27,8 @@ def member_id(group: str, partition: int, stage_attempt: int, attempt: int) -> s
 
 def group_of(transactional_id: str) -> str | None:
     """The group that an id belongs to; None for an ordinary one."""
+    if "/" not in transactional_id:
+        return None
     found = _MEMBER.fullmatch(transactional_id)
     return None if found is None else found[1]
 

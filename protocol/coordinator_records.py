@@ -33,6 +33,8 @@ OFFSET_COMMIT_KINDS: Final = (0, 1)
 """0 is that of brokers before 0.9; the layout is the same."""
 GROUP_METADATA_KIND: Final = 2
 TRANSACTION_KIND: Final = 0
+COMMIT_GROUP_KIND: Final = 30_000
+"""Ours, in `__transaction_state`; Kafka's tools and older brokers pass it over."""
 
 
 class TransactionStatus(IntEnum):
@@ -143,6 +145,27 @@ class TransactionLogValue:
     """`transaction.version` as the client speaks it (KIP-890)."""
 
 
+@data(versions="30000", flexible="none")
+class CommitGroupKey:
+    """Which commit group."""
+
+    group: String
+
+
+@data(versions="0", flexible="0+")
+class CommitGroupValue:
+    """What was decided last for a commit group, and who may decide."""
+
+    generation: Int64
+    """Of the newest run."""
+    batch_id: Int64
+    """The newest that was committed; -1: none."""
+    runs: list[String]
+    """The newest last."""
+    last_used_timestamp_ms: Int64
+    """Wall clock."""
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetCommitRecord:
     """An offset committed, or forgotten."""
@@ -168,6 +191,14 @@ class TransactionRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitGroupRecord:
+    """A commit group's state, or its end."""
+
+    key: CommitGroupKey
+    value: CommitGroupValue | None
+
+
+@dataclass(frozen=True, slots=True)
 class UnknownRecord:
     """Of a kind or version that this broker does not know: a newer one wrote it. Left alone."""
 
@@ -176,11 +207,22 @@ class UnknownRecord:
     value: bytes | None
 
 
-Record = OffsetCommitRecord | GroupMetadataRecord | TransactionRecord
+Record = OffsetCommitRecord | GroupMetadataRecord | TransactionRecord | CommitGroupRecord
 GroupRecord = OffsetCommitRecord | GroupMetadataRecord | UnknownRecord
+TransactionStateRecord = TransactionRecord | CommitGroupRecord | UnknownRecord
 
-_KEY_VERSIONS: Final = {OffsetCommitKey: 1, GroupMetadataKey: 2, TransactionLogKey: 0}
-_VALUE_VERSIONS: Final = {OffsetCommitValue: 3, GroupMetadataValue: 3, TransactionLogValue: 1}
+_KEY_VERSIONS: Final = {
+    OffsetCommitKey: 1,
+    GroupMetadataKey: 2,
+    TransactionLogKey: TRANSACTION_KIND,
+    CommitGroupKey: COMMIT_GROUP_KIND,
+}
+_VALUE_VERSIONS: Final = {
+    OffsetCommitValue: 3,
+    GroupMetadataValue: 3,
+    TransactionLogValue: 1,
+    CommitGroupValue: 0,
+}
 """Written unless told otherwise; what Kafka 4.3 writes."""
 
 
@@ -213,7 +255,7 @@ def decode_group_record(key: bytes, value: bytes | None) -> GroupRecord:
     return UnknownRecord(kind, key, value)
 
 
-def decode_transaction_record(key: bytes, value: bytes | None) -> TransactionRecord | UnknownRecord:
+def decode_transaction_record(key: bytes, value: bytes | None) -> TransactionStateRecord:
     """Read a record of `__transaction_state`; RemoteProtocolError when its bytes are bad."""
     kind = _kind(key)
     if kind == TRANSACTION_KIND:
@@ -221,6 +263,11 @@ def decode_transaction_record(key: bytes, value: bytes | None) -> TransactionRec
         state = _decode_value(TransactionLogValue, value)
         if state is not None or value is None:
             return TransactionRecord(found, state)
+    elif kind == COMMIT_GROUP_KIND:
+        group_key = codec.decode_at(CommitGroupKey, kind, memoryview(key), _KIND.size)
+        group_value = _decode_value(CommitGroupValue, value)
+        if group_value is not None or value is None:
+            return CommitGroupRecord(group_key, group_value)
     return UnknownRecord(kind, key, value)
 
 

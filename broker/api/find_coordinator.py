@@ -3,6 +3,7 @@
 A pure lookup: the key's partition of the internal topic, and who leads that.
 """
 
+from ...protocol.commit_groups import home_of
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.find_coordinator import (
     Coordinator,
@@ -49,7 +50,8 @@ def _find(call: Call, key_type: int, key: str) -> Coordinator:
         edge.auto_creation.create([topic_name])
         why = f"{topic_name} is being created"
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
-    index = partition_of(key, len(topic.partitions))
+    home = home_of(key) if topic_name == TRANSACTIONS_TOPIC else key
+    index = partition_of(home, len(topic.partitions))
     leader = topic.partitions[index].leader
     where = None if leader == NO_LEADER else edge.endpoint(leader, call.connection.listener)
     if where is None:

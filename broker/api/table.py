@@ -1,4 +1,4 @@
-"""Every Kafka API of this broker: who answers it. Also what ApiVersions tells.
+"""Every API of this broker, Kafka's and ours: who answers it. Also what ApiVersions tells.
 
 The versions are read off the message declarations.
 """
@@ -13,6 +13,7 @@ from ..net.answer import Api
 from . import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    commit_group,
     delete_groups,
     delete_records,
     describe_cluster,
@@ -27,6 +28,7 @@ from . import (
     find_coordinator,
     forwarded,
     heartbeat,
+    init_commit_group,
     init_producer_id,
     join_group,
     leave_group,
@@ -98,6 +100,8 @@ def make_apis() -> Mapping[int, Api]:
     rows |= {
         ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
         ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
+        ApiKey.INIT_COMMIT_GROUP: init_commit_group.handle,
+        ApiKey.COMMIT_GROUP: commit_group.handle,
     }
     versions = ApiVersions([*rows, ApiKey.API_VERSIONS])
     apis = {int(key): _api(key, handle) for key, handle in rows.items()}

@@ -62,6 +62,9 @@ class ShardSettings:
     """What is answered where records exceed what the topic takes."""
     invalid_key: ErrorCode = ErrorCode.INVALID_REQUEST
     """What is answered about a key that no record can hold."""
+    home_of: Callable[[str], str] = str
+    """The name by which a key is placed among the partitions; its own, unless keys belong
+    together."""
 
 
 class Pending:

@@ -69,7 +69,7 @@ class Shards(Generic[S]):
         topic = self._partitions.image.topic(self._settings.topic)
         if topic is None or not is_key(key):
             return None
-        return partition_of(key, len(topic.partitions))
+        return partition_of(self._settings.home_of(key), len(topic.partitions))
 
     def of(self, key: str) -> Shard[S] | ErrorCode:
         """The shard of a key, or why it cannot be had here."""

@@ -8,6 +8,7 @@ Kafka's coordinator, KIP-98, 360, 447, 588, 890; where two epochs meet, KAFKA-18
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ...protocol.commit_groups import group_of
 from ...protocol.errors import ErrorCode
 from ...protocol.types import NO_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from .transaction import (
@@ -18,6 +19,8 @@ from .transaction import (
     State,
     Transaction,
 )
+
+GROUP_IDS_UNUSED_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +357,17 @@ def complete(present: Transaction, now: Now) -> Transaction:
     )
 
 
+def fence(present: Transaction, now: Now) -> Transaction:
+    """Abort an open transaction that is nobody's any more; its producer goes on with nothing."""
+    return _fence(present, now, last_epoch=NO_EPOCH)
+
+
 def is_expired(present: Transaction, wall_ms: int, unused_ms: int) -> bool:
-    """May it be forgotten, because it was not used for so long?"""
+    """May it be forgotten, because it was not used for so long?
+
+    Of a commit group's ids only the newest count for anything, and those for no longer than a task
+    takes: they are forgotten after an hour, so that their number stays that of the tasks.
+    """
+    if group_of(present.transactional_id) is not None:
+        unused_ms = min(unused_ms, GROUP_IDS_UNUSED_MS)
     return present.state.is_idle and present.updated_ms + unused_ms <= wall_ms

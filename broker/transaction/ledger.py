@@ -11,10 +11,15 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ...protocol.batch_header import BatchHeader
-from ...protocol.coordinator_records import UnknownRecord, decode_transaction_record
+from ...protocol.coordinator_records import (
+    CommitGroupRecord,
+    UnknownRecord,
+    decode_transaction_record,
+)
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.types import NO_PRODUCER_ID
 from ...runtime.errors import InvariantViolation
+from .group_ledger import GroupLedger
 from .records import encode, encode_tombstone, from_record
 from .transaction import EPOCH_MAX, PREVIOUS, State, Transaction
 
@@ -22,9 +27,10 @@ log = logging.getLogger(__name__)
 
 
 class Ledger:
-    """One shard's transactional ids."""
+    """One shard's transactional ids, and its commit groups beside them."""
 
     def __init__(self) -> None:
+        self.groups = GroupLedger()
         self._known: dict[str, Transaction] = {}
         self._open: dict[str, None] = {}
         """Those with an open transaction: the only ones that time can be over for."""
@@ -67,14 +73,17 @@ class Ledger:
             return
         if isinstance(record, UnknownRecord):
             log.warning("__transaction_state, offset %d: unknown kind %d", offset, record.kind)
-            return
-        self._apply(record.key.transactional_id, from_record(record))
+        elif isinstance(record, CommitGroupRecord):
+            self.groups.replay(record)
+        else:
+            self._apply(record.key.transactional_id, from_record(record))
 
     def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
         """Nobody writes to this topic in transactions."""
 
     def on_loaded(self, wall_ms: int) -> list[Transaction]:
         """All was replayed: gives what was being ended. No wall time is left in the future."""
+        self.groups.on_loaded(wall_ms)
         for transactional_id, known in list(self._known.items()):
             if max(known.started_ms, known.updated_ms) > wall_ms:
                 brought_back = replace(
@@ -134,6 +143,7 @@ class Ledger:
 
     def check_invariants(self) -> None:
         """No two ids have a producer id in common, and every value is one that can be."""
+        self.groups.check_invariants()
         owners: dict[int, str] = {}
         for known in self._known.values():
             name = known.transactional_id

@@ -122,6 +122,8 @@ async def test_api_versions_tells_what_a_kafka_broker_of_today_tells(
         ApiKey.END_TXN: (0, 5),
         ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
         ApiKey.LIST_TRANSACTIONS: (0, 2),
+        ApiKey.INIT_COMMIT_GROUP: (0, 0),
+        ApiKey.COMMIT_GROUP: (0, 0),
     }
     assert [f.name for f in response.supported_features] == ["metadata.version"] * (version >= 3)
 

@@ -1,0 +1,35 @@
+"""CommitGroup: transactions of many producers committed as one; answered when that is decided.
+
+Their markers are written afterwards, as after EndTxn.
+"""
+
+from ...protocol.messages.commit_group import CommitGroupRequest, CommitGroupResponse
+from ..net.answer import Answer, Call
+from ..transaction.commit_group import Commit, GroupDecision, Named
+from .parked import Parked
+
+
+def handle(call: Call, request: CommitGroupRequest) -> Answer:
+    """Decide for all of them."""
+    answer = Parked(call, rests_on_lease=True)
+
+    def done(decision: GroupDecision) -> None:
+        answer.finish(
+            CommitGroupResponse(
+                error_code=decision.error,
+                error_message=decision.message,
+                is_replay=decision.is_replay,
+            )
+        )
+
+    asked = Commit(
+        group=request.group,
+        generation=request.generation,
+        batch_id=request.batch_id,
+        transactions=tuple(
+            Named(each.transactional_id, each.producer_id, each.producer_epoch)
+            for each in request.transactions
+        ),
+    )
+    call.edge.transactions.groups.commit(asked, done)
+    return answer

@@ -1,0 +1,27 @@
+"""InitCommitGroup: a run takes a commit group over; answered when that is decided for good."""
+
+from ...protocol.messages.init_commit_group import (
+    InitCommitGroupRequest,
+    InitCommitGroupResponse,
+)
+from ..net.answer import Answer, Call
+from ..transaction.commit_group import GroupDecision, InitGroup
+from .parked import Parked
+
+
+def handle(call: Call, request: InitCommitGroupRequest) -> Answer:
+    """Give the run its generation, and the batch that was recorded last."""
+    answer = Parked(call, rests_on_lease=True)
+
+    def done(decision: GroupDecision) -> None:
+        response = InitCommitGroupResponse(
+            error_code=decision.error, error_message=decision.message
+        )
+        if not decision.error:
+            assert decision.group is not None
+            response.generation = decision.group.generation
+            response.batch_id = decision.group.batch_id
+        answer.finish(response)
+
+    call.edge.transactions.groups.init(InitGroup(group=request.group, run=request.run), done)
+    return answer
