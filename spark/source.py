@@ -97,24 +97,26 @@ class _Reading:
         assert isinstance(partition, RangePartition)
         wanted = partition.wanted
         arrow_schema = to_arrow_schema(self.schema, timezone="UTC")
-        for data in self._batches_of(wanted):
+        for position, data in self._batches_of(wanted):
             for columns in decode(
                 data,
-                wanted.start,
+                position,
                 wanted.end,
                 with_headers=self.options.include_headers,
                 check_crcs=self.options.client.get("check.crcs", "true").lower() != "false",
             ):
                 yield from _arrow_batches(columns, wanted, arrow_schema)
 
-    def _batches_of(self, wanted: OffsetRange) -> Iterator[memoryview]:
+    def _batches_of(self, wanted: OffsetRange) -> Iterator[tuple[int, memoryview]]:
+        """Give whole batches, and from which offset on their records are meant."""
         partition = TopicPartition(wanted.topic, wanted.partition)
         position = wanted.start
         while position < wanted.end:
             try:
                 for raw in self.cluster().read(partition, position, wanted.end):
                     position = raw.next_position
-                    yield from visible(raw)
+                    for data in visible(raw):
+                        yield raw.position, data
             except LogTruncated as truncated:
                 self._lost(str(truncated))
             except DataLoss as loss:
