@@ -112,7 +112,7 @@ class SinkClients:
                 _closed(known)
                 raise
         if known is None:
-            settings = {**self.settings, "transactional.id": transactional_id}
+            settings = {**SINK, **self.settings, "transactional.id": transactional_id}
             known = Producer.from_config(settings)
             known.begin_transaction()
         self._producers[transactional_id] = known

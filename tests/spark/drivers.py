@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StringType, StructType
 
+from minikafka import Consumer, TopicPartition
 from minikafka.spark.data_source import MinikafkaDataSource
 from minikafka.spark.exactly_once import Prepared, Task
+from tests.spark.conftest import Broker
 from tests.spark.fake_cluster import SERVERS
 
 SCHEMA = StructType().add("value", StringType())
@@ -78,3 +80,43 @@ class Driver:
 
     def abort_job(self, *messages: Prepared | None) -> None:
         self._writer(False).abort(list(messages))
+
+
+class Sink:
+    """A topic of a real cluster, and drivers that write to it."""
+
+    def __init__(self, broker: Broker, where: Where, name: str, **options: str) -> None:
+        self._options = options
+        self._broker = broker
+        self._where = where
+        self.topic = broker.create(name, 2)
+
+    def driver(self, run: str | None, **options: str) -> Driver:
+        given = {
+            "kafka.bootstrap.servers": self._broker.bootstrap,
+            "topic": self.topic,
+            "sinkId": self.topic,
+            **self._options,
+            **options,
+        }
+        return Driver(self._where, run, **given)
+
+    def visible(self) -> list[str]:
+        """What a reader of committed records has, once nothing is open any more."""
+        partitions = [TopicPartition(self.topic, p) for p in (0, 1)]
+        ends = {
+            where: listed.offset
+            for where, listed in self._broker.admin.list_offsets(
+                dict.fromkeys(partitions, -1)
+            ).items()
+        }
+        found: list[str] = []
+        with Consumer(
+            self._broker.bootstrap,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        ) as consumer:
+            consumer.assign(partitions)
+            while any(consumer.position(where) < end for where, end in ends.items()):
+                found += [(record.value or b"").decode() for record in consumer.poll(1000)]
+        return sorted(found)

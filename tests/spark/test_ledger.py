@@ -2,59 +2,21 @@
 
 import pytest
 
-from minikafka import Consumer, TopicPartition
 from minikafka.client.errors import UnsupportedVersion
 from minikafka.spark import ledger
 from minikafka.spark.exactly_once import Prepared
 from minikafka.spark.ledger import Entry
 from minikafka.spark.sink_clients import ExactlyOnceError, SinkClients
 from tests.spark.conftest import Broker
-from tests.spark.drivers import Driver, Where, where
+from tests.spark.drivers import Sink, Where, where
 
 __all__ = ["where"]
+
+LEDGER = {"exactlyOnceFallback": "ledger"}
 
 
 class Killed(BaseException):
     """In the place of a signal."""
-
-
-class Sink:
-    """A topic, and drivers that write to it by the ledger."""
-
-    def __init__(self, broker: Broker, where: Where, name: str) -> None:
-        self._broker = broker
-        self._where = where
-        self.topic = broker.create(name, 2)
-
-    def driver(self, run: str, **options: str) -> Driver:
-        given = {
-            "kafka.bootstrap.servers": self._broker.bootstrap,
-            "topic": self.topic,
-            "exactlyOnceFallback": "ledger",
-            "sinkId": self.topic,
-            **options,
-        }
-        return Driver(self._where, run, **given)
-
-    def visible(self) -> list[str]:
-        """What a reader of committed records has, once nothing is open any more."""
-        partitions = [TopicPartition(self.topic, p) for p in (0, 1)]
-        ends = {
-            where: listed.offset
-            for where, listed in self._broker.admin.list_offsets(
-                dict.fromkeys(partitions, -1)
-            ).items()
-        }
-        found: list[str] = []
-        with Consumer(
-            self._broker.bootstrap,
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",
-        ) as consumer:
-            consumer.assign(partitions)
-            while any(consumer.position(where) < end for where, end in ends.items()):
-                found += [(record.value or b"").decode() for record in consumer.poll(1000)]
-        return sorted(found)
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +44,7 @@ def test_runs_take_over_in_their_order() -> None:
 
 @pytest.mark.slow
 def test_batches_restarts_and_zombies(broker: Broker, where: Where) -> None:
-    sink = Sink(broker, where, "ledger-restarts")
+    sink = Sink(broker, where, "ledger-restarts", **LEDGER)
     before = sink.driver("run-1")
     before.commit(0, before.task("a", partition=0), before.task("b", partition=1))
     before.commit(1, before.task("c"))
@@ -101,7 +63,7 @@ def test_batches_restarts_and_zombies(broker: Broker, where: Where) -> None:
 def test_a_driver_that_dies_between_decision_and_commit(
     broker: Broker, where: Where, monkeypatch: pytest.MonkeyPatch, finished: int
 ) -> None:
-    sink = Sink(broker, where, f"ledger-dies-{finished}")
+    sink = Sink(broker, where, f"ledger-dies-{finished}", **LEDGER)
     before = sink.driver("run-1")
     messages = [before.task("a"), before.task("b", partition=1)]
     with monkeypatch.context() as patched:
@@ -121,7 +83,7 @@ def test_a_driver_that_dies_between_decision_and_commit(
 
 @pytest.mark.slow
 def test_a_transaction_that_timed_out_is_decided_by_nobody(broker: Broker, where: Where) -> None:
-    sink = Sink(broker, where, "ledger-timeout")
+    sink = Sink(broker, where, "ledger-timeout", **LEDGER)
     before = sink.driver("run-1")
     messages = [before.task("a"), before.task("b", partition=1)]
     lost = messages[1].transaction
@@ -138,7 +100,7 @@ def test_a_transaction_that_timed_out_is_decided_by_nobody(broker: Broker, where
 def test_rows_that_are_lost_are_an_error(
     broker: Broker, where: Where, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sink = Sink(broker, where, "ledger-lost")
+    sink = Sink(broker, where, "ledger-lost", **LEDGER)
     before = sink.driver("run-1")
     prepared: Prepared = before.task("a")
     assert prepared.transaction is not None
