@@ -93,8 +93,8 @@ def test_read_committed_gives_what_was_committed_and_ends_where_it_was_planned(s
         assert planned(reader) == [OffsetRange(topic, 0, 0, 12)]
         assert [row["value"] for row in rows(reader)] == [b"0", b"0", b"2", b"2"]
         # Ranges that begin or end at markers, within aborted and within committed ones.
-        for start, end, offsets in [(2, 3, []), (1, 4, [1]), (4, 7, [6]), (3, 6, []), (8, 12, [])]:
-            found = reader.read(RangePartition(OffsetRange(topic, 0, start, end)))
+        for first, last, offsets in [(2, 3, []), (1, 4, [1]), (4, 7, [6]), (3, 6, []), (8, 12, [])]:
+            found = reader.read(RangePartition(OffsetRange(topic, 0, first, last)))
             assert [row["offset"] for batch in found for row in batch.to_pylist()] == offsets
 
         producer.begin_transaction()
