@@ -1,0 +1,187 @@
+"""Examples hold, and say so only when they do; their checks see what is planted."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+from unittest.mock import MagicMock
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.state import GroupState
+
+from minikafka.spark.examples import __main__ as every
+from minikafka.spark.examples import dead_letters, harness, sessions
+from minikafka.spark.examples.harness import Run
+from minikafka.spark.java import OLDEST, java_version
+from tests.spark.conftest import Broker
+
+# -- the harness
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(MagicMock(), "nowhere:9092", tmp_path)
+
+
+def test_what_is_the_same_in_any_order_holds(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run.same("all there", [2, 1, 1], [1, 1, 2])
+    assert (run.problems, run.checks) == ([], 1)
+    assert capsys.readouterr().out == "verified: all there (3)\n"
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ([1, 2], "1 missing [2], 0 too many []"),
+        ([1, 2, 2, 2], "0 missing [], 1 too many [2]"),
+        ([1, 2, 3], "1 missing [2], 1 too many [3]"),
+        ([], "3 missing [1], 0 too many []"),
+    ],
+)
+def test_what_is_missing_or_too_many_is_seen(
+    run: Run, capsys: pytest.CaptureFixture[str], found: list[int], told: str
+) -> None:
+    run.same("all there", found, [1, 2, 2])
+    assert run.problems == ["all there (3)"]
+    assert capsys.readouterr().err == f"NOT VERIFIED: all there (3): {told}\n"
+
+
+@pytest.mark.parametrize(
+    ("verify", "code", "said"),
+    [
+        (lambda run: run.holds("it", True), 0, "everything verified"),
+        (lambda run: run.holds("it", False), 1, "failed"),
+        (lambda run: None, 1, "failed"),
+    ],
+)
+def test_the_exit_code_says_whether_all_held(
+    monkeypatch: pytest.MonkeyPatch, verify: Callable[[Run], None], code: int, said: str
+) -> None:
+    monkeypatch.setattr(harness, "LocalCluster", MagicMock())
+    monkeypatch.setattr(harness, "session", MagicMock())
+    ended = CliRunner().invoke(harness.command("planted", verify), [])
+    assert ended.exit_code == code
+    assert said in ended.output.splitlines()[-1]
+
+
+def test_a_given_cluster_is_used_and_left_without_our_topics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, admin = MagicMock(), MagicMock()
+    monkeypatch.setattr(harness, "LocalCluster", made)
+    monkeypatch.setattr(harness, "Admin", admin)
+    monkeypatch.setattr(harness, "session", MagicMock())
+    topics: list[str] = []
+
+    def verify(run: Run) -> None:
+        topics.append(run.topic("orders"))
+        run.holds("no broker of theirs is ours to kill", run.cluster is None)
+
+    ended = CliRunner().invoke(harness.command("planted", verify), ["--bootstrap", "there:1"])
+    assert ended.exit_code == 0
+    assert not made.called
+    admin.assert_called_with("there:1")
+    admin.return_value.__enter__.return_value.delete_topics.assert_called_once_with(topics)
+
+
+# -- sessions
+
+
+class State:
+    """One user's state, as Spark gives it to the function."""
+
+    def __init__(self) -> None:
+        self.get: tuple[str] = ("",)
+        self.exists = False
+        self.watermark_ms = -1
+        self.timeout_ms = 0
+
+    def update(self, value: tuple[str]) -> None:
+        self.get, self.exists = value, True
+
+    def remove(self) -> None:
+        self.exists = False
+
+    def getCurrentWatermarkMs(self) -> int:
+        return self.watermark_ms
+
+    def setTimeoutTimestamp(self, at_ms: int) -> None:
+        assert at_ms > self.watermark_ms
+        self.timeout_ms = at_ms
+
+
+def closed(state: State, *minutes: int, watermark: int = -1) -> list[tuple[int, str]]:
+    """Let clicks arrive, on the page of their minute; sessions by first minute and path."""
+    state.watermark_ms = watermark * 60_000
+    times = pd.to_datetime([each * 60_000 for each in minutes], unit="ms").astype("datetime64[us]")
+    frames = [pd.DataFrame({"at": times, "page": [str(m) for m in minutes]})] if minutes else []
+    found = sessions.close_sessions(("ada",), frames, cast(GroupState, state))
+    return [
+        (row.began.value // 60_000_000_000, row.path)
+        for frame in found
+        for row in cast(Any, frame.itertuples())
+    ]
+
+
+def test_a_session_is_over_when_the_watermark_says_so() -> None:
+    state = State()
+    assert closed(state, 0, 20) == []
+    assert state.timeout_ms == 50 * 60_000
+    assert closed(state, watermark=49) == []
+    assert closed(state, watermark=50) == [(0, "0 > 20")]
+    assert not state.exists
+
+
+def test_a_late_click_joins_two_sessions() -> None:
+    state = State()
+    assert closed(state, 50, 0) == []
+    assert state.timeout_ms == 30 * 60_000
+    assert closed(state, 25, watermark=20) == []
+    assert closed(state, watermark=80) == [(0, "0 > 25 > 50")]
+
+
+def test_only_what_is_over_comes_out() -> None:
+    state = State()
+    assert closed(state, 0, 100, 110) == []
+    assert closed(state, watermark=60) == [(0, "0")]
+    assert [at for at, _ in json.loads(state.get[0])] == [100 * 60_000, 110 * 60_000]
+
+
+# -- with Spark
+
+
+@pytest.mark.slow
+def test_an_example_on_a_cluster_that_runs(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    run = Run(spark, broker.bootstrap, tmp_path)
+    dead_letters.verify(run)
+    assert (run.problems, run.checks) == ([], 4)
+    run.close()
+    left = {topic.name.split("-")[0] for topic in broker.admin.list_topics()}
+    assert left.isdisjoint({"good", "dead"})
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_every_example_holds(tmp_path: Path) -> None:
+    version = java_version()
+    if version is None or version < OLDEST:
+        pytest.skip(f"Spark needs Java {OLDEST} or newer; found {version or 'none'}")
+    ended = subprocess.run(
+        [sys.executable, "-m", "minikafka.spark.examples"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert "NOT VERIFIED" not in ended.stdout
+    begun = [line.split()[1] for line in ended.stdout.splitlines() if line.startswith("-- ")]
+    assert begun == list(every.EXAMPLES)
