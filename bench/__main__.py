@@ -1,6 +1,6 @@
 """Run the benchmarks: everything as a ratio to ceilings and floors of the same run.
 
-    python -m bench                      everything, about half an hour on 2 cores
+    python -m bench                      everything, about an hour on 2 cores
     python -m bench produce memory       some sections
 
 Figures go to the terminal and, with the machine and the commit, to bench-results/*.json.
@@ -30,6 +30,7 @@ from . import (
     latency,
     memory,
     produce,
+    spark,
     startup,
 )
 from .meters import machine
@@ -262,6 +263,13 @@ def run_false_failovers(results: dict[str, Any]) -> None:
     )
 
 
+def run_spark(results: dict[str, Any]) -> None:
+    """Measure the Spark source and sink."""
+    results["spark"] = spark.measure(results["stream_seconds"])
+    for line in spark.say(results["spark"]):
+        say(line)
+
+
 SECTIONS: dict[str, Section] = {
     "ceilings": run_ceilings,
     "produce": run_produce,
@@ -276,19 +284,27 @@ SECTIONS: dict[str, Section] = {
     "failover": run_failover,
     "catch_up": run_catch_up,
     "false_failovers": run_false_failovers,
+    "spark": run_spark,
 }
 
 
 @click.command(help=__doc__)
 @click.argument("sections", nargs=-1, type=click.Choice(list(SECTIONS)))
+@click.option(
+    "--stream-seconds",
+    default=spark.STREAM_SECONDS,
+    help="How long the spark section watches memory.",
+    show_default=True,
+)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("bench-results"))
-def main(sections: tuple[str, ...], out: Path) -> None:
+def main(sections: tuple[str, ...], stream_seconds: float, out: Path) -> None:
     """Run sections and write the results."""
     here = machine()
     results: dict[str, Any] = {
         "machine": here._asdict(),
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "stream_seconds": stream_seconds,
     }
     say(f"commit {here.commit}, {here.cores} cores of {here.cpu}, Python {here.python}")
     for name in sections or SECTIONS:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import clients, failover_page, groups
+from . import clients, failover_page, groups, spark
 
 
 def page(results: dict[str, Any]) -> str:
@@ -86,6 +86,7 @@ def _targets(results: dict[str, Any]) -> list[str]:
         *clients.against_targets(results["clients"]),
         *groups.checks(results),
         *failover_page.checks(results),
+        *spark.checks(results),
     ]
     return [
         "## Against the targets",
@@ -264,6 +265,7 @@ def _rest(results: dict[str, Any]) -> list[str]:
         *(_row(name, figure) for name, figure in groups.rows(results)),
         *_flush(results["flush"]),
         *failover_page.section(results),
+        *spark.section(results),
     ]
 
 
