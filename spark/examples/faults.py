@@ -1,0 +1,78 @@
+"""What goes wrong under an example on purpose: a task that fails, a broker that is killed."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ...client.sync_admin import Admin
+from ...deploy.local_cluster import LocalCluster
+from ...protocol.messages.list_offsets import LATEST_TIMESTAMP
+from ...protocol.types import TopicPartition
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+WRITTEN_SECONDS = 30.0
+
+
+def fail_once(frame: DataFrame, marker: Path, bootstrap: str, target: str) -> DataFrame:
+    """Let one task of a query fail, once, when rows of it have already reached the target.
+
+    The marker is the file that the failing task leaves behind.
+    """
+    path = str(marker)
+
+    def fail(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+        rows = 0
+        for batch in batches:
+            yield batch
+            rows += batch.num_rows
+        if rows and _is_first(path):
+            _wait_until_written(bootstrap, target)
+            raise RuntimeError("this task was told to fail once")
+
+    return frame.mapInArrow(fail, frame.schema)
+
+
+def _is_first(marker: str) -> bool:
+    try:
+        with open(marker, "x"):
+            return True
+    except FileExistsError:
+        return False
+
+
+def _wait_until_written(bootstrap: str, topic: str) -> None:
+    """Wait until each partition has records, committed or not; give up after a while."""
+    deadline = time.monotonic() + WRITTEN_SECONDS
+    with Admin(bootstrap) as admin:
+        indexes = [p.partition for p in admin.describe_topics([topic])[topic].partitions]
+        ends = {TopicPartition(topic, index): LATEST_TIMESTAMP for index in indexes}
+        while not all(end.offset for end in admin.list_offsets(ends).values()):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.05)
+
+
+def batches_done(query: StreamingQuery) -> int:
+    """Count the micro-batches that are over and had rows."""
+    return len({each.batchId for each in query.recentProgress if each.numInputRows})
+
+
+def kill_leader(cluster: LocalCluster, topic: str) -> int:
+    """Kill the broker that leads partition 0 with SIGKILL; its id comes back."""
+    with Admin(cluster.bootstrap) as admin:
+        leader = admin.describe_topics([topic])[topic].partitions[0].leader_id
+    cluster.kill(leader)
+    return leader
+
+
+def kill_under(query: StreamingQuery, cluster: LocalCluster, topic: str) -> tuple[int, int]:
+    """Wait for the first micro-batch, kill the topic's leader; its id and the batches so far."""
+    while query.isActive and not batches_done(query):
+        time.sleep(0.05)
+    return kill_leader(cluster, topic), batches_done(query)
