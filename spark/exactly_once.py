@@ -149,7 +149,9 @@ def commit(
     except ApiError as error:
         raise ExactlyOnceError(_refused(job, batch_id, error)) from error
     if not is_new:
-        log.info("batch %d of %s is committed already", batch_id, job.group)
+        # Expected after a restart, but for a number that was given by hand.
+        level = logging.INFO if options.batch_id is None else logging.WARNING
+        log.log(level, "batch %d of %s was committed before: not again", batch_id, job.group)
 
 
 def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
