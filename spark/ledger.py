@@ -114,7 +114,10 @@ class Ledger:
             self._admin.describe_topics([TOPIC])
         except AdminError:
             try:
-                self._admin.create_topics([NewTopic(TOPIC, 1, configs=CONFIGS)])
+                # Not the cluster's own default, which is often a single copy.
+                copies = min(3, len(self._admin.describe_cluster().brokers))
+                configs = {**CONFIGS, "min.insync.replicas": str(max(1, copies - 1))}
+                self._admin.create_topics([NewTopic(TOPIC, 1, copies, configs=configs)])
             except AdminError as error:
                 if error.errors[TOPIC].code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
