@@ -123,6 +123,14 @@ class CommitGroupLab:
         return self.write_all(commit_group.init_group(self.ledger, asked, self.now()))
 
     def commit(self, generation: int, batch_id: int, *transactions: Named) -> GroupDecision:
+        done = self.decide(generation, batch_id, *transactions)
+        if not done.error:
+            losers = transactions if done.is_replay else commit_group.losers(self.ledger, GROUP)
+            self.abort(losers)
+        return done
+
+    def decide(self, generation: int, batch_id: int, *transactions: Named) -> GroupDecision:
+        """Only the decision: whoever made it dies before anything follows."""
         asked = Commit(
             group=GROUP, generation=generation, batch_id=batch_id, transactions=transactions
         )
@@ -131,11 +139,7 @@ class CommitGroupLab:
             fresh_ids = [self.fresh() for _ in range(decision.count)]
             decision = commit_group.commit(self.ledger, asked, self.now(), fresh_ids)
         assert isinstance(decision, GroupDecision)
-        done = self.write_all(decision)
-        if not done.error:
-            losers = transactions if done.is_replay else commit_group.losers(self.ledger, GROUP)
-            self.abort(losers)
-        return done
+        return self.write_all(decision)
 
     def abort(self, losers: Iterable[Named]) -> None:
         for loser in losers:

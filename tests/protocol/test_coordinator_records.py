@@ -108,6 +108,23 @@ TXN_V1 = bytes.fromhex(
     + "02"
     + "0002"
 )
+COMMIT_GROUP = cr.CommitGroupRecord(
+    cr.CommitGroupKey(group="sink"),
+    cr.CommitGroupValue(
+        generation=2, batch_id=41, runs=["a", "bc"], last_used_timestamp_ms=1_700_000_000_123
+    ),
+)
+COMMIT_GROUP_KEY = bytes.fromhex("7530" + "0004" + "73696e6b")
+COMMIT_GROUP_V0 = bytes.fromhex(
+    "0000"
+    + "0000000000000002"
+    + "0000000000000029"
+    + "03"  # two runs, compact
+    + "0261"
+    + "036263"
+    + "0000018bcfe5687b"
+    + "00"  # no tags
+)
 
 
 def transaction(**more: int) -> cr.TransactionRecord:
@@ -154,12 +171,21 @@ def test_a_transaction_is_the_bytes_of_kafka() -> None:
     assert cr.decode_transaction_record(TXN_KEY, TXN_V1) == newer
 
 
-@pytest.mark.parametrize("record", [OFFSET, GROUP, transaction()])
+def test_a_commit_group_is_written_behind_kafka_s_kinds() -> None:
+    key, value = cr.encode_record(COMMIT_GROUP)
+    assert (key, value) == (COMMIT_GROUP_KEY, COMMIT_GROUP_V0)
+    assert cr.decode_transaction_record(key, value) == COMMIT_GROUP
+    newer = b"\0\1" + COMMIT_GROUP_V0[2:]
+    assert cr.decode_transaction_record(key, newer) == cr.UnknownRecord(30_000, key, newer)
+
+
+@pytest.mark.parametrize("record", [OFFSET, GROUP, transaction(), COMMIT_GROUP])
 def test_no_value_is_a_tombstone(record: cr.Record) -> None:
     gone = type(record)(record.key, None)  # type: ignore[arg-type]
     key, value = cr.encode_record(gone)
     assert value is None
-    decode = cr.decode_transaction_record if key[1] == 0 else cr.decode_group_record
+    is_transactional = isinstance(record, (cr.TransactionRecord, cr.CommitGroupRecord))
+    decode = cr.decode_transaction_record if is_transactional else cr.decode_group_record
     assert decode(key, None) == gone
 
 
@@ -180,6 +206,7 @@ def test_what_a_newer_broker_wrote_is_left_alone(key: bytes, value: bytes | None
         (cr.decode_group_record, GROUP_KEY, GROUP_V3),
         (cr.decode_transaction_record, TXN_KEY, TXN_V0),
         (cr.decode_transaction_record, TXN_KEY, TXN_V1),
+        (cr.decode_transaction_record, COMMIT_GROUP_KEY, COMMIT_GROUP_V0),
     ],
 )
 def test_m_05_records_cut_off_anywhere_are_refused(
@@ -199,6 +226,7 @@ RECORDS = (
     (cr.OffsetCommitRecord, cr.OffsetCommitKey, cr.OffsetCommitValue, range(5)),
     (cr.GroupMetadataRecord, cr.GroupMetadataKey, cr.GroupMetadataValue, range(5)),
     (cr.TransactionRecord, cr.TransactionLogKey, cr.TransactionLogValue, range(2)),
+    (cr.CommitGroupRecord, cr.CommitGroupKey, cr.CommitGroupValue, range(1)),
 )
 
 
@@ -210,7 +238,7 @@ def test_every_record_comes_back_in_every_version(data: st.DataObject) -> None:
     key = data.draw(messages_of(key_type, shape_of(key_type).versions.last))
     record = record_type(key, data.draw(messages_of(value_type, version)))
     written = cr.encode_record(record, version=version)
-    transactional = record_type is cr.TransactionRecord
+    transactional = record_type in (cr.TransactionRecord, cr.CommitGroupRecord)
     decode = cr.decode_transaction_record if transactional else cr.decode_group_record
     assert decode(*written) == record
     assert codec.decode(key_type, shape_of(key_type).versions.last, written[0][2:]) == key
