@@ -33,6 +33,7 @@ _OURS_TO_SET: Final = {
     "kafka.interceptor.classes": "Java classes that may change records do not run here",
     "kafka.key.deserializer": "keys are binary; convert the column",
     "kafka.key.serializer": "keys are written as they are; convert the column",
+    "kafka.partitioner.class": "a Java class does not run here; give a column partition",
     "kafka.value.deserializer": "values are binary; convert the column",
     "kafka.value.serializer": "values are written as they are; convert the column",
 }

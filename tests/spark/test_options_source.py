@@ -290,6 +290,7 @@ def test_isolation_and_other_settings_of_the_client() -> None:
         ("kafka.key.deserializer", "convert the column"),
         ("kafka.value.deserializer", "convert the column"),
         ("kafka.interceptor.classes", "Java"),
+        ("kafka.partitioner.class", "give a column partition"),
         ("kafka.sasl.jaas.config", "plaintext"),
         ("kafka.ssl.truststore.password", "plaintext"),
         ("kafka.sasl.login.refresh.window.factor", "plaintext"),
