@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ....client.admin_types import NewTopic
@@ -19,6 +20,7 @@ from ....client.sync_admin import Admin
 from ....deploy.local_cluster import LocalCluster
 from ....protocol.messages.list_offsets import LATEST_TIMESTAMP
 from ....protocol.types import TopicPartition
+from ...lag import LagListener
 from . import jobs, report
 from .chaos import Chaos, LeaderKill
 from .dataset import Dataset, Delays, prepare
@@ -27,6 +29,8 @@ from .progress import Progress
 PARTITIONS = 3
 BATCHES_BEFORE_THE_KILL = 2
 TOPICS = [jobs.FLIGHTS_TOPIC, jobs.DELAYS_TOPIC]
+LAST_LAG_SECONDS = 10.0
+READING = {"isolation.level": "read_committed"}
 
 
 @dataclass
@@ -38,6 +42,7 @@ class Run:
     admin: Admin
     dataset: Dataset
     progress: Progress
+    lag: LagListener
 
     def verify(self, checkpoint: Path, png: Path) -> list[str]:
         """Run the three jobs; what could not be verified comes back."""
@@ -45,12 +50,15 @@ class Run:
         config = {"min.insync.replicas": "2"}
         self.admin.create_topics([NewTopic(name, PARTITIONS, 3, configs=config) for name in TOPICS])
         tell("batch job: the flights to topic 'flights'")
-        with during(lambda: f"{self.acknowledged(jobs.FLIGHTS_TOPIC):,} flights acknowledged"):
+        with during(lambda: f"{self.acknowledged(jobs.FLIGHTS_TOPIC):,} records acknowledged"):
             jobs.publish_flights(self.spark, self.dataset.flights_csv, bootstrap)
-        tell(f"{self.acknowledged(jobs.FLIGHTS_TOPIC):,} flights acknowledged")
+        tell("all flights committed at once")
         chaos = Chaos(self.cluster, self.admin, LeaderKill(jobs.FLIGHTS_TOPIC, partition=0))
         tell("streaming job: 'flights' to 'delays', with a kill on the way")
-        self.stream(chaos, checkpoint)
+        results = self.stream(chaos, checkpoint)
+        self.wait_for_last_lag()
+        tell(f"all there was is processed{self.behind()}")
+        tell(f"consumer group {jobs.PROGRESS_GROUP}: {self.group_behind():,} records behind")
         with during(lambda: "waiting until every replica is in sync"):
             behind = chaos.wait_until_in_sync(TOPICS)
         tell("batch job: reading 'delays' back")
@@ -63,15 +71,21 @@ class Run:
         tell("verifying: reading 'flights' back")
         with during(lambda: "reading 'flights'"):
             rows = Counter(jobs.published_rows(self.spark, bootstrap))
+        with during(lambda: "counting 'delays'"):
+            records = jobs.count_delays(self.spark, bootstrap)
         return [
             *check_kill(chaos.kill),
             *check_flights(rows, self.dataset),
             *check_delays(delays, self.dataset),
+            *check_results(records, results),
             *check_replicas(behind),
         ]
 
-    def stream(self, chaos: Chaos, checkpoint: Path) -> None:
-        """Run the streaming job to its end; kill and restart the leader while it runs."""
+    def stream(self, chaos: Chaos, checkpoint: Path) -> dict[int, int]:
+        """Run the streaming job to its end; kill and restart the leader while it runs.
+
+        Gives the number of rows that each micro-batch wrote.
+        """
         kill, tell = chaos.kill, self.progress.tell
         airlines, bootstrap = self.dataset.airlines_csv, self.cluster.bootstrap
         query = jobs.aggregate_delays(self.spark, airlines, bootstrap, checkpoint)
@@ -86,23 +100,50 @@ class Run:
                     f"epoch {kill.epoch_after}"
                 )
             self.restart(chaos)
-            self.progress.tell_if_silent(lambda: str(query.status["message"]))
+            self.progress.tell_if_silent(lambda: f"{query.status['message']}{self.behind()}")
             time.sleep(0.2)
         query.awaitTermination()
         self.tell_batches(query, told)
-        batches = len({each.batchId for each in query.recentProgress if each.numInputRows})
-        kill.batches_after = batches - kill.batches_before
+        # In complete mode a micro-batch writes every group that there is.
+        results = {each.batchId: groups(each) for each in query.recentProgress if each.numInputRows}
+        kill.batches_after = len(results) - kill.batches_before
         kill.acknowledged_after = self.acknowledged(jobs.DELAYS_TOPIC) - kill.acknowledged_before
         while kill.happened and not kill.restarted:
             time.sleep(0.2)
             self.restart(chaos)
+        return results
 
     def tell_batches(self, query: StreamingQuery, told: int) -> int:
         """Tell of the micro-batches after `told`; the newest one's number comes back."""
         new = [each for each in query.recentProgress if each.batchId > told and each.numInputRows]
         for each in new:
-            self.progress.tell(f"micro-batch {each.batchId}: {each.numInputRows:,} flights")
+            self.progress.tell(
+                f"micro-batch {each.batchId}: {each.numInputRows:,} flights{self.behind()}"
+            )
         return new[-1].batchId if new else told
+
+    def behind(self) -> str:
+        """Say how far the streaming job is behind, as measured last."""
+        lag = self.lag.snapshot().get(jobs.DELAYS_QUERY)
+        return "" if lag is None else f"; {lag.amount} behind"
+
+    def wait_for_last_lag(self) -> None:
+        """Wait until the listener has heard of the query's end and measured once more."""
+        deadline = time.monotonic() + LAST_LAG_SECONDS
+        while time.monotonic() < deadline:
+            lag = self.lag.snapshot().get(jobs.DELAYS_QUERY)
+            if lag is not None and not lag.is_active:
+                return
+            time.sleep(0.1)
+
+    def group_behind(self) -> int:
+        """Count what the streaming job's group has not committed, as any tool would."""
+        committed = self.admin.list_group_offsets(jobs.PROGRESS_GROUP)
+        ends = self.ends(jobs.FLIGHTS_TOPIC)
+        return sum(
+            end - (committed[partition].offset if partition in committed else 0)
+            for partition, end in ends.items()
+        )
 
     def restart(self, chaos: Chaos) -> None:
         """Restart the killed broker when it is time."""
@@ -110,9 +151,13 @@ class Run:
             self.progress.tell(f"broker {chaos.kill.killed_broker} is back")
 
     def acknowledged(self, topic: str) -> int:
-        """Count a topic's records: each is on every in-sync replica."""
-        ends = {TopicPartition(topic, p): LATEST_TIMESTAMP for p in range(PARTITIONS)}
-        return sum(listed.offset for listed in self.admin.list_offsets(ends).values())
+        """Count what a topic holds, also of open transactions: all is on every in-sync replica."""
+        return sum(self.ends(topic).values())
+
+    def ends(self, topic: str) -> dict[TopicPartition, int]:
+        """Ask where a topic's partitions end."""
+        asked = {TopicPartition(topic, p): LATEST_TIMESTAMP for p in range(PARTITIONS)}
+        return {tp: listed.offset for tp, listed in self.admin.list_offsets(asked).items()}
 
 
 @click.command(help=__doc__)
@@ -142,11 +187,23 @@ def run_all(folder: Path, png: Path, log: Path, progress: Progress) -> list[str]
         with progress.during(lambda: "Spark is starting"):
             spark = jobs.session(log)
         try:
-            with Admin(bootstrap_servers=cluster.bootstrap) as admin:
-                run = Run(spark, cluster, admin, dataset, progress)
-                return run.verify(folder / "checkpoint", png)
+            with (
+                Admin(bootstrap_servers=cluster.bootstrap) as admin,
+                LagListener(cluster.bootstrap, every_seconds=1.0, settings=READING) as lag,
+            ):
+                spark.streams.addListener(lag)
+                run = Run(spark, cluster, admin, dataset, progress, lag)
+                problems = run.verify(folder / "checkpoint", png)
+                spark.streams.removeListener(lag)
+                return problems
         finally:
             spark.stop()
+
+
+def groups(progress: StreamingQueryProgress) -> int:
+    """Count the groups that the aggregation knows after a micro-batch."""
+    (aggregation,) = progress.stateOperators
+    return aggregation.numRowsTotal
 
 
 def verified(text: str) -> list[str]:
@@ -166,19 +223,19 @@ def check_kill(kill: LeaderKill) -> list[str]:
 
 
 def check_flights(rows: "Counter[int]", dataset: Dataset) -> list[str]:
-    """Is every flight in the log, and nothing else? Duplicates are counted, not refused."""
+    """Is every flight in the log, each once, and nothing else?"""
     wanted = range(1, dataset.row_count + 1)
     lost = [row for row in wanted if row not in rows]
     strange = [row for row in rows if row not in wanted]
+    twice = [row for row, count in rows.items() if count > 1]
     problems = []
     if lost:
         problems.append(f"{len(lost)} flights are lost, the first: row {lost[0]}")
     if strange:
         problems.append(f"{len(strange)} records are no flights of the input")
-    duplicates = sum(rows.values()) - len(rows)
-    return problems or verified(
-        f"all {dataset.row_count:,} flights are in the log; duplicates from retries: {duplicates}"
-    )
+    if twice:
+        problems.append(f"{len(twice)} flights are there more than once, such as row {twice[0]}")
+    return problems or verified(f"all {dataset.row_count:,} flights are in the log; duplicates: 0")
 
 
 def check_delays(delays: Delays, dataset: Dataset) -> list[str]:
@@ -187,6 +244,19 @@ def check_delays(delays: Delays, dataset: Dataset) -> list[str]:
     if differing:
         return [f"{len(differing)} aggregates differ, the first: {differing[0]}"]
     return verified(f"{len(delays):,} delays of an airline on a day equal those of the input")
+
+
+def check_results(records: int, results: dict[int, int]) -> list[str]:
+    """Is the result of every micro-batch in the log once, no more and no less?"""
+    wanted = sum(results.values())
+    if records != wanted:
+        return [
+            f"'delays' holds {records:,} records; {len(results)} micro-batches wrote {wanted:,}"
+        ]
+    return verified(
+        f"'delays' holds the results of {len(results)} micro-batches, {records:,} records; "
+        "duplicates: 0"
+    )
 
 
 def check_replicas(behind: list[str]) -> list[str]:

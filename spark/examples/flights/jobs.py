@@ -1,4 +1,7 @@
-"""The pipeline: three Spark jobs over two topics. Nothing here knows that brokers may die."""
+"""The pipeline: Spark jobs over two topics, exactly once. Nothing here knows that brokers may die.
+
+Every write is `delivery=exactly_once`, every read `read_committed`: nothing removes duplicates.
+"""
 
 import os
 import sys
@@ -14,6 +17,9 @@ from .dataset import Delay, Delays
 
 FLIGHTS_TOPIC = "flights"
 DELAYS_TOPIC = "delays"
+DELAYS_QUERY = "delays"
+PROGRESS_GROUP = "flights-to-delays"
+"""The consumer group by which every tool sees how far the streaming job is."""
 FLIGHT = "row long, year int, month int, day int, carrier string, dep_delay int"
 CSV = (
     "row long, year int, month int, day int, carrier string, flight int, origin string, "
@@ -60,7 +66,7 @@ def output_to(log: Path) -> Iterator[None]:
 
 
 def publish_flights(spark: SparkSession, flights_csv: Path, bootstrap: str) -> None:
-    """Batch job: write every flight to its topic, keyed by carrier."""
+    """Batch job: write every flight to its topic, keyed by carrier; all of them or none."""
     flights = spark.read.csv(str(flights_csv), header=True, schema=CSV)
     value = F.to_json(F.struct("row", "year", "month", "day", "carrier", "dep_delay"))
     (
@@ -69,6 +75,7 @@ def publish_flights(spark: SparkSession, flights_csv: Path, bootstrap: str) -> N
         .mode("append")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", FLIGHTS_TOPIC)
+        .option("delivery", "exactly_once")
         .save()
     )
 
@@ -87,10 +94,11 @@ def aggregate_delays(
         .option("subscribe", FLIGHTS_TOPIC)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", ROWS_PER_TRIGGER)
+        .option("kafka.isolation.level", "read_committed")
+        .option("commitOffsetsGroup", PROGRESS_GROUP)
         .load()
         .select(F.from_json(F.col("value").cast("string"), FLIGHT).alias("flight"))
         .select("flight.*")
-        .dropDuplicates(["row"])
     )
     day = F.format_string("%d-%02d-%02d", "year", "month", "day")
     delays = (
@@ -105,10 +113,11 @@ def aggregate_delays(
             F.to_json(F.struct("airline", "day", "departures", "delay_minutes")).alias("value"),
         )
         .writeStream.format("minikafka")
-        .queryName("delays")
+        .queryName(DELAYS_QUERY)
         .outputMode("complete")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", DELAYS_TOPIC)
+        .option("delivery", "exactly_once")
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()
@@ -129,6 +138,11 @@ def newest_delays(spark: SparkSession, bootstrap: str) -> Delays:
     }
 
 
+def count_delays(spark: SparkSession, bootstrap: str) -> int:
+    """Count the records of the delays topic, those of every micro-batch."""
+    return _topic(spark, bootstrap, DELAYS_TOPIC).count()
+
+
 def published_rows(spark: SparkSession, bootstrap: str) -> list[int]:
     """Read the row number of every record of the flights topic, duplicates too."""
     rows = _topic(spark, bootstrap, FLIGHTS_TOPIC).select(
@@ -143,5 +157,6 @@ def _topic(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
         spark.read.format("minikafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
+        .option("kafka.isolation.level", "read_committed")
         .load()
     )
