@@ -6,7 +6,7 @@ row of int64 for each field in FIELDS and one column for each record. Positions 
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import repeat
+from itertools import accumulate, repeat
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -64,16 +64,31 @@ def locate_all(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Int
 
     ValueError where the records do not add up.
     """
+    if record_backend.compiled is None:
+        return _fields(bodies, counts)
+    bases = list(accumulate(map(len, bodies), initial=0))[:-1]
+    return b"".join(bodies), locate_at(bodies, bases, counts)
+
+
+def locate_at(bodies: Sequence[Any], bases: Sequence[int], counts: Sequence[int]) -> Ints:
+    """Locate all records of bodies that lie at `bases` of something larger: nothing is copied.
+
+    ValueError where the records do not add up.
+    """
     live = record_backend.compiled
     if live is None:
-        return _fields(bodies, counts)
+        table = _fields(bodies, counts)[1]
+        joined = list(accumulate(map(len, bodies), initial=0))[:-1]
+        shifts = np.array(bases, dtype=np.int64) - np.array(joined, dtype=np.int64)
+        table[list(POSITIONS)] += np.repeat(shifts, counts)
+        return table
     _check_counts(bodies, counts)
     table = new_table(sum(counts))
-    base = column = 0
-    for body, count in zip(bodies, counts, strict=True):
+    column = 0
+    for body, base, count in zip(bodies, bases, counts, strict=True):
         live.locate(body, count, base, table, column)
-        base, column = base + len(body), column + count
-    return b"".join(bodies), table
+        column += count
+    return table
 
 
 def _check_counts(bodies: Sequence[Any], counts: Sequence[int]) -> None:

@@ -133,22 +133,25 @@ class _Opened(NamedTuple):
 def _opened(buf: Buffer, pos: int, header: BatchHeader, check_crc: bool, max_bytes: int) -> _Opened:
     if check_crc and not crc_is_valid(buf, pos, header):
         raise RemoteProtocolError(f"crc {header.crc:#010x} does not match")
-    body = _body(buf, pos, header, max_bytes)
+    body = record_view(buf, pos, header, max_bytes)
     kind = header.timestamp_type
     by_broker = kind is TimestampType.LOG_APPEND_TIME
     timestamp = header.max_timestamp if by_broker else header.base_timestamp
     return _Opened(header, (body, header.record_count, (header.base_offset, timestamp, kind)))
 
 
-def record_bytes(
-    buf: Buffer, pos: int, header: BatchHeader, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
-) -> bytes:
-    """Give the records of the batch at `pos` as bytes, decompressed; RemoteProtocolError if bad."""
-    return bytes(_body(buf, pos, header, max_bytes))
+def record_bytes(buf: Buffer, pos: int, header: BatchHeader) -> bytes:
+    """Give a copy of what `record_view` gives."""
+    return bytes(record_view(buf, pos, header))
 
 
-def _body(buf: Buffer, pos: int, header: BatchHeader, max_bytes: int) -> Buffer:
-    """Do the same without a copy: a view where nothing is compressed."""
+def record_view(
+    buf: Buffer, pos: int, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> Buffer:
+    """Give the records of the batch at `pos` as bytes, decompressed: a view where they were not.
+
+    RemoteProtocolError if it is no batch of records.
+    """
     if header.magic != MAGIC:
         raise RemoteProtocolError(f"magic {header.magic}: only record batches of magic 2 are read")
     if not HEADER_SIZE <= header.size <= len(buf) - pos:

@@ -1,7 +1,7 @@
 """Record batches to Arrow columns, without a Python object per record.
 
 Where fields are is found for many records at once (`record_columns`, by whichever codec is live);
-keys and values are copied once, by Arrow, out of the batches' bytes.
+keys and values are copied once, by Arrow, out of the bytes that came from the broker.
 
 Header: keyLength:varint key valueLength:varint value         (varints are zigzag; -1 is null)
 """
@@ -13,18 +13,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..protocol.batch_header import CODEC_MASK
 from ..protocol.errors import RemoteProtocolError
 from ..protocol.primitives import read_varint
-from ..protocol.record_batch import BatchHeader, crc_is_valid, headers
-from ..protocol.record_columns import locate_all
-from ..protocol.records import record_bytes
+from ..protocol.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid, headers
+from ..protocol.record_columns import locate_all, locate_at
+from ..protocol.records import record_view
 from ..protocol.types import Buffer
 
 Ints = NDArray[np.int64]
 
 ROWS_TOGETHER: Final = 10_000
-BYTES_TOGETHER: Final = 8 << 20
+BYTES_TOGETHER: Final = 1 << 20
+"""More would not stay in a processor's cache between the steps."""
+ROWS_PER_BATCH: Final = 10_000
+"""Spark handles Arrow batches of this size best; larger record batches are cut."""
 HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_MILLISECONDS: Final = pa.timestamp("ms", tz="UTC")
 
 
 class Columns(NamedTuple):
@@ -41,7 +46,9 @@ class Columns(NamedTuple):
 class _Piece(NamedTuple):
     """The records of one batch, as bytes, and what its header says of all of them."""
 
-    payload: bytes
+    payload: Buffer
+    at: int
+    """Where the payload begins in what came from the broker; -1 where it was decompressed."""
     header: BatchHeader
 
 
@@ -61,15 +68,59 @@ def decode(
             continue
         if check_crcs and not crc_is_valid(data, pos, header):
             raise RemoteProtocolError(f"the batch at offset {header.base_offset} is corrupt")
-        pieces.append(_Piece(record_bytes(data, pos, header), header))
+        payload = record_view(data, pos, header)
+        at = -1 if header.attributes & CODEC_MASK else pos + HEADER_SIZE
+        pieces.append(_Piece(payload, at, header))
         rows += header.record_count
         size += len(pieces[-1].payload)
         if rows >= ROWS_TOGETHER or size >= BYTES_TOGETHER:
-            yield _only(_decode(pieces, with_headers=with_headers), start, end)
+            yield _only(_decode(data, pieces, with_headers=with_headers), start, end)
             pieces.clear()
             rows = size = 0
     if pieces:
-        yield _only(_decode(pieces, with_headers=with_headers), start, end)
+        yield _only(_decode(data, pieces, with_headers=with_headers), start, end)
+
+
+class RecordBatches:
+    """Puts one partition's columns into Arrow batches, as a query's schema has them."""
+
+    def __init__(self, topic: str, partition: int, schema: pa.Schema) -> None:
+        """`schema` has some of the connector's columns, in the order wanted."""
+        self._schema = schema
+        # The same in every row: made once, and cut to length.
+        self._topics = pa.repeat(pa.scalar(topic), ROWS_PER_BATCH)
+        self._partitions = pa.repeat(pa.scalar(partition, pa.int32()), ROWS_PER_BATCH)
+
+    def of(self, columns: Columns) -> Iterator[pa.RecordBatch]:
+        """Make batches of at most ROWS_PER_BATCH rows.
+
+        ArrowInvalid for a timestamp that microseconds cannot hold.
+        """
+        count = len(columns.offsets)
+        made: dict[str, Callable[[], pa.Array]] = {
+            "key": lambda: columns.keys,
+            "value": lambda: columns.values,
+            "offset": lambda: pa.array(columns.offsets),
+            "timestamp": lambda: pa.array(columns.timestamps_ms).cast(_MILLISECONDS),
+            "timestampType": lambda: pa.array(columns.timestamp_types.astype(np.int32)),
+            "headers": lambda: (
+                pa.nulls(count, HEADERS_TYPE) if columns.headers is None else columns.headers
+            ),
+        }
+        fields = [field for field in self._schema if field.name in made]
+        whole = {field.name: _typed(made[field.name](), field.type) for field in fields}
+        for first in range(0, count, ROWS_PER_BATCH):
+            size = min(ROWS_PER_BATCH, count - first)
+            same = {"topic": self._topics[:size], "partition": self._partitions[:size]}
+            arrays = [
+                same[name] if name in same else whole[name].slice(first, size)
+                for name in self._schema.names
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _typed(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return array if array.type == kind else array.cast(kind)
 
 
 def _only(columns: Columns, start: int, end: int) -> Columns:
@@ -87,21 +138,20 @@ def _only(columns: Columns, start: int, end: int) -> Columns:
     )
 
 
-def _decode(pieces: list[_Piece], *, with_headers: bool) -> Columns:
-    counts = [header.record_count for _, header in pieces]
+def _decode(data: Buffer, pieces: list[_Piece], *, with_headers: bool) -> Columns:
     try:
-        payload, table = locate_all([piece.payload for piece in pieces], counts)
+        payload, table = _located(data, pieces)
     except ValueError as error:
         where = pieces[0].header.base_offset
         raise RemoteProtocolError(f"near offset {where}: {error}") from error
     each = _for_each_record(pieces)
-    types = each([int(header.timestamp_type) for _, header in pieces])
-    timestamps = each([header.base_timestamp for _, header in pieces]) + table[0]
+    types = each([int(piece.header.timestamp_type) for piece in pieces])
+    timestamps = each([piece.header.base_timestamp for piece in pieces]) + table[0]
     if bool(types.any()):
-        newest = each([header.max_timestamp for _, header in pieces])
+        newest = each([piece.header.max_timestamp for piece in pieces])
         timestamps = np.where(types == 1, newest, timestamps)
     return Columns(
-        offsets=each([header.base_offset for _, header in pieces]) + table[1],
+        offsets=each([piece.header.base_offset for piece in pieces]) + table[1],
         timestamps_ms=timestamps,
         timestamp_types=types,
         keys=_spans(payload, table[2], table[3]),
@@ -110,13 +160,22 @@ def _decode(pieces: list[_Piece], *, with_headers: bool) -> Columns:
     )
 
 
+def _located(data: Buffer, pieces: list[_Piece]) -> tuple[Buffer, Ints]:
+    """Find the records' fields in `data`, or in a copy of what was decompressed."""
+    bodies = [piece.payload for piece in pieces]
+    counts = [piece.header.record_count for piece in pieces]
+    if any(piece.at < 0 for piece in pieces):
+        return locate_all(bodies, counts)
+    return data, locate_at(bodies, [piece.at for piece in pieces], counts)
+
+
 def _for_each_record(pieces: list[_Piece]) -> Callable[[list[int]], Ints]:
     """Spread a value of each batch over the records of the batch."""
-    counts = [header.record_count for _, header in pieces]
+    counts = [piece.header.record_count for piece in pieces]
     return lambda values: np.repeat(np.array(values, dtype=np.int64), counts)
 
 
-def _spans(payload: bytes, begin: Ints, lengths: Ints) -> pa.Array:
+def _spans(payload: Buffer, begin: Ints, lengths: Ints) -> pa.Array:
     """Give pieces of the payload as an Arrow array; null where a length is -1."""
     count = len(begin)
     if count == 0:
@@ -129,36 +188,42 @@ def _spans(payload: bytes, begin: Ints, lengths: Ints) -> pa.Array:
     overlay = pa.BinaryArray.from_buffers(
         pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), pa.py_buffer(payload)]
     )
-    wanted: Any = pa.array(np.arange(0, 2 * count, 2, dtype=np.int32), mask=lengths < 0)
+    null = lengths < 0
+    wanted: Any = pa.array(
+        np.arange(0, 2 * count, 2, dtype=np.int32), mask=null if bool(null.any()) else None
+    )
     return overlay.take(wanted)
 
 
-def _headers(payload: bytes, at: Ints, stops: Ints, counts: Ints) -> pa.Array:
+def _headers(payload: Buffer, at: Ints, stops: Ints, counts: Ints) -> pa.Array:
     """Read headers, the one field that is walked record by record: few records have any."""
-    rows: list[list[dict[str, object]] | None] = []
-    for start, stop, count in zip(at.tolist(), stops.tolist(), counts.tolist(), strict=True):
-        pos = start
+    rows: list[list[dict[str, object]] | None] = [None] * len(counts)
+    having = np.flatnonzero(counts)
+    if len(having) == 0:
+        return pa.nulls(len(counts), HEADERS_TYPE)
+    some = zip(*(each[having].tolist() for each in (at, stops, counts)), strict=True)
+    for index, (start, stop, count) in zip(having.tolist(), some, strict=True):
+        written = bytes(payload[start:stop])
+        pos = 0
         row: list[dict[str, object]] = []
         for _ in range(count):
-            key, pos = _header_part(payload, pos, stop)
-            value, pos = _header_part(payload, pos, stop)
+            key, pos = _header_part(written, pos)
+            value, pos = _header_part(written, pos)
             row.append({"key": (key or b"").decode("utf-8", "replace"), "value": value})
-        if pos != stop:
+        if pos != len(written):
             raise RemoteProtocolError("a record's headers do not end where the record ends")
-        rows.append(row or None)
+        rows[index] = row
     return pa.array(rows, type=HEADERS_TYPE)
 
 
-def _header_part(payload: bytes, pos: int, stop: int) -> tuple[bytes | None, int]:
+def _header_part(written: bytes, pos: int) -> tuple[bytes | None, int]:
     """Read a length and so many bytes, none past the record's end."""
     try:
-        length, pos = read_varint(payload, pos)
+        length, pos = read_varint(written, pos)
     except (IndexError, ValueError) as error:
         raise RemoteProtocolError("a header overruns its record") from error
     if length < 0:
-        length, part = 0, None
-    else:
-        part = payload[pos : pos + length]
-    if pos + length > stop:
+        return None, pos
+    if pos + length > len(written):
         raise RemoteProtocolError("a header overruns its record")
-    return part, pos + length
+    return written[pos : pos + length], pos + length

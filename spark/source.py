@@ -6,12 +6,10 @@ connections live in `cluster`, one set for each Python worker.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
@@ -35,7 +33,7 @@ from ..protocol.types import TopicPartition
 from . import offsets as arithmetic
 from .admission import Gathering
 from .cluster import Cluster, cluster_for
-from .columns import HEADERS_TYPE, Columns, decode
+from .columns import RecordBatches, decode
 from .committed import visible
 from .group_progress import GroupProgress
 from .offsets import DataLoss, OffsetRange
@@ -47,11 +45,6 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
 log = logging.getLogger(__name__)
-
-MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
-ROWS_PER_BATCH: Final = 10_000
-"""Spark handles Arrow batches of this size best; larger record batches are cut."""
-
 
 _TYPES: Final = {
     "key": BinaryType(),
@@ -96,7 +89,8 @@ class _Reading:
         """Read one range, ending exactly at its end also across gaps and control records."""
         assert isinstance(partition, RangePartition)
         wanted = partition.wanted
-        arrow_schema = to_arrow_schema(self.schema, timezone="UTC")
+        schema = to_arrow_schema(self.schema, timezone="UTC")
+        made = RecordBatches(wanted.topic, wanted.partition, schema)
         for position, data in self._batches_of(wanted):
             for columns in decode(
                 data,
@@ -105,7 +99,7 @@ class _Reading:
                 with_headers=self.options.include_headers,
                 check_crcs=self.options.client.get("check.crcs", "true").lower() != "false",
             ):
-                yield from _arrow_batches(columns, wanted, arrow_schema)
+                yield from made.of(columns)
 
     def _batches_of(self, wanted: OffsetRange) -> Iterator[tuple[int, memoryview]]:
         """Give whole batches, and from which offset on their records are meant."""
@@ -250,30 +244,3 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
 def _tasks(options: SourceOptions, start: Offsets, end: Offsets) -> list[InputPartition]:
     return [RangePartition(each) for each in tasks(options, start, end)]
-
-
-def _arrow_batches(
-    columns: Columns, wanted: OffsetRange, schema: pa.Schema
-) -> "Iterator[RecordBatch]":
-    count = len(columns.offsets)
-    if count == 0:
-        return
-    headers = columns.headers
-    made: dict[str, Callable[[], pa.Array]] = {
-        "key": lambda: columns.keys,
-        "value": lambda: columns.values,
-        "topic": lambda: pa.repeat(pa.scalar(wanted.topic), count),
-        "partition": lambda: pa.array(np.full(count, wanted.partition, dtype=np.int32)),
-        "offset": lambda: pa.array(columns.offsets),
-        # Refuses a timestamp that microseconds cannot hold, instead of wrapping it around.
-        "timestamp": lambda: (
-            pa.array(columns.timestamps_ms).cast(pa.timestamp("ms", tz="UTC")).cast(MICROSECONDS)
-        ),
-        "timestampType": lambda: pa.array(columns.timestamp_types.astype(np.int32)),
-        "headers": lambda: pa.nulls(count, HEADERS_TYPE) if headers is None else headers,
-    }
-    arrays = ((made[field.name](), field.type) for field in schema)
-    typed = [array if array.type == kind else array.cast(kind) for array, kind in arrays]
-    batch = pa.RecordBatch.from_arrays(typed, schema=schema)
-    for first in range(0, count, ROWS_PER_BATCH):
-        yield batch.slice(first, ROWS_PER_BATCH)
