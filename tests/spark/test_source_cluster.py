@@ -66,9 +66,17 @@ def rows(reader: Any, *between: Any) -> list[dict[str, Any]]:
     ]
 
 
+def offsets(read: list[dict[str, Any]]) -> list[int]:
+    return [row["offset"] for row in read]
+
+
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    with LocalCluster(brokers=3) as cluster, Admin(cluster.bootstrap) as admin:
+    settings = {"log.cleaner.backoff.ms": "100"}
+    with (
+        LocalCluster(brokers=3, broker_config=settings) as cluster,
+        Admin(cluster.bootstrap) as admin,
+    ):
         yield Site(cluster, admin)
 
 
@@ -93,9 +101,9 @@ def test_read_committed_gives_what_was_committed_and_ends_where_it_was_planned(s
         assert planned(reader) == [OffsetRange(topic, 0, 0, 12)]
         assert [row["value"] for row in rows(reader)] == [b"0", b"0", b"2", b"2"]
         # Ranges that begin or end at markers, within aborted and within committed ones.
-        for first, last, offsets in [(2, 3, []), (1, 4, [1]), (4, 7, [6]), (3, 6, []), (8, 12, [])]:
+        for first, last, inside in [(2, 3, []), (1, 4, [1]), (4, 7, [6]), (3, 6, []), (8, 12, [])]:
             found = reader.read(RangePartition(OffsetRange(topic, 0, first, last)))
-            assert [row["offset"] for batch in found for row in batch.to_pylist()] == offsets
+            assert [row["offset"] for batch in found for row in batch.to_pylist()] == inside
 
         producer.begin_transaction()
         producer.send_batch(topic, [ProducerRecord(b"open")], partition=0)
@@ -110,6 +118,35 @@ def test_read_committed_gives_what_was_committed_and_ends_where_it_was_planned(s
         later = stream.latestOffset(end, EVERYTHING)
         assert later == {topic: {"0": 14}}
         assert [row["value"] for row in rows(stream, end, later)] == [b"open"]
+
+
+def test_reads_end_where_they_were_planned_in_a_log_with_holes(site: Site) -> None:
+    topic = site.create(
+        "holes", cleanup_policy="compact", min_cleanable_dirty_ratio="0.01", segment_ms="1"
+    )
+    with Producer(site.cluster.bootstrap) as producer:
+        for n in range(40):
+            record = ProducerRecord(b"%d" % n, key=b"lasting" if n == 3 else b"k")
+            producer.send_batch(topic, [record], partition=0).result(60)
+    whole = site.batch(subscribe=topic)
+    deadline = time.monotonic() + PATIENT_SECONDS
+    left = offsets(rows(whole))
+    while len(left) > 20 and time.monotonic() < deadline:
+        left = offsets(rows(whole))
+    assert 3 in left
+    holes = [offset for offset in range(40) if offset not in left]
+    assert len(holes) >= 20
+    for hole in (holes[0], holes[-1]):
+        here = f'{{"{topic}":{{"0":{hole}}}}}'
+        before = offsets(rows(site.batch(subscribe=topic, endingOffsets=here)))
+        onwards = offsets(rows(site.batch(subscribe=topic, startingOffsets=here)))
+        # Compaction goes on meanwhile: what is still there is there once, and nothing else.
+        still = offsets(rows(whole))
+        found = before + onwards
+        assert found == sorted(set(found))
+        assert set(still) <= set(found) <= set(left)
+        assert all(each < hole for each in before)
+        assert all(each > hole for each in onwards)
 
 
 # -- times and patterns
@@ -140,6 +177,7 @@ def test_topics_of_a_pattern_appear_while_a_stream_runs(site: Site) -> None:
         end = stream.latestOffset(start, EVERYTHING)
     assert end == {"pattern-1": {"0": 3}, "pattern-2": {"0": 2}}
     assert len(rows(stream, start, end)) == 5
+    assert rows(site.batch(subscribePattern="^nothing-has-this-name$")) == []
     everything = site.batch(subscribePattern=".")
     assert not [wanted for wanted in planned(everything) if wanted.topic.startswith("__")]
 
