@@ -233,7 +233,7 @@ class LagListener(StreamingQueryListener):
 
     Of queries that read anything but topics nothing is said; a topic that this cluster does not
     have is told from Spark's reports alone. `settings` are those of our consumer, by their names in
-    Kafka: security, `isolation.level` (as the queries read).
+    Kafka, such as the `isolation.level` by which the queries read.
     """
 
     def __init__(

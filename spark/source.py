@@ -189,9 +189,9 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         of `commitOffsetsGroup` is told. `commit` comes later, and never for a query's last batch.
         """
         before = arithmetic.from_json(start)
+        latest = self._latest(before)
         if self._told is not None:
             self._told.tell(before)
-        latest = self._latest(before)
         if self._target is not None:
             latest = arithmetic.at_most(latest, self._target, before)
         new = arithmetic.new_partitions(before, latest)
