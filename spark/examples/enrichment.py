@@ -17,7 +17,7 @@ from ...client.records import ProducerRecord
 from .faults import batches_done, fail_once, kill_under
 from .harness import Run, command, finish
 
-ORDER = "id long, customer string, cents long"
+ORDER = "id long, customer string, cents long, note string"
 CUSTOMER = "name string, country string"
 
 # -- the job
@@ -49,7 +49,7 @@ def enrich(spark: SparkSession, bootstrap: str, orders: str, customers: str) -> 
         .select("key", F.from_json(F.col("value").cast("string"), ORDER).alias("o"))
         .select("key", "o.*")
         .join(F.broadcast(customers_of(spark, bootstrap, customers)), "customer", "left")
-        .select("key", F.to_json(F.struct("id", "cents", "name", "country")).alias("value"))
+        .select("key", F.to_json(F.struct("id", "cents", "note", "name", "country")).alias("value"))
     )
 
 
@@ -68,6 +68,9 @@ def write(enriched: DataFrame, bootstrap: str, topic: str, checkpoint: Path) -> 
 
 # -- the check
 
+ORDERS = 20_000
+NOTE = "ring twice, then leave it at the door; " * 4
+"""Long, so that what a task has written is more than what waits in buffers."""
 COUNTRIES = ("DE", "FR", "IT")
 
 
@@ -77,7 +80,7 @@ def verify(run: Run) -> None:
     customers = run.topic("customers", cleanup_policy="compact")
     run.send(customers, [_customer(n, "an old name") for n in range(50)])
     run.send(customers, [_customer(n, f"Customer {n}") for n in range(50)])
-    run.send(orders, [_order(n) for n in range(20_000)])
+    run.send(orders, [_order(n) for n in range(ORDERS)])
 
     enriched = enrich(run.spark, run.bootstrap, orders, customers)
     failed = run.folder / "a-task-failed"
@@ -95,9 +98,9 @@ def verify(run: Run) -> None:
 
     committed, written = run.records(target), run.records(target, committed=False)
     run.same(
-        "every order came out once, with its customer",
+        "each order came out once, with its customer",
         [tuple(json.loads(record.value or b"").items()) for record in committed],
-        [tuple(_expected(n).items()) for n in range(20_000)],
+        [tuple(expected(n).items()) for n in range(ORDERS)],
     )
     aborted = len(written) - len(committed)
     what = f"a task failed; {aborted:,} records that it had written are invisible"
@@ -105,7 +108,7 @@ def verify(run: Run) -> None:
 
 
 def _order(n: int) -> ProducerRecord[bytes, bytes]:
-    order = {"id": n, "customer": f"c{n % 60}", "cents": n * 7 % 1000}
+    order = {"id": n, "customer": f"c{n % 60}", "cents": n * 7 % 1000, "note": NOTE}
     return ProducerRecord(json.dumps(order).encode(), b"%d" % n)
 
 
@@ -114,9 +117,10 @@ def _customer(n: int, name: str) -> ProducerRecord[bytes, bytes]:
     return ProducerRecord(json.dumps(customer).encode(), b"c%d" % n)
 
 
-def _expected(n: int) -> dict[str, object]:
+def expected(n: int) -> dict[str, object]:
+    """Give what must come of order n."""
     known = {"name": f"Customer {n % 60}", "country": COUNTRIES[n % 60 % 3]}
-    return {"id": n, "cents": n * 7 % 1000, **(known if n % 60 < 50 else {})}
+    return {"id": n, "cents": n * 7 % 1000, "note": NOTE, **(known if n % 60 < 50 else {})}
 
 
 if __name__ == "__main__":

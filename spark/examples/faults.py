@@ -16,7 +16,7 @@ from ...protocol.types import TopicPartition
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-WRITTEN_SECONDS = 30.0
+WRITTEN_SECONDS = 60.0
 
 
 def fail_once(frame: DataFrame, marker: Path, bootstrap: str, target: str) -> DataFrame:

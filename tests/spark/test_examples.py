@@ -14,8 +14,10 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.state import GroupState
 
+from minikafka import ConsumerRecord
+from minikafka.protocol.record_batch import TimestampType
 from minikafka.spark.examples import __main__ as every
-from minikafka.spark.examples import dead_letters, harness, sessions
+from minikafka.spark.examples import dead_letters, enrichment, harness, sessions
 from minikafka.spark.examples.harness import Run
 from minikafka.spark.java import OLDEST, java_version
 from tests.spark.conftest import Broker
@@ -87,6 +89,62 @@ def test_a_given_cluster_is_used_and_left_without_our_topics(
     assert not made.called
     admin.assert_called_with("there:1")
     admin.return_value.__enter__.return_value.delete_topics.assert_called_once_with(topics)
+
+
+# -- enrichment
+
+
+class Planted(Run):
+    """A run without a cluster; its target topic holds what a test planted."""
+
+    planted: tuple[list[Any], list[Any]]
+    """Committed records, and all that were written."""
+
+    def topic(self, name: str, partitions: int = 2, **configs: str) -> str:
+        return name
+
+    def send(self, topic: str, records: Any) -> None:
+        pass
+
+    def records(self, topic: str, *, committed: bool = True) -> list[Any]:
+        return self.planted[0 if committed else 1]
+
+
+ORDERS = [
+    ConsumerRecord("t", 0, n, 0, TimestampType.CREATE_TIME, None, json.dumps(order).encode())
+    for n, order in enumerate(enrichment.expected(n) for n in range(enrichment.ORDERS))
+]
+
+
+@pytest.mark.parametrize(
+    ("committed", "aborted", "task_failed", "problem"),
+    [
+        (ORDERS, 5, True, None),
+        ([*ORDERS, ORDERS[7]], 5, True, "each order"),
+        (ORDERS[1:], 5, True, "each order"),
+        (ORDERS, 0, True, "a task failed; 0 records"),
+        (ORDERS, 5, False, "a task failed; 5 records"),
+    ],
+)
+def test_enrichment_sees_a_lost_a_doubled_order_and_a_failure_that_was_none(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    committed: list[Any],
+    aborted: int,
+    task_failed: bool,
+    problem: str | None,
+) -> None:
+    def fail_once(frame: object, marker: Path, *where: str) -> None:
+        if task_failed:
+            marker.touch()
+
+    monkeypatch.setattr(enrichment, "fail_once", fail_once)
+    for name in ("enrich", "write", "finish"):
+        monkeypatch.setattr(enrichment, name, MagicMock())
+    run = Planted(MagicMock(), "nowhere:9092", tmp_path)
+    run.planted = committed, committed + ORDERS[:aborted]
+    enrichment.verify(run)
+    assert [each.startswith(problem or "") for each in run.problems] == [True] * bool(problem)
 
 
 # -- sessions
