@@ -25,7 +25,7 @@ def tp(partition: int) -> TopicPartition:
 
 @dataclass
 class Fake:
-    """Both clients at once: one topic `t`, partition n led by broker n + 1."""
+    """Both clients and the clock at once: one topic `t`, partition n led by broker n + 1."""
 
     logs: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Partition -> (first, latest)."""
@@ -39,6 +39,8 @@ class Fake:
     paused: list[TopicPartition] = field(default_factory=list)
     assigned: list[TopicPartition] = field(default_factory=list)
     closed: int = 0
+    now: float = 0.0
+    """Goes on only while nothing arrives."""
 
     def from_config(self, config: Mapping[str, str]) -> "Fake":
         self.configs.append(dict(config))
@@ -100,7 +102,11 @@ class Fake:
                 kind = TimestampType.CREATE_TIME
                 record: Any = ConsumerRecord(*partition, offset, timestamp, kind, None, b"", ())
                 return [record]
+        self.now += timeout_ms / 1000
         return []
+
+    def monotonic(self) -> float:
+        return self.now
 
 
 @pytest.fixture
@@ -108,7 +114,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
     made = Fake()
     for name in ("Admin", "Consumer"):
         monkeypatch.setattr(log_ends, name, made)
-    monkeypatch.setattr(log_ends, "OLDEST_SECONDS", 0.05)
+    monkeypatch.setattr(log_ends, "time", made)
     return made
 
 
