@@ -7,6 +7,7 @@ the place of which `mend` puts a peer's.
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from ..protocol.record_batch import HEADER_SIZE
 from ..protocol.types import Buffer
@@ -19,7 +20,7 @@ from .integrity import Rules, judge, size_of_first
 from .leader_epochs import LeaderEpochs
 from .lookup import TimestampOffset, first_at_or_after, greatest
 from .reading import EMPTY, Cold, LogSlice, Wanted, read, warm
-from .scan import rebuild_indexes
+from .scan import Pace, Scan, rebuild_indexes
 from .segment import Segment
 from .segment_indexes import CorruptIndex
 from .segments import Segments
@@ -262,7 +263,8 @@ class LogView:
         """The segment's indexes are in memory on return."""
         if not segment.is_removed and not segment.load_indexes():
             interval, has_gaps = self.config.index_interval_bytes, self.rules.has_gaps
-            await rebuild_indexes(self._runtime, self._files, segment, interval, has_gaps=has_gaps)
+            new_scan = partial(Scan, self._files, segment, has_gaps=has_gaps)
+            await rebuild_indexes(Pace(self._runtime), self._files, segment, interval, new_scan)
 
     def _segment_of(self, offset: int) -> Segment | None:
         """The segment that holds `offset`; None at the end of the log."""

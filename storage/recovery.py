@@ -12,6 +12,7 @@ anew or taken for their safest value, and opening goes on.
 
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 
 from ..protocol.record_batch import BatchHeader
 from ..runtime.runtime import Runtime
@@ -218,15 +219,32 @@ class _Loader:
             newest = SegmentIndexes.newest_timestamp(self._files, segment.path, segment.base_offset)
         if newest is None:
             log.info("%s gets new indexes", segment.path)
-            rebuilt = rebuild_indexes(
-                self._runtime, self._files, segment, self._interval, has_gaps=self._has_gaps
+            rebuilt = await rebuild_indexes(
+                self._pace, self._files, segment, self._interval, partial(self._scan_of, at)
             )
-            has_markers = await rebuilt or has_markers
+            has_markers = has_markers or rebuilt.has_markers
+            if rebuilt.has_stale_tail:
+                # It was cut there, and power undid the cut; what was written since lies elsewhere.
+                log.warning("%s.log ends at byte %d", segment.path, rebuilt.end_position)
+                self._cut(segment, rebuilt.end_position)
             segment.close()
         else:
             segment.max_timestamp, segment.max_timestamp_offset = newest
         if has_markers:
             await self._find_aborted(at)
+
+    def _scan_of(self, at: int) -> Scan:
+        """Of a segment of which the headers can be believed, up to the next one."""
+        segment = self._segments[at]
+        is_newest = at + 1 == len(self._segments)
+        end_offset = None if is_newest else segment.next_offset
+        return Scan(self._files, segment, has_gaps=self._has_gaps, end_offset=end_offset)
+
+    def _cut(self, segment: Segment, position: int) -> None:
+        """The file ends there; the next flush takes it along."""
+        self._files.truncate(segment.file(), position)
+        segment.size = position
+        self._recovery_point = min(self._recovery_point, segment.base_offset)
 
     async def _find_aborted(self, at: int) -> None:
         """Learn a segment's aborted transactions from its batches, and those before it."""
@@ -309,9 +327,7 @@ class _Loader:
                 "%s.log at byte %d of %d: %s: cut off here, the log ends at %d",
                 *(segment.path, scan.position, segment.size, scan.problem, scan.next_offset),
             )
-            self._files.truncate(segment.file(), scan.position)
-            segment.size = scan.position
-            self._recovery_point = min(self._recovery_point, segment.base_offset)
+            self._cut(segment, scan.position)
             self._drop_from(at + 1)
         await self._write_again(segment, dubious)
         if at + 1 < len(self._segments):

@@ -5,6 +5,8 @@ by timestamp. It reports where the good batches end and why; it never changes a 
 """
 
 import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
 
 import crc32c
 
@@ -45,19 +47,30 @@ class Scan:
         check_crc: bool = False,
         has_gaps: bool = True,
         least_epoch: int | None = None,
+        end_offset: int | None = None,
     ) -> None:
-        """`least_epoch`: judge leader epochs too; none may be older than the one before."""
+        """`least_epoch`: judge leader epochs too; none may be older than the one before.
+
+        `end_offset` is where another segment goes on, if one does.
+        """
         self._files = files
         self._segment = segment
         self._check_crc = check_crc
         self._has_gaps = has_gaps
         self._least_epoch = least_epoch
+        self._end_offset = end_offset
         self.position = position
         """End of the good batches so far."""
         self.next_offset = max(first_offset, segment.base_offset)
         """The least offset that the next batch may begin with."""
         self.problem: str | None = None
         """Why the scan ended before the segment did."""
+
+    @property
+    def has_stale_tail(self) -> bool:
+        """Is there anything behind the last batch that belongs to this segment?"""
+        is_at_end = self._end_offset is not None and self.next_offset >= self._end_offset
+        return is_at_end and self.position < self._segment.size
 
     def next_window(self) -> list[tuple[int, BatchHeader]]:
         """The next good batches with their positions; none at the end or at a bad one."""
@@ -92,6 +105,8 @@ class Scan:
         return self._files.read_some(self._segment.file(), position, header.size)
 
     def _fault_of(self, header: BatchHeader) -> str | None:
+        if self.has_stale_tail:
+            return f"offset {self._end_offset} begins the next segment"
         if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset_delta < 0:
             return "no batch header"
         if header.size > self._segment.size - self.position:
@@ -123,26 +138,35 @@ class Scan:
         return bool(crc == header.crc)
 
 
+class Rebuilt(NamedTuple):
+    """What was seen as a segment's indexes were made anew."""
+
+    has_markers: bool
+    """Of transactions."""
+    has_stale_tail: bool
+    end_position: int
+    """Behind its last good batch."""
+
+
 async def rebuild_indexes(
-    runtime: Runtime, files: Files, segment: Segment, interval: int, *, has_gaps: bool
-) -> bool:
-    """Make a segment's indexes anew from its batches, and save them; are there markers in it?
+    pace: Pace, files: Files, segment: Segment, interval: int, new_scan: Callable[[], Scan]
+) -> Rebuilt:
+    """Make a segment's indexes anew from its batches, which `new_scan` walks, and save them.
 
     Behind a damaged header it has none, and what was known of the segment's end stays. Appends
     and cuts may come between: only what holds at the end is taken over.
     """
-    pace = Pace(runtime)
     has_markers = False
     while True:
         made = Segment(files, segment.path.rpartition("/")[0], segment.base_offset)
-        scan = Scan(files, segment, has_gaps=has_gaps)
+        scan = new_scan()
         while window := scan.next_window():
             for position, header in window:
                 made.index(header, position, interval)
                 has_markers = has_markers or (header.is_control and header.producer_id >= 0)
             await pace.step()
             if segment.is_removed:
-                return False
+                return Rebuilt(False, False, scan.position)
         if scan.position <= segment.size:
             segment.adopt_indexes(made, is_whole=scan.problem is None)
-            return has_markers
+            return Rebuilt(has_markers, scan.has_stale_tail, scan.position)

@@ -8,16 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from minikafka.aio import Admin, TopicPartition
+from minikafka.broker.replica.silence import SILENT_MS
 from minikafka.client.replication_types import ElectionType
 from minikafka.protocol.control.image import PartitionState
 from minikafka.runtime.errors import MinikafkaError
 
 from .cluster import Daemon
 from .faults import Fault, Faults
+from .inside import partitions_of
 from .world import SimRuntime
-
-SESSION_SECONDS = 2.0
-"""Of a broker, at the simulated controllers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +39,55 @@ class Plots(Faults):
         return {"stale-proposal": self.stale_proposal, "lead-moved-and-back": self.moved_and_back}
 
     async def stale_proposal(self) -> bool:
-        """A leader's proposal is late; meanwhile a follower in it was out of the ISR, and is not
-        heard of by the leader when it is taken back for well."""
+        """A leader's proposal to go on without one follower is late. Meanwhile the other one loses
+        its session, and is back at the controllers when it arrives, but deaf to its leader; with
+        the first, heard again, the leader has gone on."""
         cast = self._cast(lambda state: len(state.isr) > 2)
         if cast is None:
             return False
         leader, (out, back, *_) = cast.leader, self.rng.sample(cast.others, len(cast.others))
         controller = self.active_controller()
-        self._delay(leader, controller, 1.5)
+        silence = min(int(self.shape.broker["replica.lag.time.max.ms"]), SILENT_MS) / 1000
+        self._cut([(back, leader)])
+        await asyncio.sleep(silence - 1.2 + 0.5 * self.rng.random())
         cut = [(out, other) for other in self.daemons if other is not out]
         self._cut(cut)
-        back.kill()
-        back.start()
-        await asyncio.sleep(SESSION_SECONDS + self.rng.random())
+        await asyncio.sleep(0.7 + 0.4 * self.rng.random())
+        # Nearly a session; yet what the controllers say arrives, to a question asked before.
+        self._delay(leader, controller, 1.5)
+        await self._until(lambda: _proposes(leader, cast.partition), 1.0)
+        self._heal([(back, leader)])
+        await self._until(lambda: not self._is_in_sync(cast.partition, out), 2.0)
         deaf = [(out, leader)]
         self._heal([pair for pair in cut if pair not in deaf])
-        await asyncio.sleep(1 + 2 * self.rng.random())
+        await asyncio.sleep(1 + self.rng.random())
         self._heal(deaf)
         self._delay(leader, controller, 0)
         return True
 
+    async def _until(self, happens: Callable[[], bool], seconds: float) -> None:
+        """Look every hundredth of a second, but not for ever."""
+        for _ in range(round(seconds * 100)):
+            if happens():
+                return
+            await asyncio.sleep(0.01)
+
+    def _is_in_sync(self, partition: TopicPartition, member: Daemon) -> bool:
+        image = self.promises.invariants.image
+        if image is None:
+            return False
+        for key, state in image.partitions():
+            if TopicPartition(image.topics[key.topic_id].name, key.partition) == partition:
+                return any(self.cluster.brokers[each] is member for each in state.isr)
+        return False
+
     async def moved_and_back(self) -> bool:
         """While a leader hears nothing of the controllers, its lead goes to the preferred replica
-        and comes back; of the followers one has followed the other leader meanwhile."""
-        cast = self._cast(
-            lambda state: state.leader != state.replicas[0] and state.replicas[0] in state.isr
-        )
+        and comes back; of the followers one has followed the other leader meanwhile.
+
+        The leader hears of both at once: what it was told in between is lost with its connections.
+        """
+        cast = await self._led_by_the_second()
         if cast is None:
             return False
         leader, preferred = cast.leader, cast.others[0]
@@ -75,6 +97,8 @@ class Plots(Faults):
         cut = [(leader, controller) for controller in self.controllers]
         cut.append((leader, preferred))
         self._cut(cut)
+        for controller in self.controllers:
+            self.world.network.break_connections(leader.host, controller.host)
         await self._elect(cast.partition, preferred.name)
         await asyncio.sleep(0.3 * self.rng.random())
         preferred.kill()
@@ -88,6 +112,32 @@ class Plots(Faults):
         preferred.start()
         leader.start()
         return True
+
+    async def _led_by_the_second(self) -> Cast | None:
+        """A partition whose preferred replica is in sync, and whose leader is next in order.
+
+        Where there is none, a leader dies, and is waited for until it follows.
+        """
+
+        def suits(state: PartitionState) -> bool:
+            members = [each for each in state.replicas if each in state.isr]
+            return len(members) > 2 and members[:2] == [state.replicas[0], state.leader]
+
+        cast = self._cast(suits)
+        if cast is not None:
+            return cast
+        first = self._cast(lambda state: len(state.isr) > 2 and state.leader == state.replicas[0])
+        if first is None:
+            return None
+        first.leader.kill()
+        await asyncio.sleep(0.3 * self.rng.random())
+        first.leader.start()
+        for _ in range(20):
+            await asyncio.sleep(0.2)
+            cast = self._cast(suits)
+            if cast is not None:
+                break
+        return cast
 
     # -- means ------------------------------------------------------------------------------
 
@@ -142,3 +192,14 @@ class Plots(Faults):
         self.world.trace.emit("mover", "moves", partition, "to", name)
         self.world.start(self.world.add_host(mover), mover, ask)
         await asyncio.wait([done], timeout=1)
+
+
+def _proposes(leader: Daemon, partition: TopicPartition) -> bool:
+    if leader.process is None:
+        return False
+    replicas = partitions_of(leader.process).values()
+    return any(
+        each.leader is not None and each.leader.proposal is not None
+        for each in replicas
+        if (each.topic, each.index) == partition
+    )

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from minikafka.storage.log import Log
 from tests.storage.faults import FaultyFs
 from tests.storage.support import TestRuntime, batch, contents, fill, joined, recovered, topic
@@ -69,6 +71,26 @@ async def test_segments_below_the_recovery_point_are_not_read(
     file.write_bytes(data)
     log = await recovered(runtime, tmp_path, recovery_point=bases[2])
     assert log.log_end_offset == len(made)
+    log.abandon()
+
+
+@pytest.mark.parametrize("behind", [bytes(200), bytes(batch(10, epoch=0)[1])])
+async def test_a_cut_that_power_undid_below_the_recovery_point_is_made_again(
+    runtime: TestRuntime, tmp_path: Path, behind: bytes
+) -> None:
+    """The cut was not stable, what was written since is: it lies in the next segment."""
+    log = await recovered(runtime, tmp_path)
+    made = fill(log, 10)
+    await log.flush()
+    log.roll()
+    made += fill(log, 3, epoch=1)
+    log.abandon()
+    with (tmp_path / "t-0" / f"{0:020d}.log").open("ab") as first:
+        first.write(behind)
+    log = await recovered(runtime, tmp_path, recovery_point=10)
+    assert contents(log) == joined(made)
+    assert log.size_bytes == len(joined(made))
+    assert log.recovery_point == 0, "the cut is to be flushed"
     log.abandon()
 
 
