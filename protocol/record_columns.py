@@ -113,7 +113,7 @@ def _fields(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Ints]:
     table[0], at = _varints(raw, at + 1, stop)
     table[1], at = _varints(raw, at, stop)
     for row in (2, 4):
-        length, at = _lengths(raw, at, stop)
+        length, at = read_lengths(raw, at, stop)
         table[row], table[row + 1] = at, length
         at = at + np.maximum(length, 0)
     headers, at = _varints(raw, at, stop)
@@ -241,8 +241,11 @@ def _varints(raw: NDArray[np.uint8], at: Ints, stop: Ints) -> tuple[Ints, Ints]:
     return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64), at
 
 
-def _lengths(raw: NDArray[np.uint8], at: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """Read the length of bytes that follow it; -1 for null."""
+def read_lengths(raw: NDArray[np.uint8], at: Ints, stop: Ints) -> tuple[Ints, Ints]:
+    """Read at each position the length of bytes that follow it, all before `stop`; -1 for null.
+
+    Gives the lengths and where the bytes begin; ValueError where they do not fit.
+    """
     length, at = _varints(raw, at, stop)
     if bool(((length < -1) | (length > stop - at)).any()):
         raise ValueError("a key or value overruns its record")

@@ -2,12 +2,10 @@
 
 Where fields are is found for many records at once (`record_columns`, by whichever codec is live);
 keys and values are copied once, by Arrow, out of the bytes that came from the broker.
-
-Header: keyLength:varint key valueLength:varint value         (varints are zigzag; -1 is null)
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +13,11 @@ from numpy.typing import NDArray
 
 from ..protocol.batch_header import CODEC_MASK
 from ..protocol.errors import RemoteProtocolError
-from ..protocol.primitives import read_varint
 from ..protocol.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid, headers
 from ..protocol.record_columns import locate_all, locate_at
 from ..protocol.records import record_view
 from ..protocol.types import Buffer
+from .header_columns import HEADERS_TYPE, headers_of, pieces_of
 
 Ints = NDArray[np.int64]
 
@@ -28,7 +26,6 @@ BYTES_TOGETHER: Final = 1 << 20
 """More would not stay in a processor's cache between the steps."""
 ROWS_PER_BATCH: Final = 10_000
 """Spark handles Arrow batches of this size best; larger record batches are cut."""
-HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _MILLISECONDS: Final = pa.timestamp("ms", tz="UTC")
 
 
@@ -154,9 +151,9 @@ def _decode(data: Buffer, pieces: list[_Piece], *, with_headers: bool) -> Column
         offsets=each([piece.header.base_offset for piece in pieces]) + table[1],
         timestamps_ms=timestamps,
         timestamp_types=types,
-        keys=_spans(payload, table[2], table[3]),
-        values=_spans(payload, table[4], table[5]),
-        headers=_headers(payload, table[6], table[8], table[7]) if with_headers else None,
+        keys=pieces_of(payload, table[2], table[3]),
+        values=pieces_of(payload, table[4], table[5]),
+        headers=headers_of(payload, table[6], table[8], table[7]) if with_headers else None,
     )
 
 
@@ -173,57 +170,3 @@ def _for_each_record(pieces: list[_Piece]) -> Callable[[list[int]], Ints]:
     """Spread a value of each batch over the records of the batch."""
     counts = [piece.header.record_count for piece in pieces]
     return lambda values: np.repeat(np.array(values, dtype=np.int64), counts)
-
-
-def _spans(payload: Buffer, begin: Ints, lengths: Ints) -> pa.Array:
-    """Give pieces of the payload as an Arrow array; null where a length is -1."""
-    count = len(begin)
-    if count == 0:
-        return pa.array([], type=pa.binary())
-    # Elements 0, 2, 4 ... of an array laid over the batch are what we want, the odd ones lie
-    # between them; `take` copies the wanted ones together.
-    edges = np.empty(2 * count, dtype=np.int32)
-    edges[0::2] = begin
-    edges[1::2] = begin + np.maximum(lengths, 0)
-    overlay = pa.BinaryArray.from_buffers(
-        pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), pa.py_buffer(payload)]
-    )
-    null = lengths < 0
-    wanted: Any = pa.array(
-        np.arange(0, 2 * count, 2, dtype=np.int32), mask=null if bool(null.any()) else None
-    )
-    return overlay.take(wanted)
-
-
-def _headers(payload: Buffer, at: Ints, stops: Ints, counts: Ints) -> pa.Array:
-    """Read headers, the one field that is walked record by record: few records have any."""
-    rows: list[list[dict[str, object]] | None] = [None] * len(counts)
-    having = np.flatnonzero(counts)
-    if len(having) == 0:
-        return pa.nulls(len(counts), HEADERS_TYPE)
-    some = zip(*(each[having].tolist() for each in (at, stops, counts)), strict=True)
-    for index, (start, stop, count) in zip(having.tolist(), some, strict=True):
-        written = bytes(payload[start:stop])
-        pos = 0
-        row: list[dict[str, object]] = []
-        for _ in range(count):
-            key, pos = _header_part(written, pos)
-            value, pos = _header_part(written, pos)
-            row.append({"key": (key or b"").decode("utf-8", "replace"), "value": value})
-        if pos != len(written):
-            raise RemoteProtocolError("a record's headers do not end where the record ends")
-        rows[index] = row
-    return pa.array(rows, type=HEADERS_TYPE)
-
-
-def _header_part(written: bytes, pos: int) -> tuple[bytes | None, int]:
-    """Read a length and so many bytes, none past the record's end."""
-    try:
-        length, pos = read_varint(written, pos)
-    except (IndexError, ValueError) as error:
-        raise RemoteProtocolError("a header overruns its record") from error
-    if length < 0:
-        return None, pos
-    if pos + length > len(written):
-        raise RemoteProtocolError("a header overruns its record")
-    return written[pos : pos + length], pos + length

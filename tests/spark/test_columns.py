@@ -9,6 +9,7 @@ from minikafka.protocol.errors import RemoteProtocolError
 from minikafka.protocol.record_batch import headers, rewrite_as_log_append_time
 from minikafka.protocol.records import NewRecord, build, records
 from minikafka.spark.columns import decode
+from minikafka.spark.header_columns import MANY
 
 MAYBE_BYTES = st.none() | st.binary(max_size=300)
 RECORDS = st.lists(
@@ -114,3 +115,29 @@ def test_control_batches_hold_no_rows() -> None:
     data = marker + batch([NewRecord(5, b"k", b"v", [])], Codec.NONE, 1)
     found = [c.offsets.tolist() for c in decode(data, 0, 9, with_headers=False)]
     assert found == [[1]]
+
+
+def test_headers_by_the_hundred_and_keys_that_are_no_text_are_read_too() -> None:
+    some: list[list[tuple[str, bytes | None]]] = [
+        [("h", b"%d" % n) for n in range(MANY + 1)],
+        [],
+        [("nul", None), ("", b"")],
+    ]
+    made = batch([NewRecord(5, None, b"v", each) for each in some], Codec.NONE, 0)
+    (columns,) = decode(made, 0, 9, with_headers=True)
+    assert columns.headers is not None
+    rows = [row and [(h["key"], h["value"]) for h in row] for row in columns.headers.to_pylist()]
+    assert rows == [each or None for each in some]
+    few = batch([NewRecord(5, None, b"v", [("nul", b"x")])], Codec.NONE, 0)
+    few[few.index(b"nul") + 1] = 0xFF
+    (columns,) = decode(few, 0, 9, with_headers=True, check_crcs=False)
+    assert columns.headers is not None
+    assert columns.headers.to_pylist() == [[{"key": "n\ufffdl", "value": b"x"}]]
+
+
+@pytest.mark.parametrize("count", [2, 40, 63])
+def test_headers_that_overrun_their_record_are_refused(count: int) -> None:
+    made = batch([NewRecord(5, None, b"v", [("h", b"x" * 200)])], Codec.NONE, 0)
+    made[made.index(b"v") + 1] = count << 1
+    with pytest.raises(RemoteProtocolError, match="header"):
+        list(decode(made, 0, 9, with_headers=True, check_crcs=False))

@@ -17,8 +17,8 @@ from pyspark.sql.types import (
 from minikafka.client.errors import DeliveryTimeout
 from minikafka.client.records import ProducerRecord
 from minikafka.protocol.types import TopicPartition
-from minikafka.spark.columns import HEADERS_TYPE
 from minikafka.spark.data_source import MinikafkaDataSource
+from minikafka.spark.header_columns import HEADERS_TYPE
 from minikafka.spark.options import OptionError
 from minikafka.spark.rows import RowError
 from minikafka.spark.sink import Written
