@@ -13,7 +13,7 @@ from .options import OptionError
 from .sink import BatchWriter, StreamWriter, check_columns
 from .sink_options import parse_sink
 from .source import BatchReader, StreamReader, schema_of
-from .source_options import parse_columns, parse_source
+from .source_options import check_source, parse_columns, parse_source
 
 
 class MinikafkaDataSource(DataSource):
@@ -30,8 +30,10 @@ class MinikafkaDataSource(DataSource):
     def schema(self) -> StructType:
         """Give the connector's schema, or the part of it that `columns` names.
 
-        `headers` only where `includeHeaders` asks for it.
+        `headers` only where `includeHeaders` asks for it. Spark asks readers only, for each frame
+        that is made: wrong options are refused here already.
         """
+        check_source(self.options)
         return schema_of(parse_columns(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:

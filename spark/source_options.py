@@ -158,6 +158,20 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
     )
 
 
+def check_source(options: Mapping[str, str]) -> None:
+    """Refuse what neither a batch nor a stream could read.
+
+    For where Spark does not say which it will be: when the frame is made, long before its job.
+    Options that name nothing to read are left to the readers: they may be a sink's.
+    """
+    if not any(option.lower() in lower_names(options) for option in _WHAT):
+        return
+    try:
+        parse_source(options, streaming=True)
+    except OptionError:
+        parse_source(options, streaming=False)
+
+
 def parse_columns(options: Mapping[str, str]) -> tuple[str, ...]:
     """Give the columns of the rows: all, or those that the option `columns` names.
 

@@ -249,6 +249,13 @@ def test_only_the_columns_asked_for(cluster: FakeCluster) -> None:
     assert batch.schema.names == ["offset", "value", "headers"]
 
 
-def test_a_wrong_column_is_refused_when_the_frame_is_made(cluster: FakeCluster) -> None:
+def test_wrong_options_are_refused_when_the_frame_is_made() -> None:
     with pytest.raises(OptionError, match="'columns' = 'vlaue'"):
         source({"subscribe": "t", "columns": "vlaue"}).schema()
+    with pytest.raises(OptionError, match="'minPartitions' = '0'"):
+        source({"subscribe": "t", "minPartitions": "0"}).schema()
+    for one_of_both in ({"endingOffsets": "latest"}, {"maxOffsetsPerTrigger": "5"}):
+        assert len(source({"subscribe": "t", **one_of_both}).schema()) == 7
+    neither = {"endingOffsets": "latest", "maxOffsetsPerTrigger": "5"}
+    with pytest.raises(OptionError, match="maxOffsetsPerTrigger"):
+        source({"subscribe": "t", **neither}).schema()
