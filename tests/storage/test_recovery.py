@@ -74,7 +74,9 @@ async def test_segments_below_the_recovery_point_are_not_read(
     log.abandon()
 
 
-@pytest.mark.parametrize("behind", [bytes(200), bytes(batch(10, epoch=0)[1])])
+@pytest.mark.parametrize(
+    "behind", [bytes(200), bytes(batch(10, epoch=0)[1])], ids=["zeros", "what was cut"]
+)
 async def test_a_cut_that_power_undid_below_the_recovery_point_is_made_again(
     runtime: TestRuntime, tmp_path: Path, behind: bytes
 ) -> None:
