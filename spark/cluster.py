@@ -7,8 +7,8 @@ their settings; what to read or write is decided elsewhere. One thread at a time
 import atexit
 import os
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import monotonic, sleep
 from typing import Final, TypeVar
 
 from ..client.admin_types import TopicDescription
@@ -109,7 +109,7 @@ class Cluster:
         A topic that is missing, or lacks a partition that is `expected`, is asked for again
         for a while: the broker that answered may be behind.
         """
-        deadline = time.monotonic() + MISSING_SECONDS
+        deadline = monotonic() + MISSING_SECONDS
         while True:
             found = self._described(topics)
             complete = all(name in found for name in topics) and all(
@@ -117,9 +117,9 @@ class Cluster:
                 for name, wanted in (expected or {}).items()
                 if name in found
             )
-            if complete or time.monotonic() > deadline:
+            if complete or monotonic() > deadline:
                 return found
-            time.sleep(0.1)
+            sleep(0.1)
 
     def topics_matching(self, pattern: re.Pattern[str]) -> list[str]:
         """List the topics in whose name the pattern is found."""
@@ -163,7 +163,7 @@ class Cluster:
         reader.assign([partition])
         reader.seek(partition, start)
         position = start
-        heard = time.monotonic()
+        heard = monotonic()
         try:
             while position < end:
                 arrived = reader.poll_raw(timeout_ms=POLL_MS)
@@ -173,9 +173,9 @@ class Cluster:
                     if position >= end:
                         return
                 if arrived:
-                    heard = time.monotonic()
+                    heard = monotonic()
                 else:
-                    self._check_silence(partition, position, end, time.monotonic() - heard)
+                    self._check_silence(partition, position, end, monotonic() - heard)
         finally:
             # A read that was left unfinished may end after the next one began.
             if self._reads == this:
@@ -226,7 +226,7 @@ class Cluster:
                 if left == 0:
                     raise
                 left -= 1
-                time.sleep(self._patience.retry_interval_ms / 1000)
+                sleep(self._patience.retry_interval_ms / 1000)
 
     def _asking(self) -> Admin:
         if self._admin is None:

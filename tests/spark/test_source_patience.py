@@ -1,0 +1,93 @@
+"""Questions that nobody answers are asked again, as often as the options say; no broker."""
+
+import re
+from typing import Any
+
+import pytest
+
+from minikafka.client.admin_types import TopicListing
+from minikafka.client.errors import ConnectionLost, RequestTimedOut
+from minikafka.client.offsets import ListedOffset
+from minikafka.protocol.types import TopicPartition
+from minikafka.spark.cluster import Cluster
+from minikafka.spark.source_options import Patience
+
+SETTINGS = {"bootstrap.servers": "nobody:9092"}
+
+
+class FakeAdmin:
+    """Answers after so many failures."""
+
+    def __init__(self, failures: int, error: Exception) -> None:
+        self.failures = failures
+        self.error = error
+        self.asked: list[dict[str, Any]] = []
+
+    def list_topics(self, **how: Any) -> list[TopicListing]:
+        self._answer(how)
+        return [TopicListing("orders-1", "", False), TopicListing("reorders", "", False)]
+
+    def list_offsets(
+        self, asked: dict[TopicPartition, int], **how: Any
+    ) -> dict[TopicPartition, ListedOffset]:
+        self._answer(how)
+        return {partition: ListedOffset(7, -1, 0) for partition in asked}
+
+    def _answer(self, how: dict[str, Any]) -> None:
+        self.asked.append(how)
+        if len(self.asked) <= self.failures:
+            raise self.error
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    found: list[float] = []
+    monkeypatch.setattr("minikafka.spark.cluster.sleep", found.append)
+    return found
+
+
+def cluster_of(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, patience: Patience, **settings: str
+) -> Cluster:
+    dotted = {name.replace("_", "."): value for name, value in settings.items()}
+    cluster = Cluster({**SETTINGS, **dotted}, patience)
+    monkeypatch.setattr(cluster, "_asking", lambda: admin)
+    return cluster
+
+
+@pytest.mark.parametrize("error", [RequestTimedOut("slow"), ConnectionLost("gone")])
+def test_a_question_is_asked_again_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float], error: Exception
+) -> None:
+    admin = FakeAdmin(2, error)
+    cluster = cluster_of(admin, monkeypatch, Patience(retries=2, retry_interval_ms=250))
+    assert cluster.latest({"t": (0, 1)}) == {"t": {0: 7, 1: 7}}
+    assert pauses == [0.25, 0.25]
+
+
+def test_patience_ends(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> None:
+    admin = FakeAdmin(99, RequestTimedOut("slow"))
+    cluster = cluster_of(admin, monkeypatch, Patience(retries=0))
+    with pytest.raises(RequestTimedOut):
+        cluster.earliest({"t": (0,)})
+    assert (len(admin.asked), pauses) == (1, [])
+
+
+def test_isolation_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for level, asked in (("read_committed", 1), ("read_uncommitted", 0)):
+        admin = FakeAdmin(0, RequestTimedOut(""))
+        cluster_of(admin, monkeypatch, Patience(), isolation_level=level).latest({"t": (0,)})
+        assert admin.asked == [{"isolation_level": asked}]
+
+
+def test_internal_topics_match_only_when_they_are_not_excluded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    admin = FakeAdmin(0, RequestTimedOut(""))
+    cluster = cluster_of(admin, monkeypatch, Patience())
+    assert cluster.topics_matching(re.compile("^orders")) == ["orders-1"]
+    assert cluster.topics_matching(re.compile("orders")) == ["orders-1", "reorders"]
+    cluster_of(admin, monkeypatch, Patience(), exclude_internal_topics="false").topics_matching(
+        re.compile(".")
+    )
+    assert [how["include_internal"] for how in admin.asked] == [False, False, True]
