@@ -84,9 +84,11 @@ class RecordBatches:
     def __init__(self, topic: str, partition: int, schema: pa.Schema) -> None:
         """`schema` has some of the connector's columns, in the order wanted."""
         self._schema = schema
-        # The same in every row: made once, and cut to length.
-        self._topics = pa.repeat(pa.scalar(topic), ROWS_PER_BATCH)
-        self._partitions = pa.repeat(pa.scalar(partition, pa.int32()), ROWS_PER_BATCH)
+        # The same in every row: made once for the longest batch so far, and cut to length.
+        self._constants = {
+            "topic": pa.repeat(pa.scalar(topic), 1),
+            "partition": pa.repeat(pa.scalar(partition, pa.int32()), 1),
+        }
 
     def of(self, columns: Columns) -> Iterator[pa.RecordBatch]:
         """Make batches of at most ROWS_PER_BATCH rows.
@@ -108,12 +110,17 @@ class RecordBatches:
         whole = {field.name: _typed(made[field.name](), field.type) for field in fields}
         for first in range(0, count, ROWS_PER_BATCH):
             size = min(ROWS_PER_BATCH, count - first)
-            same = {"topic": self._topics[:size], "partition": self._partitions[:size]}
             arrays = [
-                same[name] if name in same else whole[name].slice(first, size)
+                whole[name].slice(first, size) if name in whole else self._constant(name, size)
                 for name in self._schema.names
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _constant(self, name: str, size: int) -> pa.Array:
+        known = self._constants[name]
+        if len(known) < size:
+            known = self._constants[name] = pa.repeat(known[0], size)
+        return known[:size]
 
 
 def _typed(array: pa.Array, kind: pa.DataType) -> pa.Array:
