@@ -42,6 +42,8 @@ SOURCE: Final = {
     "enable.auto.commit": "false",
     "fetch.max.bytes": str(32 << 20),
     "max.partition.fetch.bytes": str(8 << 20),
+    # What a range holds is there. What is asked beyond its end is over when the next one begins.
+    "fetch.max.wait.ms": "50",
 }
 SINK: Final = {
     # Rows come by the ten thousand: larger batches cost client and broker less for each.
@@ -106,16 +108,17 @@ class Cluster:
     ) -> dict[str, TopicDescription]:
         """Ask the cluster, not a cache, for topics; one that does not exist is left out.
 
-        A topic that is missing, or lacks a partition that is `expected`, is asked for again
-        for a while: the broker that answered may be behind.
+        A topic that is missing, or lacks a partition, is asked for again for a while if that is
+        `expected` (by default, that every topic is there): the broker that answered may be behind.
         """
+        wanted = dict.fromkeys(topics, ()) if expected is None else expected
         deadline = monotonic() + MISSING_SECONDS
         while True:
             found = self._described(topics)
-            complete = all(name in found for name in topics) and all(
-                set(wanted) <= {p.partition for p in found[name].partitions}
-                for name, wanted in (expected or {}).items()
-                if name in found
+            complete = all(
+                name in found and set(indexes) <= set(_indexes(found[name]))
+                for name, indexes in wanted.items()
+                if name in topics
             )
             if complete or monotonic() > deadline:
                 return found
@@ -177,9 +180,10 @@ class Cluster:
                 else:
                     self._check_silence(partition, position, end, monotonic() - heard)
         finally:
-            # A read that was left unfinished may end after the next one began.
+            # A read that was left unfinished may end after the next one began. What is asked
+            # beyond the end is let run out: to turn from it would cost the connection.
             if self._reads == this:
-                reader.assign([])
+                reader.pause(partition)
 
     def _check_silence(
         self, partition: TopicPartition, position: int, end: int, silent_seconds: float

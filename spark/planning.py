@@ -4,7 +4,7 @@ Asks the cluster and lets offsets.py compute; keeps nothing. What is missing or 
 reader, which knows what failOnDataLoss says.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from . import offsets as arithmetic
 from .cluster import Cluster, Partitions
@@ -30,9 +30,10 @@ class Plan:
         if options.pattern is not None:
             found = cluster.topics_matching(options.pattern)
             topics = tuple(sorted({*found, *_matching(options, expected or {})}))
-        described = cluster.describe(
-            topics, {topic: tuple(by) for topic, by in (expected or assigned).items()}
-        )
+        known: Partitions | None = assigned or None
+        if expected is not None:
+            known = {topic: tuple(by) for topic, by in expected.items()}
+        described = cluster.describe(topics, known)
         self.topic_ids = {name: topic.topic_id for name, topic in described.items()}
         self.partitions: Partitions = {
             name: tuple(
@@ -43,15 +44,22 @@ class Plan:
             for name, topic in described.items()
         }
 
+    def missing(self) -> list[str]:
+        """Name the topics and partitions that the options name and the cluster does not have."""
+        return [
+            f"{topic}-{index}" if index is not None else topic
+            for topic, indexes in _named(self.options).items()
+            for index in indexes or (None,)
+            if topic not in self.partitions
+            or (index is not None and index not in self.partitions[topic])
+        ]
+
     def check_complete(self) -> None:
         """Refuse a topic or partition that is named and does not exist."""
-        wanted = self.options.assigned or dict.fromkeys(self.options.topics, ())
-        for topic, indexes in wanted.items():
-            missing = set(indexes) - set(self.partitions.get(topic, ()))
-            if topic not in self.partitions or missing:
-                names = ", ".join(f"{topic}-{each}" for each in sorted(missing)) or topic
-                option = "assign" if self.options.assigned else "subscribe"
-                raise OptionError(option, names, "the cluster does not have it")
+        missing = self.missing()
+        if missing:
+            option = "assign" if self.options.assigned else "subscribe"
+            raise OptionError(option, ", ".join(missing), "the cluster does not have it")
 
     def latest(self) -> Offsets:
         """Ask where the partitions end."""
@@ -105,6 +113,20 @@ def tasks(options: SourceOptions, start: Offsets, end: Offsets) -> list[OffsetRa
     found = arithmetic.split(arithmetic.ranges(start, end), options.splitting)
     # Spark makes one partition of its own of an empty list, and reads it.
     return found or [OffsetRange("", 0, 0, 0)]
+
+
+def with_named(options: SourceOptions, offsets: Offsets) -> Offsets:
+    """Add what the options name to where a query is, at 0."""
+    named = {
+        topic: dict.fromkeys(indexes, 0) | offsets.get(topic, {})
+        for topic, indexes in _named(options).items()
+    }
+    return offsets | named
+
+
+def _named(options: SourceOptions) -> Mapping[str, tuple[int, ...]]:
+    """Give the topics of `subscribe`, without partitions, or `assign`."""
+    return options.assigned or dict.fromkeys(options.topics, ())
 
 
 def _matching(options: SourceOptions, offsets: Offsets) -> list[str]:

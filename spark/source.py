@@ -38,7 +38,7 @@ from .committed import visible
 from .group_progress import GroupProgress
 from .offsets import DataLoss, OffsetRange
 from .options import LARGEST, Offsets
-from .planning import Plan, tasks
+from .planning import Plan, tasks, with_named
 from .source_options import SourceOptions
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._seen: Offsets | None = None
         self._topic_ids: dict[str, str] = {}
         self._gathering = Gathering(options.admission)
+        self._is_under_way = False
         group = options.commit_offsets_group
         self._told = None if group is None else GroupProgress(group, options.client)
 
@@ -206,7 +207,13 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _latest(self, before: Offsets) -> Offsets:
         """Ask where everything ends now, and tell what of `before` is lost."""
-        plan = Plan(self.options, self.cluster(), before)
+        # A restart may name other topics than its checkpoint; later, what is gone is known to be.
+        expected = before if self._is_under_way else with_named(self.options, before)
+        plan = Plan(self.options, self.cluster(), expected)
+        if not self._is_under_way:
+            for name in plan.missing():
+                self._lost(f"the cluster does not have {name}")
+            self._is_under_way = True
         for topic, topic_id in plan.topic_ids.items():
             if self._topic_ids.get(topic, topic_id) != topic_id:
                 self._lost(f"topic {topic} was deleted and made anew")

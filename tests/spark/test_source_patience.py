@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from minikafka.client.admin_types import TopicListing
+from minikafka.client.admin_types import PartitionDescription, TopicDescription, TopicListing
 from minikafka.client.errors import ConnectionLost, RequestTimedOut
 from minikafka.client.offsets import ListedOffset
 from minikafka.protocol.types import TopicPartition
@@ -91,3 +91,27 @@ def test_internal_topics_match_only_when_they_are_not_excluded(
         re.compile(".")
     )
     assert [how["include_internal"] for how in admin.asked] == [False, False, True]
+
+
+def test_only_what_is_expected_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    """A topic that a query went on without costs no trigger a wait."""
+    partitions = tuple(PartitionDescription(p, 1, 0, (1,), (1,)) for p in (0, 1))
+    there = {"t": TopicDescription("t", "id", False, partitions)}
+    cluster = Cluster(SETTINGS)
+    times = iter(range(0, 1000, 2))
+    monkeypatch.setattr("minikafka.spark.cluster.monotonic", lambda: next(times))
+    monkeypatch.setattr(cluster, "_described", lambda topics: there)
+    cases: list[tuple[dict[str, tuple[int, ...]] | None, bool]] = [
+        ({"t": (0, 1)}, False),
+        ({}, False),
+        ({"gone": (0,), "t": ()}, True),
+        ({"t": (0, 1, 2)}, True),
+        ({"read no more": (0,)}, False),
+        (None, True),
+    ]
+    for expected, waits in cases:
+        pauses.clear()
+        assert cluster.describe(["t", "gone"], expected) == there
+        assert bool(pauses) == waits, expected

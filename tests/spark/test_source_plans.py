@@ -221,6 +221,34 @@ def test_a_checkpoint_of_other_topics(
     assert "old-0" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("what", "name"),
+    [({"subscribe": "t,mistyped"}, "mistyped"), ({"assign": '{"t":[0,7]}'}, "t-7")],
+)
+def test_a_restart_that_names_what_is_not_there(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, what: dict[str, str], name: str
+) -> None:
+    cluster.logs["t"] = {0: log_of(3)}
+    before = {"t": {"0": 1}}
+
+    def restarted(tolerant: str) -> StreamReader:
+        found = source({**what, "failOnDataLoss": tolerant})
+        reader = found.streamReader(found.schema())
+        assert isinstance(reader, StreamReader)
+        return reader
+
+    with pytest.raises(DataLoss, match=f"the cluster does not have {name}"):
+        restarted("true").latestOffset(before, EVERYTHING)
+    reader = restarted("false")
+    with caplog.at_level(logging.WARNING):
+        end = reader.latestOffset(before, EVERYTHING)
+        assert end == {"t": {"0": 3}}
+        assert reader.latestOffset(end, EVERYTHING) == end
+    assert caplog.text.count(name) == 1, "told once"
+    waited_for = {"t": (0, 7)} if name == "t-7" else {"t": (0,), "mistyped": ()}
+    assert cluster.asked[-2:] == [waited_for, {"t": (0,)}], "waited for once"
+
+
 def test_a_checkpoint_of_another_source(cluster: FakeCluster) -> None:
     cluster.logs["t"] = {0: log_of(3)}
     foreign: Any = 17
