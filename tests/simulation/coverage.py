@@ -108,6 +108,13 @@ TRANSITIONS = (
     "transactional-producer-failed",
     "piped",
     "pipe-failed",
+    # commit groups
+    "group-committed",
+    "group-replayed",
+    "group-refused",
+    "group-unanswered",
+    "group-left-behind",
+    "group-run-failed",
 )
 CELLS: dict[str, tuple[str, ...]] = {
     "fault": FAULTS,

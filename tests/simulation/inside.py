@@ -1,8 +1,7 @@
 """Where the product keeps what invariants look at: the only module that knows its private parts."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from operator import attrgetter
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -65,10 +64,16 @@ def partitions_of(process: Process) -> Mapping[TopicIdPartition, Partition]:
     return NOTHING if partitions is None else partitions._partitions
 
 
-seen: Callable[[Partition], tuple[object, int, int, int]] = attrgetter(
-    "leader", "metadata.leader_epoch", "high_watermark", "log.log_end_offset"
-)
-"""What changes when anything does: see truth.Seen."""
+def seen(partition: Partition) -> tuple[object, int, int, int, tuple[int, ...]]:
+    """What changes when anything does: see truth.Seen."""
+    leader = partition.leader
+    return (
+        leader,
+        partition.metadata.leader_epoch,
+        partition.high_watermark,
+        partition.log.log_end_offset,
+        leader.metadata.isr if leader is not None else (),
+    )
 
 
 def image_of_controller(process: Process) -> MetadataImage | None:

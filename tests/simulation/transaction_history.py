@@ -44,12 +44,26 @@ class TransactionHistory:
     final: dict[Partition, list[tuple[int, bytes]]] = field(default_factory=dict)
     piped_to: dict[Partition, int] = field(default_factory=dict)
     """How far the pipes have committed the ledger."""
+    batches: dict[int, list[Transaction]] = field(default_factory=dict)
+    """Every attempt at each batch of the commit group."""
+    recorded: int = -1
+    """The newest batch that somebody was told to be recorded."""
 
     def begin(self, name: str) -> Transaction:
         """A new one."""
         transaction = Transaction(name)
         self.begun.append(transaction)
         return transaction
+
+    def begin_batch(self, batch: int, name: str) -> Transaction:
+        """A new attempt at a batch of the commit group."""
+        transaction = self.begin(name)
+        self.batches.setdefault(batch, []).append(transaction)
+        return transaction
+
+    def note_recorded(self, batch: int) -> None:
+        """Somebody was told that this batch is recorded."""
+        self.recorded = max(self.recorded, batch)
 
     def count(self, outcome: Outcome) -> int:
         return sum(each.outcome is outcome for each in self.begun)
@@ -61,7 +75,27 @@ class TransactionHistory:
             *self._check_order(lossy),
             *self._check_polled(lossy),
             *self._check_piped(lossy),
+            *self._check_batches(lossy),
         ]
+
+    def _check_batches(self, lossy: dict[Partition, None]) -> Iterator[str]:
+        """One attempt at a batch counts, and none before it is recorded; batches are gapless."""
+        if any(topic == LEDGER for topic, _ in lossy):
+            return
+        seen = {(place, value): None for place, found in self.final.items() for _, value in found}
+        for batch, attempts in self.batches.items():
+            visible = [
+                each.name for each in attempts if any(record in seen for record in each.records)
+            ]
+            # An attempt without records may have counted, and cannot be seen.
+            may_be_empty = any(not each.records for each in attempts)
+            if len(visible) > 1:
+                yield f"duplicate: batch {batch} is visible as {' and '.join(visible)}"
+            if not visible and not may_be_empty and batch <= self.recorded:
+                yield f"lost: batch {batch} is recorded, and no attempt at it is visible"
+        for batch in range(self.recorded + 1):
+            if batch not in self.batches:
+                yield f"invented: batch {batch} is recorded, and nobody has tried it"
 
     def _check_piped(self, lossy: dict[Partition, None]) -> Iterator[str]:
         """What was read of the ledger, up to what is committed, was written on exactly once."""

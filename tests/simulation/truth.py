@@ -24,6 +24,8 @@ class Seen(NamedTuple):
     leader_epoch: int
     high_watermark: int
     log_end_offset: int
+    isr: tuple[int, ...]
+    """As a leader counts it; of a follower nothing."""
 
     @property
     def is_leader(self) -> bool:

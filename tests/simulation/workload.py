@@ -11,6 +11,7 @@ from minikafka.protocol.messages.update_features import UpgradeType
 from minikafka.runtime.errors import MinikafkaError
 
 from .cluster import Cluster
+from .commit_group_workload import Driver
 from .coverage import Coverage
 from .group_history import GroupHistory
 from .group_workload import GROUP, Member
@@ -47,6 +48,8 @@ class Workload:
         self.started_count = 0
         self.stopping = False
         self.processes: list[Process] = []
+        self.drivers = world.rng("drivers").choice((0, 1, 2)) if shape.ledgers else 0
+        """Processes that commit transactions of several producers together."""
 
     @property
     def lasting(self) -> list[TopicShape]:
@@ -91,6 +94,8 @@ class Workload:
             self._start_client(f"ledger-{number}", lambda runtime: Ledger(self, runtime).run())
         for number in range(self.shape.pipes):
             self._start_client(f"pipe-{number}", lambda runtime: Pipe(self, runtime).run())
+        for number in range(self.drivers):
+            self._start_client(f"driver-{number}", lambda runtime: Driver(self, runtime).run())
         if self.shape.ledgers:
             self._start_client("auditor", lambda runtime: audit(self, runtime))
 
