@@ -24,7 +24,8 @@ from pyspark.sql.types import StructType
 
 from minikafka.spark.source import schema_of
 
-BATCH_ROWS = 10_000
+BATCH_ROWS, BATCH_BYTES = 10_000, 1_000_000
+"""Most rows and bytes of a replayed batch: about what the source that is measured makes."""
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 TASKS = 2
 KEYS = 50_000
@@ -68,20 +69,21 @@ class _Replay(DataSourceReader):
         return [InputPartition(each) for each in range(TASKS)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        keys, values = keys_and_values(self.record_bytes)
+        size = min(BATCH_ROWS, BATCH_BYTES // self.record_bytes)
+        keys, values = keys_and_values(self.record_bytes, size)
         now_us = time.time_ns() // 1000
         columns: list[Any] = [
             keys,
             values,
-            pa.repeat(pa.scalar("topic"), BATCH_ROWS),
-            pa.array(np.full(BATCH_ROWS, partition.value, dtype=np.int32)),
-            pa.array(np.arange(BATCH_ROWS)),
-            pa.array(np.full(BATCH_ROWS, now_us), pa.timestamp("us", tz="UTC")),
-            pa.array(np.zeros(BATCH_ROWS, dtype=np.int32)),
+            pa.repeat(pa.scalar("topic"), size),
+            pa.array(np.full(size, partition.value, dtype=np.int32)),
+            pa.array(np.arange(size)),
+            pa.array(np.full(size, now_us), pa.timestamp("us", tz="UTC")),
+            pa.array(np.zeros(size, dtype=np.int32)),
         ]
         schema = to_arrow_schema(self.schema, timezone="UTC")
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
-        for _ in range(self.rows // TASKS // BATCH_ROWS):
+        for _ in range(self.rows // TASKS // size):
             yield batch
 
 
