@@ -4,8 +4,8 @@ Where fields are is found for many records at once (`record_columns`, by whichev
 keys and values are copied once, by Arrow, out of the bytes that came from the broker.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from ..protocol.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid, head
 from ..protocol.record_columns import locate_all, locate_at
 from ..protocol.records import record_view
 from ..protocol.types import Buffer
-from .header_columns import HEADERS_TYPE, headers_of, pieces_of
+from .header_columns import headers_of, pieces_of
 
 Ints = NDArray[np.int64]
 
@@ -35,9 +35,10 @@ class Columns(NamedTuple):
     offsets: Ints
     timestamps_ms: Ints
     timestamp_types: Ints
-    keys: pa.Array
-    values: pa.Array
-    headers: pa.Array | None
+    keys: Any
+    values: Any
+    headers: Any
+    """Arrow arrays; None where they were not asked for."""
 
 
 class _Piece(NamedTuple):
@@ -50,10 +51,11 @@ class _Piece(NamedTuple):
 
 
 def decode(
-    data: Buffer, start: int, end: int, *, with_headers: bool, check_crcs: bool = True
+    data: Buffer, start: int, end: int, *, fields: Collection[str], check_crcs: bool = True
 ) -> Iterator[Columns]:
     """Decode whole batches, keeping records at `start` up to, not including, `end`.
 
+    Of key, value and headers only what `fields` names is read.
     Small batches are decoded together, so that a topic of one-record batches costs little more
     than one of large ones. Control batches are skipped: they hold markers, not records.
     RemoteProtocolError when a batch does not hold what its header says.
@@ -71,11 +73,11 @@ def decode(
         rows += header.record_count
         size += len(pieces[-1].payload)
         if rows >= ROWS_TOGETHER or size >= BYTES_TOGETHER:
-            yield _only(_decode(data, pieces, with_headers=with_headers), start, end)
+            yield _only(_decode(data, pieces, fields), start, end)
             pieces.clear()
             rows = size = 0
     if pieces:
-        yield _only(_decode(data, pieces, with_headers=with_headers), start, end)
+        yield _only(_decode(data, pieces, fields), start, end)
 
 
 class RecordBatches:
@@ -102,9 +104,7 @@ class RecordBatches:
             "offset": lambda: pa.array(columns.offsets),
             "timestamp": lambda: pa.array(columns.timestamps_ms).cast(_MILLISECONDS),
             "timestampType": lambda: pa.array(columns.timestamp_types.astype(np.int32)),
-            "headers": lambda: (
-                pa.nulls(count, HEADERS_TYPE) if columns.headers is None else columns.headers
-            ),
+            "headers": lambda: columns.headers,
         }
         fields = [field for field in self._schema if field.name in made]
         whole = {field.name: _typed(made[field.name](), field.type) for field in fields}
@@ -132,17 +132,18 @@ def _only(columns: Columns, start: int, end: int) -> Columns:
     if bool(inside.all()):
         return columns
     mask = pa.array(inside)
+    keys, values, headers = (None if each is None else each.filter(mask) for each in columns[3:])
     return Columns(
         offsets=columns.offsets[inside],
         timestamps_ms=columns.timestamps_ms[inside],
         timestamp_types=columns.timestamp_types[inside],
-        keys=columns.keys.filter(mask),
-        values=columns.values.filter(mask),
-        headers=None if columns.headers is None else columns.headers.filter(mask),
+        keys=keys,
+        values=values,
+        headers=headers,
     )
 
 
-def _decode(data: Buffer, pieces: list[_Piece], *, with_headers: bool) -> Columns:
+def _decode(data: Buffer, pieces: list[_Piece], fields: Collection[str]) -> Columns:
     try:
         payload, table = _located(data, pieces)
     except ValueError as error:
@@ -158,9 +159,9 @@ def _decode(data: Buffer, pieces: list[_Piece], *, with_headers: bool) -> Column
         offsets=each([piece.header.base_offset for piece in pieces]) + table[1],
         timestamps_ms=timestamps,
         timestamp_types=types,
-        keys=pieces_of(payload, table[2], table[3]),
-        values=pieces_of(payload, table[4], table[5]),
-        headers=headers_of(payload, table[6], table[8], table[7]) if with_headers else None,
+        keys=pieces_of(payload, table[2], table[3]) if "key" in fields else None,
+        values=pieces_of(payload, table[4], table[5]) if "value" in fields else None,
+        headers=headers_of(payload, table[6], table[8], table[7]) if "headers" in fields else None,
     )
 
 

@@ -96,7 +96,7 @@ class _Reading:
                 data,
                 position,
                 wanted.end,
-                with_headers=self.options.include_headers,
+                fields=schema.names,
                 check_crcs=self.options.client.get("check.crcs", "true").lower() != "false",
             ):
                 yield from made.of(columns)

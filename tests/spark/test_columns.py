@@ -25,6 +25,10 @@ RECORDS = st.lists(
 )
 
 
+PLAIN = ("key", "value")
+ALL = (*PLAIN, "headers")
+
+
 def batch(new: list[NewRecord], codec: Codec, base_offset: int) -> bytearray:
     return build(new, compression=codec, base_offset=base_offset, leader_epoch=3)
 
@@ -44,13 +48,13 @@ def test_columns_equal_the_records(
     ]
     found = [
         (offset, timestamp, key, value, [(h["key"], h["value"]) for h in row or ()])
-        for columns in decode(data, start, end, with_headers=True)
+        for columns in decode(data, start, end, fields=ALL)
         for offset, timestamp, key, value, row in zip(
             columns.offsets.tolist(),
             columns.timestamps_ms.tolist(),
             columns.keys.to_pylist(),
             columns.values.to_pylist(),
-            columns.headers.to_pylist() if columns.headers is not None else [],
+            columns.headers.to_pylist(),
             strict=True,
         )
     ]
@@ -64,36 +68,38 @@ def test_any_damage_is_refused_or_decodes(new: list[NewRecord], data: st.DataObj
         at = data.draw(st.integers(61, len(made) - 1))
         made[at] = data.draw(st.integers(0, 255))
     try:
-        list(decode(made, 0, 1000, with_headers=True, check_crcs=False))
+        list(decode(made, 0, 1000, fields=ALL, check_crcs=False))
     except RemoteProtocolError:
         return
 
 
-def test_headers_are_left_out_unless_asked_for() -> None:
-    made = batch([NewRecord(5, b"k", b"v", [("h", b"x")])], Codec.NONE, 7)
-    (columns,) = decode(made, 0, 100, with_headers=False)
+def test_what_is_not_asked_for_is_left_out() -> None:
+    made = batch([NewRecord(5, b"k", b"v", [("h", b"x")])] * 2, Codec.NONE, 7)
+    (columns,) = decode(made, 8, 100, fields=PLAIN)
     assert columns.headers is None
-    assert columns.offsets.tolist() == [7]
+    assert (columns.offsets.tolist(), columns.values.to_pylist()) == ([8], [b"v"])
+    (columns,) = decode(made, 8, 100, fields=("offset", "key"))
+    assert (columns.values, columns.keys.to_pylist()) == (None, [b"k"])
 
 
 def test_a_batch_cut_off_is_refused() -> None:
     made = batch([NewRecord(5, b"k", b"v" * 200)], Codec.NONE, 0)
     made[57:61] = (2).to_bytes(4, "big")
     with pytest.raises(RemoteProtocolError, match="inside a record"):
-        list(decode(made, 0, 100, with_headers=False, check_crcs=False))
+        list(decode(made, 0, 100, fields=PLAIN, check_crcs=False))
 
 
 def test_a_wrong_checksum_is_refused_unless_checks_are_off() -> None:
     made = batch([NewRecord(5, b"k", b"v", [])], Codec.NONE, 0)
     made[-2] ^= 1
     with pytest.raises(RemoteProtocolError, match="corrupt"):
-        list(decode(made, 0, 100, with_headers=False))
-    list(decode(made, 0, 100, with_headers=False, check_crcs=False))
+        list(decode(made, 0, 100, fields=PLAIN))
+    list(decode(made, 0, 100, fields=PLAIN, check_crcs=False))
 
 
 def test_small_batches_are_decoded_together() -> None:
     made = b"".join(batch([NewRecord(n, b"%d" % n, None, [])], Codec.NONE, n) for n in range(500))
-    (columns,) = decode(made, 100, 400, with_headers=True)
+    (columns,) = decode(made, 100, 400, fields=ALL)
     assert columns.offsets.tolist() == list(range(100, 400))
     assert columns.timestamps_ms.tolist() == list(range(100, 400))
     assert columns.keys.to_pylist() == [b"%d" % n for n in range(100, 400)]
@@ -104,7 +110,7 @@ def test_append_time_is_that_of_the_batch() -> None:
     first = batch([NewRecord(5, b"a", None, []), NewRecord(6, b"b", None, [])], Codec.NONE, 0)
     second = batch([NewRecord(7, b"c", None, [])], Codec.NONE, 2)
     rewrite_as_log_append_time(first, 0, 999)
-    (columns,) = decode(first + second, 0, 3, with_headers=False)
+    (columns,) = decode(first + second, 0, 3, fields=PLAIN)
     assert columns.timestamps_ms.tolist() == [999, 999, 7]
     assert columns.timestamp_types.tolist() == [1, 1, 0]
 
@@ -113,7 +119,7 @@ def test_control_batches_hold_no_rows() -> None:
     marker = batch([NewRecord(5, b"k", b"v", [])], Codec.NONE, 0)
     marker[22] |= 0x20
     data = marker + batch([NewRecord(5, b"k", b"v", [])], Codec.NONE, 1)
-    found = [c.offsets.tolist() for c in decode(data, 0, 9, with_headers=False)]
+    found = [c.offsets.tolist() for c in decode(data, 0, 9, fields=PLAIN)]
     assert found == [[1]]
 
 
@@ -124,14 +130,12 @@ def test_headers_by_the_hundred_and_keys_that_are_no_text_are_read_too() -> None
         [("nul", None), ("", b"")],
     ]
     made = batch([NewRecord(5, None, b"v", each) for each in some], Codec.NONE, 0)
-    (columns,) = decode(made, 0, 9, with_headers=True)
-    assert columns.headers is not None
+    (columns,) = decode(made, 0, 9, fields=ALL)
     rows = [row and [(h["key"], h["value"]) for h in row] for row in columns.headers.to_pylist()]
     assert rows == [each or None for each in some]
     few = batch([NewRecord(5, None, b"v", [("nul", b"x")])], Codec.NONE, 0)
     few[few.index(b"nul") + 1] = 0xFF
-    (columns,) = decode(few, 0, 9, with_headers=True, check_crcs=False)
-    assert columns.headers is not None
+    (columns,) = decode(few, 0, 9, fields=ALL, check_crcs=False)
     assert columns.headers.to_pylist() == [[{"key": "n\ufffdl", "value": b"x"}]]
 
 
@@ -140,4 +144,4 @@ def test_headers_that_overrun_their_record_are_refused(count: int) -> None:
     made = batch([NewRecord(5, None, b"v", [("h", b"x" * 200)])], Codec.NONE, 0)
     made[made.index(b"v") + 1] = count << 1
     with pytest.raises(RemoteProtocolError, match="header"):
-        list(decode(made, 0, 9, with_headers=True, check_crcs=False))
+        list(decode(made, 0, 9, fields=ALL, check_crcs=False))

@@ -40,7 +40,7 @@ def seen(batches: Sequence[Batch], *aborted: tuple[int, int]) -> list[bytes]:
     return [
         value.as_py()
         for piece in visible(raw)
-        for columns in decode(piece, 0, end, with_headers=False)
+        for columns in decode(piece, 0, end, fields=("key", "value"))
         for value in columns.values
     ]
 
