@@ -74,3 +74,28 @@ def test_a_pipe_writes_each_record_once() -> None:
     assert history.check({}) == ["lost: p:2:0 was not piped, and 3 is committed"]
     history.final[PIPED, 0] = [(0, b"p:1:0"), (2, b"p:2:0"), (4, b"p:2:0")]
     assert history.check({}) == ["duplicate: p:2:0 was piped 2 times"]
+
+
+def batches(recorded: int, *visible: bytes) -> list[str]:
+    """Two attempts at batch 0, one at batch 1, none of which knows how it ended."""
+    history = TransactionHistory()
+    for batch, name in ((0, "d-0-1"), (0, "d-0-2"), (1, "d-1-3")):
+        attempt = history.begin_batch(batch, name)
+        attempt.records = [(PLACE, f"{name}:0".encode())]
+    history.final = {PLACE: [(at, value) for at, value in enumerate(visible)]}
+    history.note_recorded(recorded)
+    return history.check({})
+
+
+def test_one_attempt_at_a_batch_counts() -> None:
+    assert batches(-1) == []
+    assert batches(0, b"d-0-2:0") == []
+    assert batches(1, b"d-0-1:0", b"d-1-3:0") == []
+    twice = "duplicate: batch 0 is visible as d-0-1 and d-0-2"
+    assert batches(0, b"d-0-1:0", b"d-0-2:0") == [twice]
+
+
+def test_what_is_recorded_is_there_and_was_tried() -> None:
+    assert batches(1, b"d-0-1:0") == ["lost: batch 1 is recorded, and no attempt at it is visible"]
+    told = batches(2, b"d-0-1:0", b"d-1-3:0")
+    assert told == ["invented: batch 2 is recorded, and nobody has tried it"]
