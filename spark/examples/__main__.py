@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from . import dead_letters, parquet, sessions, windows
+from . import dead_letters, enrichment, parquet, sessions, windows
 from .harness import run_all
 
 EXAMPLES = {
@@ -15,6 +15,7 @@ EXAMPLES = {
     "windows": windows.verify,
     "sessions": sessions.verify,
     "parquet": parquet.verify,
+    "enrichment": enrichment.verify,
 }
 
 

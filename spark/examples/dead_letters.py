@@ -2,7 +2,7 @@
 
     python -m minikafka.spark.examples.dead_letters [--bootstrap HOST:PORT]
 
-One query writes both topics: a record is in one of them, and its bytes are as they came.
+One query writes both topics, exactly once: a record is in one of them, its bytes as they came.
 """
 
 from pathlib import Path
@@ -58,6 +58,7 @@ def start(
         sort_out(orders, good, dead)
         .writeStream.format("minikafka")
         .option("kafka.bootstrap.servers", bootstrap)
+        .option("delivery", "exactly_once")
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()

@@ -3,7 +3,7 @@
     python -m minikafka.spark.examples.parquet [--bootstrap HOST:PORT]
 
 To files by a streaming query, each record once by Spark's own file sink; back by a batch job, each
-partition in its order.
+partition in its order, all of it or nothing.
 """
 
 from pathlib import Path
@@ -52,6 +52,7 @@ def replay(spark: SparkSession, bootstrap: str, files: Path, topic: str) -> None
         .mode("append")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", topic)
+        .option("delivery", "exactly_once")
         .save()
     )
 

@@ -58,6 +58,7 @@ def start(
         .outputMode("append")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", topics[1])
+        .option("delivery", "exactly_once")
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()
