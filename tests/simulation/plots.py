@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from minikafka.aio import Admin, TopicPartition
+from minikafka.broker.coordinator.keys import TRANSACTIONS_TOPIC
 from minikafka.broker.replica.silence import SILENT_MS
 from minikafka.client.replication_types import ElectionType
 from minikafka.protocol.control.image import PartitionState
@@ -17,6 +18,11 @@ from .cluster import Daemon
 from .faults import Fault, Faults
 from .inside import partitions_of
 from .world import SimRuntime
+
+TRANSACTIONAL = ("ledger-", "pipe-")
+"""How the names begin of those that write transactions."""
+CLIENT_PATIENCE_SECONDS = 2.0
+"""How long they wait for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,11 @@ class Plots(Faults):
     _movers = 0
 
     def table(self) -> dict[str, Fault]:
-        return {"stale-proposal": self.stale_proposal, "lead-moved-and-back": self.moved_and_back}
+        return {
+            "stale-proposal": self.stale_proposal,
+            "lead-moved-and-back": self.moved_and_back,
+            "late-client": self.late_client,
+        }
 
     async def stale_proposal(self) -> bool:
         """A leader's proposal to go on without one follower is late. Meanwhile the other one loses
@@ -139,21 +149,38 @@ class Plots(Faults):
                 break
         return cast
 
+    async def late_client(self) -> bool:
+        """What a producer of transactions says to a coordinator arrives after it has said it again
+        elsewhere, and has perhaps begun the next transaction."""
+        network = self.world.network
+        clients = [each for each in network.hosts.values() if each.name.startswith(TRANSACTIONAL)]
+        cast = self._cast(lambda _: True, topic=TRANSACTIONS_TOPIC)
+        if not clients or cast is None:
+            return False
+        client, coordinator = self.rng.choice(clients), cast.leader.host
+        network.delay(client, coordinator, CLIENT_PATIENCE_SECONDS + 2 * self.rng.random())
+        await asyncio.sleep(0.2 + self.rng.random())
+        network.delay(client, coordinator, 0)
+        return True
+
     # -- means ------------------------------------------------------------------------------
 
-    def _cast(self, suits: Callable[[PartitionState], bool]) -> Cast | None:
+    def _cast(
+        self, suits: Callable[[PartitionState], bool], topic: str | None = None
+    ) -> Cast | None:
         image = self.promises.invariants.image
         if image is None:
             return None
         found = []
         for key, state in image.partitions():
             members = [each for each in state.replicas if each in state.isr]
-            if state.leader in members and len(members) > 1 and suits(state):
-                topic = image.topics[key.topic_id].name
+            name = image.topics[key.topic_id].name
+            is_wanted = name == topic if topic is not None else len(members) > 1
+            if is_wanted and state.leader in members and suits(state):
                 brokers = [self.cluster.brokers[each] for each in members]
                 leader = self.cluster.brokers[state.leader]
                 others = [each for each in brokers if each is not leader]
-                found.append(Cast(TopicPartition(topic, key.partition), state, leader, others))
+                found.append(Cast(TopicPartition(name, key.partition), state, leader, others))
         return self.rng.choice(found) if found else None
 
     def _delay(self, source: Daemon, target: Daemon, seconds: float) -> None:

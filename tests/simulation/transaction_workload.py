@@ -48,7 +48,8 @@ class Ledger:
                 async with Producer(**settings(self.workload, self.runtime)) as producer:
                     while not self.workload.stopping:
                         await self._one(producer)
-                        await asyncio.sleep(self.runtime.rng.random())
+                        pause = self.runtime.rng.choice((0, 0.3, 1))
+                        await asyncio.sleep(pause * self.runtime.rng.random())
             except MinikafkaError:
                 self.workload.coverage.note("transition", "transactional-producer-failed")
                 await asyncio.sleep(self.runtime.rng.random())
@@ -63,7 +64,7 @@ class Ledger:
             value = f"{transaction.name}:{number}".encode()
             transaction.records.append((place, value))
             producer.send(LEDGER, value, partition=place[1])
-            if rng.random() < 0.2:
+            if rng.random() < 0.3:
                 await asyncio.sleep(rng.choice((0.01, 0.3, 3)) * rng.random())
         await end(self.workload, producer, transaction, aborts=rng.random() < 0.2)
 
