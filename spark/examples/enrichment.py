@@ -44,7 +44,7 @@ def enrich(spark: SparkSession, bootstrap: str, orders: str, customers: str) -> 
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", orders)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", 4000)
+        .option("maxOffsetsPerTrigger", 24_000)
         .load()
         .select("key", F.from_json(F.col("value").cast("string"), ORDER).alias("o"))
         .select("key", "o.*")
@@ -68,7 +68,7 @@ def write(enriched: DataFrame, bootstrap: str, topic: str, checkpoint: Path) -> 
 
 # -- the check
 
-ORDERS = 20_000
+ORDERS = 72_000
 NOTE = "ring twice, then leave it at the door; " * 4
 """Long, so that what a task has written is more than what waits in buffers."""
 COUNTRIES = ("DE", "FR", "IT")

@@ -29,8 +29,10 @@ def fail_once(frame: DataFrame, marker: Path, bootstrap: str, target: str) -> Da
     def fail(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
         rows = 0
         for batch in batches:
-            yield batch
             rows += batch.num_rows
+            # In pieces: what is left in this worker's buffer goes on only with what follows.
+            for first in range(0, batch.num_rows, 500):
+                yield batch.slice(first, 500)
         if rows and _is_first(path):
             _wait_until_written(bootstrap, target)
             raise RuntimeError("this task was told to fail once")

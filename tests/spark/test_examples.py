@@ -9,6 +9,7 @@ from typing import Any, cast
 from unittest.mock import MagicMock
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
@@ -17,7 +18,7 @@ from pyspark.sql.streaming.state import GroupState
 from minikafka import ConsumerRecord
 from minikafka.protocol.record_batch import TimestampType
 from minikafka.spark.examples import __main__ as every
-from minikafka.spark.examples import dead_letters, enrichment, harness, sessions
+from minikafka.spark.examples import dead_letters, enrichment, faults, harness, sessions
 from minikafka.spark.examples.harness import Run
 from minikafka.spark.java import OLDEST, java_version
 from tests.spark.conftest import Broker
@@ -145,6 +146,34 @@ def test_enrichment_sees_a_lost_a_doubled_order_and_a_failure_that_was_none(
     run.planted = committed, committed + ORDERS[:aborted]
     enrichment.verify(run)
     assert [each.startswith(problem or "") for each in run.problems] == [True] * bool(problem)
+
+
+def test_a_task_fails_once_after_all_its_rows_and_once_they_are_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ends = iter([{"t-0": 0, "t-1": 5}, {"t-0": 1, "t-1": 5}])
+    asked: list[dict[str, int]] = []
+
+    def list_offsets(partitions: object) -> dict[str, Any]:
+        asked.append(next(ends))
+        return {name: MagicMock(offset=end) for name, end in asked[-1].items()}
+
+    admin = MagicMock()
+    admin.return_value.__enter__.return_value.list_offsets = list_offsets
+    monkeypatch.setattr(faults, "Admin", admin)
+    frame = MagicMock()
+    faults.fail_once(frame, tmp_path / "marker", "there:1", "t")
+    fail = frame.mapInArrow.call_args.args[0]
+    batches = [pa.RecordBatch.from_pydict({"n": list(range(n))}) for n in (1200, 0, 300)]
+
+    assert [*fail(iter(batches[1:2]))] == []
+    assert not (tmp_path / "marker").exists()
+    given = fail(iter(batches))
+    assert sum(next(given).num_rows for _ in range(4)) == 1500
+    with pytest.raises(RuntimeError, match="told to fail once"):
+        next(given)
+    assert len(asked) == 2
+    assert sum(batch.num_rows for batch in fail(iter(batches))) == 1500
 
 
 # -- sessions
