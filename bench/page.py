@@ -1,4 +1,4 @@
-"""docs/benchmarks.md from the results of one run.
+"""docs/benchmarks.md from the results of one run, or of several that did some sections each.
 
 python -m bench.page bench-results/COMMIT.json > docs/benchmarks.md
 """
@@ -17,8 +17,8 @@ def page(results: dict[str, Any]) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "One run of `make bench`; ratios are taken within the run, because the same command on the",
-        "same machine differs by a factor of two from hour to hour. No test asserts a figure.",
+        "From `make bench`; ratios are taken within a section's run, because the same command on",
+        "the same machine differs by a factor of two from hour to hour. No test asserts a figure.",
         "",
         f"- machine: {machine['cores']} cores of {machine['cpu']}, {machine['memory_gib']} GiB, "
         f"Linux {machine['kernel']}, Python {machine['python']}",
@@ -293,8 +293,11 @@ def _flush(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def main() -> None:
-    """Turn one results file into the page."""
-    print(page(json.loads(Path(sys.argv[1]).read_text())), end="")
+    """Turn results files into the page; of a section that is in several, the last counts."""
+    results: dict[str, Any] = {}
+    for path in sys.argv[1:]:
+        results.update(json.loads(Path(path).read_text()))
+    print(page(results), end="")
 
 
 if __name__ == "__main__":
