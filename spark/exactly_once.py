@@ -20,7 +20,7 @@ from ..client.errors import ClientError, UnsupportedVersion
 from ..protocol.errors import ApiError, ErrorCode
 from .ledger import Ledger
 from .rows import RowWriter
-from .sink_clients import ExactlyOnceError, SinkClients, sink_clients_for
+from .sink_clients import ExactlyOnceError, SinkClients, out_of_the_past, sink_clients_for
 from .sink_options import Fallback, SinkOptions
 
 log = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ def commit(
     """Make a batch visible, all of it or nothing; ExactlyOnceError when it is not.
 
     May be called again, by whomever, with the same messages or with those of another try of the
-    same batch: only the first counts.
+    same batch: only the first counts. Once a later batch is recorded it is an error instead.
     """
     prepared = [message for message in messages if isinstance(message, Prepared)]
     if not prepared:
@@ -146,6 +146,8 @@ def commit(
             is_new = Ledger(clients).commit(*job, batch_id, transactions)
         else:
             is_new = clients.admin().commit_group(job.group, generation, batch_id, transactions)
+            if not is_new:
+                _check_newest(clients, job, batch_id)
     except ApiError as error:
         raise ExactlyOnceError(_refused(job, batch_id, error)) from error
     if not is_new:
@@ -197,7 +199,19 @@ def _generation(clients: SinkClients, options: SinkOptions, job: Job) -> int | N
 
 def _is_recorded(clients: SinkClients, options: SinkOptions, job: Job) -> bool:
     """Is a batch that its user has numbered committed already? No need to write it again then."""
-    return options.batch_id is not None and options.batch_id <= clients.state_of(*job).batch_id
+    if options.batch_id is None:
+        return False
+    recorded = clients.state_of(*job).batch_id
+    if options.batch_id < recorded:
+        raise out_of_the_past(job.group, options.batch_id, recorded)
+    return options.batch_id == recorded
+
+
+def _check_newest(clients: SinkClients, job: Job, batch_id: int) -> None:
+    """Refuse a batch that was passed over, but for the newest: only that is a repetition."""
+    recorded = clients.admin().init_commit_group(*job).batch_id
+    if batch_id < recorded:
+        raise out_of_the_past(job.group, batch_id, recorded)
 
 
 def _transactional_id(job: Job, task: Task, *, in_group: bool) -> str:

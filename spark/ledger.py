@@ -23,7 +23,7 @@ from ..client.sync_producer import Producer
 from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.types import TopicPartition
 from ..runtime.config import settings_of
-from .sink_clients import COMMIT_MS, ExactlyOnceError, SinkClients
+from .sink_clients import COMMIT_MS, ExactlyOnceError, SinkClients, out_of_the_past
 
 TOPIC: Final = "spark-sink-ledger"
 RUNS_KEPT: Final = 16
@@ -82,10 +82,10 @@ class Ledger:
     def commit(
         self, group: str, run: str, batch_id: int, transactions: Sequence[PreparedTransaction]
     ) -> bool:
-        """Commit a batch; False if it, or a later one, was committed before.
+        """Commit a batch; False if it is committed already.
 
-        May be repeated, as `Admin.commit_group`. ExactlyOnceError for a run that another one has
-        followed, and where a transaction was ended by somebody else.
+        May be repeated until a later one is committed. ExactlyOnceError for an older batch, for a
+        run that another one has followed, and where a transaction was ended by somebody else.
         """
         self._make_topic()
         with self._writing(group) as writer:
@@ -101,6 +101,8 @@ class Ledger:
                 _write(writer, group, entry)
                 named = {one.transactional_id for one in entry.transactions}
                 self._abort([o for o in transactions if o.transactional_id not in named])
+                if batch_id < entry.batch_id:
+                    raise out_of_the_past(group, batch_id, entry.batch_id)
                 return False
             self._check_open(transactions)
             entry = Entry(entry.runs, batch_id, tuple(transactions), is_done=False)

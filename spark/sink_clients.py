@@ -35,6 +35,20 @@ class ExactlyOnceError(MinikafkaError):
     """A batch that is not committed, or cannot be: says which, why, and what to do."""
 
 
+def out_of_the_past(group: str, batch_id: int, recorded: int) -> ExactlyOnceError:
+    """Say that a batch is older than the newest that is recorded.
+
+    Whoever only repeats what was not heard of repeats the newest. What these rows are, and whether
+    they were committed, nobody can tell: to pass them over could lose them.
+    """
+    return ExactlyOnceError(
+        f"batch {batch_id} of {group} is not committed: batch {recorded} of it is recorded. Its "
+        "checkpoint was rolled back or copied, or its numbers are given twice or not in their "
+        f"order. Give it back the checkpoint that knows of batch {recorded}, or another sinkId, "
+        f"under which all from batch {batch_id} on is written, also what was committed before"
+    )
+
+
 def sink_clients_for(settings: Mapping[str, str]) -> "SinkClients":
     """Find or make the clients for these settings; a forked process gets clients of its own."""
     key = (os.getpid(), tuple(sorted(settings.items())))

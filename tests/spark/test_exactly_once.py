@@ -96,6 +96,24 @@ def test_a_batch_again_after_a_restart_is_not_written_twice(
     assert groups.held_back == []
 
 
+def test_a_checkpoint_that_was_rolled_back_does_not_lose_what_is_new(
+    groups: FakeGroups, where: Where
+) -> None:
+    before = Driver(where)
+    for batch in range(3):
+        before.commit(batch, before.task(str(batch)))
+    rolled_back = Driver(where, "run-2")
+    again = rolled_back.task("new")
+    with pytest.raises(ExactlyOnceError, match=r"batch 1 of spark-query .* rolled back .* sinkId"):
+        rolled_back.commit(1, again)
+    rolled_back.abort(1, again)
+    assert groups.committed == ["0", "1", "2"]
+    assert groups.held_back == []
+    other = Driver(where, "run-3", sinkId="another")
+    other.commit(1, other.task("new"))
+    assert groups.committed == ["0", "1", "2", "new"]
+
+
 def test_what_a_killed_driver_left_is_aborted(groups: FakeGroups, where: Where) -> None:
     before = Driver(where)
     before.task("a", attempt=3)
@@ -215,9 +233,27 @@ def test_a_numbered_batch_counts_once(groups: FakeGroups, where: Where) -> None:
     again = write("3", "a", "run-2")
     assert again.transaction is None, "known to be recorded: nothing is written"
     write("4", "b", None)
-    write("3", "late", None)
     assert groups.committed == ["a", "b"]
     assert list(groups.groups) == ["ledger"]
+
+
+def test_an_older_number_of_a_batch_is_an_error_before_anything_is_written(
+    groups: FakeGroups, where: Where
+) -> None:
+    newest = Driver(where, None, sinkId="ledger", batchId="4")
+    newest.commit_job(newest.task("a", is_stream=False))
+    with pytest.raises(ExactlyOnceError, match=r"batch 3 of ledger .* batch 4 of it is recorded"):
+        Driver(where, None, sinkId="ledger", batchId="3").task("late", is_stream=False)
+    assert groups.held_back == []
+
+
+def test_a_job_that_is_overtaken_by_later_numbers_is_told(groups: FakeGroups, where: Where) -> None:
+    late = Driver(where, "run-1", sinkId="ledger", batchId="3")
+    prepared = late.task("late", is_stream=False)
+    groups.groups["ledger"].batch_id = 4
+    with pytest.raises(ExactlyOnceError, match="batch 3 of ledger is not committed"):
+        late.commit_job(prepared)
+    assert groups.committed == groups.held_back == []
 
 
 # -- clusters and clients
