@@ -26,7 +26,7 @@ END_WITHOUT_BUMP: Final = 4
 
 
 class CommitGroupAdmin(TransactionAdmin):
-    """Commit groups: `{group}/{partition}/{stage attempt}.{attempt}` are the ids of one."""
+    """Commit groups: `{group}/{partition}/{generation}.{attempt}` are the ids of one."""
 
     async def init_commit_group(self, group: str, run: str) -> CommitGroupState:
         """Take a group over for a run of its work, which fences the runs before.

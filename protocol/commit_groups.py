@@ -1,7 +1,8 @@
 """Commit groups by name: which transactional ids belong to one, and what may be called a group.
 
-Pure. A group's ids are `{group}/{partition}/{stage attempt}.{attempt}`; all are kept where the
-group's own name is, so that one coordinator can decide about them together.
+Pure. A group's ids are `{group}/{partition}/{generation}.{attempt}`; all are kept where the
+group's own name is, so that one coordinator can decide about them together. The generation is there
+for whoever names ids, so that runs do not fence each other's; nobody reads it out of an id.
 """
 
 import re
@@ -20,9 +21,9 @@ def is_group_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def member_id(group: str, partition: int, stage_attempt: int, attempt: int) -> str:
-    """The transactional id of one attempt at one part of a group's work."""
-    return f"{group}/{partition}/{stage_attempt}.{attempt}"
+def member_id(group: str, partition: int, generation: int, attempt: int) -> str:
+    """The transactional id of one attempt at one part of a group's work, in one run of it."""
+    return f"{group}/{partition}/{generation}.{attempt}"
 
 
 def group_of(transactional_id: str) -> str | None:

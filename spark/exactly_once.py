@@ -17,6 +17,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from ..client.commit_group_types import PreparedTransaction
 from ..client.errors import ClientError, UnsupportedVersion
+from ..protocol.commit_groups import member_id
 from ..protocol.errors import ApiError, ErrorCode
 from .ledger import Ledger
 from .rows import RowWriter
@@ -69,8 +70,12 @@ class Job(NamedTuple):
                 f"Spark does not tell its tasks the query's id ({QUERY_ID}), by which exactly_once "
                 "knows a batch again: use delivery=at_least_once"
             )
-        group = f"{options.sink_id or 'spark'}-{task.query_id}"
-        return cls(group, task.run_id or "any")
+        if task.run_id is None:
+            raise ExactlyOnceError(
+                f"Spark does not tell its tasks the query's run ({RUN_ID}), by which exactly_once "
+                "keeps an older start of the query from writing: use delivery=at_least_once"
+            )
+        return cls(f"{options.sink_id or 'spark'}-{task.query_id}", task.run_id)
 
     @classmethod
     def of_batch(cls, options: SinkOptions, job_id: str, task: Task) -> Self:
@@ -101,7 +106,7 @@ def write(
     generation = _generation(clients, options, job)
     if generation is not None and _is_recorded(clients, options, job):
         return Prepared(job, generation, None, 0)
-    transactional_id = _transactional_id(job, task, in_group=generation is not None)
+    transactional_id = _transactional_id(job, task, generation)
     rows: RowWriter | None = None
     transaction: PreparedTransaction | None = None
     count = 0
@@ -214,11 +219,12 @@ def _check_newest(clients: SinkClients, job: Job, batch_id: int) -> None:
         raise out_of_the_past(job.group, batch_id, recorded)
 
 
-def _transactional_id(job: Job, task: Task, *, in_group: bool) -> str:
+def _transactional_id(job: Job, task: Task, generation: int | None) -> str:
     # Spark's Python API does not tell the attempt of the stage. Two attempts of a stage with a task
     # of the same number fence each other then, and the commit of the one fenced is refused.
-    if in_group:
-        return f"{job.group}/{task.partition}/0.{task.attempt}"
+    if generation is not None:
+        # Of this run only: a task of an older one that still runs must not take it over.
+        return member_id(job.group, task.partition, generation, task.attempt)
     # The ledger's: of this run only, for a later one must not abort what this one has decided.
     return f"{job.group}/{job.run}/{task.partition}.{task.attempt}"
 

@@ -181,7 +181,7 @@ def _refuse_members(ledger: "Ledger", asked: Commit) -> GroupDecision | None:
     seen: dict[str, None] = {}
     for transactional_id, _, _ in asked.transactions:
         if group_of(transactional_id) != asked.group:
-            form = f"{asked.group}/<partition>/<stage attempt>.<attempt>"
+            form = f"{asked.group}/<partition>/<generation>.<attempt>"
             return _invalid(f"{transactional_id}: not an id of commit group {asked.group}: {form}")
         if transactional_id in seen:
             return _invalid(f"{transactional_id}: named twice")

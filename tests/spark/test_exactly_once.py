@@ -6,10 +6,11 @@ import pytest
 
 from minikafka.client.errors import RequestTimedOut
 from minikafka.spark import exactly_once, sink_clients
+from minikafka.spark.data_source import MinikafkaDataSource
 from minikafka.spark.exactly_once import Prepared, Task
 from minikafka.spark.rows import RowError
 from minikafka.spark.sink_clients import ExactlyOnceError
-from tests.spark.drivers import Driver, Where, where
+from tests.spark.drivers import SCHEMA, Driver, Where, where
 from tests.spark.fake_groups import FakeGroups, groups
 
 __all__ = ["groups", "where"]
@@ -168,6 +169,21 @@ def test_a_zombie_is_fenced(groups: FakeGroups, where: Where) -> None:
         zombie.task("c")
 
 
+def test_a_task_of_a_fenced_run_does_not_harm_the_newer_one(
+    groups: FakeGroups, where: Where
+) -> None:
+    zombie = Driver(where)
+    zombie.commit(0, zombie.task("a"))
+    new = Driver(where, "run-2")
+    news = new.task("b")
+    zombie.task("zombie")
+    assert news.transaction is not None
+    assert news.transaction.transactional_id == "spark-query/0/1.0"
+    new.commit(1, news)
+    assert groups.committed == ["a", "b"]
+    assert groups.held_back == []
+
+
 def test_a_task_without_rows_begins_nothing_and_the_batch_is_recorded(
     groups: FakeGroups, where: Where
 ) -> None:
@@ -199,6 +215,15 @@ def test_sink_id_is_a_part_of_the_name(groups: FakeGroups, where: Where) -> None
 def test_a_query_whose_id_is_not_told_is_refused(groups: FakeGroups, where: Where) -> None:
     with pytest.raises(ExactlyOnceError, match="delivery=at_least_once"):
         Driver(where, None).task("a")
+
+
+def test_a_query_whose_run_is_not_told_is_refused(groups: FakeGroups, where: Where) -> None:
+    where.task = Task(0, 0, "query", None)
+    options = {"kafka.bootstrap.servers": "fake:9092", "topic": "t", "delivery": "exactly_once"}
+    writer = MinikafkaDataSource(options).streamWriter(SCHEMA, False)
+    with pytest.raises(ExactlyOnceError, match=r"query's run .* delivery=at_least_once"):
+        writer.write(iter([]))
+    assert groups.inits == 0
 
 
 def test_outside_of_a_task_there_is_nothing_to_write() -> None:
