@@ -4,7 +4,7 @@ Where fields are is found for many records at once (`record_columns`, by whichev
 keys and values are copied once, by Arrow, out of the bytes that came from the broker.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from ..protocol.batch_header import CODEC_MASK
 from ..protocol.errors import RemoteProtocolError
-from ..protocol.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid, headers
+from ..protocol.record_batch import HEADER_SIZE, BatchHeader
 from ..protocol.record_columns import locate_all, locate_at
 from ..protocol.records import record_view
 from ..protocol.types import Buffer
+from .committed import Placed, checked
 from .header_columns import headers_of, pieces_of
 
 Ints = NDArray[np.int64]
@@ -53,20 +54,26 @@ class _Piece(NamedTuple):
 def decode(
     data: Buffer, start: int, end: int, *, fields: Collection[str], check_crcs: bool = True
 ) -> Iterator[Columns]:
-    """Decode whole batches, keeping records at `start` up to, not including, `end`.
+    """Check and decode whole batches; as `decode_batches`. Aborted records count as any others."""
+    batches = (each for each in checked(data, check_crcs=check_crcs) if not each[1].is_control)
+    return decode_batches(data, batches, range(start, end), fields)
+
+
+def decode_batches(
+    data: Buffer, batches: Iterable[Placed], wanted: range, fields: Collection[str]
+) -> Iterator[Columns]:
+    """Decode batches of `data` that were checked, keeping the records at `wanted` offsets.
 
     Of key, value and headers only what `fields` names is read.
     Small batches are decoded together, so that a topic of one-record batches costs little more
-    than one of large ones. Control batches are skipped: they hold markers, not records.
-    RemoteProtocolError when a batch does not hold what its header says.
+    than one of large ones. RemoteProtocolError when a batch does not hold what its header says.
     """
+    start, end = wanted.start, wanted.stop
     pieces: list[_Piece] = []
     rows = size = 0
-    for pos, header in headers(data):
-        if header.is_control or header.last_offset < start or header.base_offset >= end:
+    for pos, header in batches:
+        if header.last_offset < start or header.base_offset >= end:
             continue
-        if check_crcs and not crc_is_valid(data, pos, header):
-            raise RemoteProtocolError(f"the batch at offset {header.base_offset} is corrupt")
         payload = record_view(data, pos, header)
         at = -1 if header.attributes & CODEC_MASK else pos + HEADER_SIZE
         pieces.append(_Piece(payload, at, header))

@@ -1,31 +1,58 @@
-"""Which batches of a fetch count under read_committed: pure, header by header, no record decoded.
+"""Which batches of a fetch count: checked first, then chosen by their headers.
 
-A batch does not count when its producer's transaction was aborted: from that transaction's first
-offset to the producer's next marker (KIP-98).
+Pure; of records only markers are read. A bit of a header decides whether a batch is passed over, so
+no header is believed before its batch's checksum holds.
 """
 
 from collections.abc import Iterator
 
+from ..client.consumer.aborted import AbortedBatches
 from ..client.records import RawRecords
-from ..protocol.record_batch import headers
+from ..protocol.errors import RemoteProtocolError
+from ..protocol.record_batch import MAGIC, BatchHeader, crc_is_valid, headers, records
+from ..protocol.types import Buffer
+
+Placed = tuple[int, BatchHeader]
+"""Where a batch begins in what came from the broker, and its header."""
 
 
-def visible(raw: RawRecords) -> Iterator[memoryview]:
-    """Give the bytes that count, in runs of whole batches; control batches may be among them."""
-    if not raw.aborted_transactions:
-        yield raw.data
-        return
-    waiting = sorted(raw.aborted_transactions, key=lambda each: -each.first_offset)
-    aborting: set[int] = set()
-    begin = 0
-    for pos, header in headers(raw.data):
-        while waiting and waiting[-1].first_offset <= header.base_offset:
-            aborting.add(waiting.pop().producer_id)
-        if header.is_control:
-            aborting.discard(header.producer_id)
-        elif header.is_transactional and header.producer_id in aborting:
-            if pos > begin:
-                yield raw.data[begin:pos]
-            begin = pos + header.size
-    if begin < len(raw.data):
-        yield raw.data[begin:]
+def checked(data: Buffer, *, check_crcs: bool = True) -> Iterator[Placed]:
+    """Walk whole batches, each checked when it is its turn.
+
+    RemoteProtocolError for another format, a wrong checksum, or offsets that do not rise: the
+    checksum does not cover the base offset.
+    """
+    last = -1
+    for pos, header in headers(data):
+        where = f"the batch at offset {header.base_offset}"
+        if header.magic != MAGIC:
+            raise RemoteProtocolError(f"{where} has magic {header.magic}: only {MAGIC} is read")
+        if check_crcs and not crc_is_valid(data, pos, header):
+            raise RemoteProtocolError(f"{where} is corrupt: its checksum does not match")
+        if not last < header.base_offset <= header.last_offset:
+            raise RemoteProtocolError(f"{where}, to {header.last_offset}, follows offset {last}")
+        last = header.last_offset
+        yield pos, header
+
+
+def visible(raw: RawRecords, *, check_crcs: bool = True) -> Iterator[Placed]:
+    """Give the batches with records that count, in their order.
+
+    Not control batches, which hold markers, nor those of aborted transactions.
+    RemoteProtocolError as `checked`, and for a first batch that was not asked for.
+    """
+    aborted = AbortedBatches(raw.aborted_transactions)
+    is_first = True
+    for pos, header in checked(raw.data, check_crcs=check_crcs):
+        if is_first and header.last_offset < raw.position:
+            raise RemoteProtocolError(
+                f"asked for offset {raw.position}, got a batch that ends at {header.last_offset}"
+            )
+        is_first = False
+        if aborted.covers(header):
+            continue
+        if not header.is_control:
+            yield pos, header
+        elif raw.aborted_transactions:
+            marker = next(iter(records(raw.data, pos, check_crc=False)), None)
+            aborted.on_marker(header.producer_id, None if marker is None else marker.key)

@@ -29,11 +29,13 @@ from pyspark.sql.types import (
 )
 
 from ..client.errors import LogTruncated, OffsetOutOfRange
+from ..client.records import RawRecords
+from ..protocol.errors import RemoteProtocolError
 from ..protocol.types import TopicPartition
 from . import offsets as arithmetic
 from .admission import Gathering
 from .cluster import Cluster, cluster_for
-from .columns import RecordBatches, decode
+from .columns import RecordBatches, decode_batches
 from .committed import visible
 from .group_progress import GroupProgress
 from .offsets import DataLoss, OffsetRange
@@ -91,26 +93,23 @@ class _Reading:
         wanted = partition.wanted
         schema = to_arrow_schema(self.schema, timezone="UTC")
         made = RecordBatches(wanted.topic, wanted.partition, schema)
-        for position, data in self._batches_of(wanted):
-            for columns in decode(
-                data,
-                position,
-                wanted.end,
-                fields=schema.names,
-                check_crcs=self.options.client.get("check.crcs", "true").lower() != "false",
-            ):
+        check_crcs = self.options.client.get("check.crcs", "true").lower() != "false"
+        for raw in self._fetched(wanted):
+            batches = visible(raw, check_crcs=check_crcs)
+            meant = range(raw.position, wanted.end)
+            for columns in decode_batches(raw.data, batches, meant, schema.names):
                 yield from made.of(columns)
 
-    def _batches_of(self, wanted: OffsetRange) -> Iterator[tuple[int, memoryview]]:
-        """Give whole batches, and from which offset on their records are meant."""
+    def _fetched(self, wanted: OffsetRange) -> Iterator[RawRecords]:
+        """Give whole batches; what is lost between them is told."""
         partition = TopicPartition(wanted.topic, wanted.partition)
         position = wanted.start
         while position < wanted.end:
             try:
                 for raw in self.cluster().read(partition, position, wanted.end):
+                    self._check_is_written(raw)
                     position = raw.next_position
-                    for data in visible(raw):
-                        yield raw.position, data
+                    yield raw
             except LogTruncated as truncated:
                 self._lost(str(truncated))
             except DataLoss as loss:
@@ -125,6 +124,20 @@ class _Reading:
                     return
                 self._lost(f"{name}: offsets {position} to {first} were deleted before the read")
                 position = first
+
+    def _check_is_written(self, raw: RawRecords) -> None:
+        """Refuse a batch beyond the log's end: its base offset, which no checksum covers, is wrong.
+
+        The end that came with the fetch may be older than the batches; only then is it asked for.
+        """
+        if raw.next_position <= raw.high_watermark:
+            return
+        latest = self.cluster().latest({raw.topic: (raw.partition,)})[raw.topic][raw.partition]
+        if raw.next_position > latest:
+            raise RemoteProtocolError(
+                f"{raw.topic}-{raw.partition} ends at {latest}, "
+                f"and a batch came that ends at {raw.next_position}"
+            )
 
     def _lost(self, why: str) -> None:
         if self.options.fail_on_data_loss:

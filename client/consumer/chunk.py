@@ -1,22 +1,20 @@
 """Fetched bytes of one partition on their way to the user: batches, decoded one at a time.
 
 Pure. Skips control batches, records before the position, and, under read_committed, the records of
-aborted transactions: those of a producer from its aborted transaction's first offset to its next
-abort marker.
+aborted transactions (aborted.py).
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.record_batch import BatchHeader, headers, read_header
 from ...protocol.records import columns, records_as
 from ..errors import CorruptRecord
 from ..records import AbortedTransaction, ConsumerRecord, RawRecords, RecordColumns
+from .aborted import AbortedBatches
 from .positions import PartitionState
-
-ABORT_MARKER: Final = 0
 
 
 class Chunk:
@@ -24,7 +22,6 @@ class Chunk:
 
     __slots__ = (
         "_aborted",
-        "_aborting",
         "_epoch",
         "_next",
         "_pos",
@@ -57,8 +54,7 @@ class Chunk:
         self._epoch = -1
         self._ready: Sequence[ConsumerRecord] = ()
         self._next = 0
-        self._aborted = None if aborted is None else sorted(aborted, key=lambda a: a.first_offset)
-        self._aborting: dict[int, None] = {}
+        self._aborted = AbortedBatches(aborted or ())
 
     @property
     def is_empty(self) -> bool:
@@ -165,13 +161,15 @@ class Chunk:
             state.last_stable_offset,
             state.log_start_offset,
             self.data[begin:],
-            tuple(self._aborted or ()),
+            self._aborted.not_begun(),
         )
         self._pos, self._ready, self._next = len(self.data), (), 0
         state.position, state.position_epoch = self.next_position, self.last_epoch
         return raw
 
     def _batch_of_position(self) -> int:
+        if self._pos == 0:
+            return 0  # nothing was looked into: no header has the right yet to leave a batch out
         for pos, header in headers(self.data):
             if header.last_offset >= self.state.position:
                 return pos
@@ -189,9 +187,7 @@ class Chunk:
 
     def _counts(self, header: BatchHeader) -> bool:
         # Asked for every batch, skipped ones too: it keeps up with the list of aborted ones.
-        is_aborted = header.is_transactional and self._is_aborted(
-            header.producer_id, header.base_offset
-        )
+        is_aborted = self._aborted.covers(header)
         return header.last_offset >= self.state.position and not is_aborted
 
     def _read(self, pos: int, header: BatchHeader, check_crcs: bool) -> Sequence[ConsumerRecord]:
@@ -205,24 +201,11 @@ class Chunk:
             offset = max(header.base_offset, position)
             raise CorruptRecord(self.state.partition, offset, str(error)) from error
         if header.is_control:
-            self._on_marker(header.producer_id, found)
+            self._aborted.on_marker(header.producer_id, found[0].key if found else None)
             return ()
         if found and found[0].offset < position:
             return [record for record in found if record.offset >= position]
         return found
-
-    def _is_aborted(self, producer_id: int, base_offset: int) -> bool:
-        if self._aborted is None:
-            return False
-        while self._aborted and self._aborted[0].first_offset <= base_offset:
-            self._aborting[self._aborted.pop(0).producer_id] = None
-        return producer_id in self._aborting
-
-    def _on_marker(self, producer_id: int, found: Sequence[ConsumerRecord]) -> None:
-        # Key of a control record: version int16, type int16.
-        key = found[0].key if found else None
-        if key is not None and int.from_bytes(key[2:4], "big") == ABORT_MARKER:
-            self._aborting.pop(producer_id, None)
 
 
 def _turned(rows: Sequence[ConsumerRecord]) -> RecordColumns:

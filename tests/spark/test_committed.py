@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from minikafka.client.records import AbortedTransaction, RawRecords
+from minikafka.protocol.errors import RemoteProtocolError
 from minikafka.protocol.records import (
     BatchBuilder,
     EndTransactionMarker,
     build_end_transaction_batch,
 )
-from minikafka.spark.columns import decode
+from minikafka.protocol.types import Buffer
+from minikafka.spark.columns import decode_batches
 from minikafka.spark.committed import visible
 
 Batch = tuple[int | None, bytes | bool]
@@ -33,23 +37,17 @@ def log_of(batches: Sequence[Batch]) -> bytes:
 
 def seen(batches: Sequence[Batch], *aborted: tuple[int, int]) -> list[bytes]:
     """What is read, given (producer id, first offset) of aborted transactions."""
-    data = memoryview(log_of(batches))
-    end = len(batches)
-    found = tuple(AbortedTransaction(*each) for each in aborted)
-    raw = RawRecords("t", 0, 0, end, end, end, 0, data, found)
+    raw = raw_of(log_of(batches), aborted)
     return [
         value.as_py()
-        for piece in visible(raw)
-        for columns in decode(piece, 0, end, fields=("key", "value"))
+        for columns in decode_batches(raw.data, visible(raw), range(len(batches)), ("value",))
         for value in columns.values
     ]
 
 
-def test_without_aborted_transactions_the_bytes_are_handed_on_as_they_are() -> None:
-    data = memoryview(log_of([(1, b"a"), (1, True)]))
-    raw = RawRecords("t", 0, 0, 2, 2, 2, 0, data)
-    (piece,) = visible(raw)
-    assert piece is data
+def raw_of(data: Buffer, aborted: Sequence[tuple[int, int]] = (), position: int = 0) -> RawRecords:
+    found = tuple(AbortedTransaction(*each) for each in aborted)
+    return RawRecords("t", 0, position, 9, 9, 9, 0, memoryview(data), found)
 
 
 def test_an_aborted_transaction_between_others() -> None:
@@ -77,3 +75,24 @@ def test_records_outside_transactions_of_the_same_producer_count() -> None:
 
 def test_everything_aborted_is_nothing() -> None:
     assert seen([(1, b"no"), (1, b"no")], (1, 0)) == []
+
+
+@pytest.mark.parametrize("bit", [0x10, 0x20])
+@pytest.mark.parametrize("aborted", [(), [(1, 0)]])
+def test_a_flipped_bit_hides_no_batch(bit: int, aborted: Sequence[tuple[int, int]]) -> None:
+    data = bytearray(log_of([(1, b"no"), (2, b"a"), (None, b"b")]))
+    data[len(data) // 3 + 22] ^= bit
+    data[len(data) // 3 * 2 + 22] ^= bit
+    raw = raw_of(data, aborted)
+    with pytest.raises(RemoteProtocolError, match="corrupt"):
+        list(visible(raw))
+    assert list(visible(raw, check_crcs=False))
+
+
+def test_a_base_offset_below_what_was_asked_for_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="asked for offset 5, got a batch that ends at 0"):
+        list(visible(raw_of(log_of([(None, b"a")]), position=5)))
+
+
+def test_only_an_abort_marker_ends_what_does_not_count() -> None:
+    assert seen([(1, b"no"), (1, True), (1, b"no"), (1, False), (1, b"a")], (1, 0)) == [b"a"]

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StringType, StructType
 
 from minikafka.client.errors import LogTruncated
+from minikafka.protocol.errors import RemoteProtocolError
 from minikafka.protocol.types import TopicPartition
 from minikafka.spark.data_source import MinikafkaDataSource
 from minikafka.spark.offsets import DataLoss, OffsetRange
@@ -161,6 +162,18 @@ def test_records_deleted_before_the_read(
 def test_a_range_deleted_as_a_whole(cluster: FakeCluster) -> None:
     cluster.logs["t"] = {0: log_of(4, first=9)}
     assert rows(batch_reader(failOnDataLoss="false"), 0, 6) == []
+
+
+def test_a_batch_beyond_the_end_of_the_log_is_refused(cluster: FakeCluster) -> None:
+    log = log_of(3)
+    (base, following, data) = log.batches[-1]
+    moved = (base + 64).to_bytes(8, "big") + data[8:]
+    log.batches[-1] = (base, following + 64, moved)
+    cluster.logs["t"] = {0: log}
+    with pytest.raises(RemoteProtocolError, match="t-0 ends at 3, and a batch came that ends at"):
+        rows(batch_reader(subscribe="t"), 0, 3)
+    log.end += 64  # what was written since the fetch said where the log ends is no error
+    rows(batch_reader(subscribe="t"), 0, 3)
 
 
 def test_a_log_that_ends_before_the_range(cluster: FakeCluster) -> None:
