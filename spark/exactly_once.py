@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ..client.commit_group_types import PreparedTransaction
-from ..client.errors import ClientError, UnsupportedVersion
+from ..client.errors import UnsupportedVersion
 from ..protocol.commit_groups import member_id
 from ..protocol.errors import ApiError, ErrorCode
 from .ledger import Ledger
@@ -174,15 +174,16 @@ def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) 
         if isinstance(message, Prepared) and message.generation is not None
         if message.transaction is not None
     ]
-    try:
-        for transaction in left:
-            try:
-                admin = sink_clients_for(options.client).admin()
-                admin.end_prepared(transaction, commit=False, timeout_ms=ABORT_MS)
-            except ApiError as error:
-                log.debug("%s is not aborted: %s", transaction.transactional_id, error)
-    except ClientError as error:
-        log.warning("not aborted, but left to the transaction timeout: %s", error)
+    clients = sink_clients_for(options.client)
+    failed = clients.end_all(left, commit=False, within_ms=ABORT_MS)
+    for transaction, error in failed.items():
+        if isinstance(error, ApiError):
+            log.debug("%s is not aborted: %s", transaction.transactional_id, error)
+    unknown = [error for error in failed.values() if not isinstance(error, ApiError)]
+    if unknown:
+        log.warning(
+            "%d transactions not aborted, but left to their timeout: %s", len(unknown), unknown[0]
+        )
 
 
 def _generation(clients: SinkClients, options: SinkOptions, job: Job) -> int | None:

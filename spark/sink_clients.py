@@ -7,15 +7,23 @@ One thread at a time, as in a worker.
 
 import atexit
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from ..client.commit_group_types import CommitGroupState
+from ..client.commit_group_types import CommitGroupState, PreparedTransaction
 from ..client.config import AdminConfig
-from ..client.errors import ClientClosed, ClientError, ProducerFenced, TransactionError
+from ..client.errors import (
+    ClientClosed,
+    ClientError,
+    ProducerFenced,
+    RequestTimedOut,
+    TransactionError,
+)
 from ..client.sync_admin import Admin
 from ..client.sync_producer import Producer
+from ..protocol.errors import ApiError
 from ..runtime.config import settings_of
 from ..runtime.errors import MinikafkaError
 from .cluster import DEFAULTS, SINK
@@ -27,6 +35,8 @@ MOST_RUNS: Final = 64
 CLOSE_MS: Final = 5_000
 COMMIT_MS: Final = 120_000
 """How long a commit is tried while the cluster does not answer."""
+TRIES_IN_TIME: Final = 4
+"""Of a time for many transactions, one that nobody answers about uses up such a part."""
 
 _all: dict[tuple[int, tuple[tuple[str, str], ...]], "SinkClients"] = {}
 
@@ -97,6 +107,24 @@ class SinkClients:
             settings = {key: value for key, value in self.settings.items() if key in known}
             self._admin = Admin.from_config({"default.api.timeout.ms": str(COMMIT_MS), **settings})
         return self._admin
+
+    def end_all(
+        self, transactions: Iterable[PreparedTransaction], *, commit: bool, within_ms: int
+    ) -> dict[PreparedTransaction, ApiError | ClientError]:
+        """End each by itself; give those that could not be, and why. All in all in that time."""
+        deadline = time.monotonic() + within_ms / 1000
+        failed: dict[PreparedTransaction, ApiError | ClientError] = {}
+        for one in transactions:
+            left_ms = int((deadline - time.monotonic()) * 1000)
+            if left_ms <= 0:
+                failed[one] = RequestTimedOut(f"{within_ms} ms were over before its turn")
+                continue
+            timeout_ms = min(left_ms, within_ms // TRIES_IN_TIME)
+            try:
+                self.admin().end_prepared(one, commit=commit, timeout_ms=timeout_ms)
+            except (ApiError, ClientError) as error:
+                failed[one] = error
+        return failed
 
     def state_of(self, group: str, run: str) -> CommitGroupState:
         """Begin a run of a group, or look up what was answered when this worker began it.

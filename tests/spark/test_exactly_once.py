@@ -322,18 +322,39 @@ def test_transactions_may_last_as_long_as_clusters_allow(groups: FakeGroups, whe
     assert found == ["900000", "1000"]
 
 
-def test_a_driver_that_cannot_reach_the_cluster_leaves_aborting_to_it(
-    groups: FakeGroups, where: Where, monkeypatch: pytest.MonkeyPatch
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@pytest.mark.parametrize(
+    ("slow", "aborted"), [((), 9), ((3,), 8), ((0, 1), 7), (tuple(range(9)), 0)]
+)
+def test_aborting_goes_on_after_one_that_nobody_answers_about_until_time_is_over(
+    groups: FakeGroups,
+    where: Where,
+    monkeypatch: pytest.MonkeyPatch,
+    slow: tuple[int, ...],
+    aborted: int,
 ) -> None:
     driver = Driver(where)
-    messages = [driver.task("a"), driver.task("b", partition=1)]
-    asked: list[Any] = []
+    messages = [driver.task("a", partition=p) for p in range(9)]
+    clock = Clock()
+    end = groups.end_prepared
 
-    def unreachable(transaction: Any, **rest: Any) -> None:
-        asked.append(transaction)
-        raise RequestTimedOut("nobody")
+    def answer(transaction: Any, *, commit: bool, timeout_ms: int) -> None:
+        if int(transaction.transactional_id.split("/")[1]) in slow:
+            clock.seconds += timeout_ms / 1000
+            raise RequestTimedOut("nobody")
+        end(transaction, commit=commit)
 
-    monkeypatch.setattr(groups, "end_prepared", unreachable)
+    monkeypatch.setattr(sink_clients, "time", clock)
+    monkeypatch.setattr(groups, "end_prepared", answer)
     driver.abort(0, *messages)
-    assert len(asked) == 1, "once is enough to know"
-    assert exactly_once.ABORT_MS <= 10_000
+    assert len(groups.held_back) == 9 - aborted
+    assert clock.seconds - 100 <= exactly_once.ABORT_MS / 1000 <= 10
