@@ -52,9 +52,15 @@ def topic(cluster: Cluster) -> str:
 
 def start(example: str, cluster: Cluster, *arguments: str) -> "subprocess.Popen[str]":
     command = [sys.executable, str(EXAMPLES / example), cluster.bootstrap, *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        # Who runs the tests in the background of a shell has made them deaf to it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     # One that says nothing would be read from for ever.
-    watchdog = threading.Timer(60, process.kill)
+    watchdog = threading.Timer(120, process.kill)
     watchdog.daemon = True
     watchdog.start()
     return process

@@ -117,7 +117,7 @@ def test_a_row_out_of_range_fails_the_job(pipeline: Pipeline) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({}, "give exactly one of subscribe and assign"),
+        ({}, "give exactly one of subscribe"),
         ({"subscribe": "empty", "startingOffset": "latest"}, "did you mean startingOffsets"),
         ({"subscribe": "empty", "kafka.fetch.min.bytes": "few"}, "kafka.fetch.min.bytes"),
         ({"subscribe": "no-such-topic"}, "'no-such-topic': the cluster does not have it"),
