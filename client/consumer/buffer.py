@@ -6,10 +6,18 @@ Pure but for the event that wakes a poll. Never fetches.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ...protocol.errors import ApiError
 from ..errors import ClientError
 from .chunk import Chunk
+from .positions import PartitionState
+
+
+class _Reported(NamedTuple):
+    error: ClientError | ApiError
+    about: PartitionState | None
+    seek_count: int
 
 
 class Buffer:
@@ -22,7 +30,7 @@ class Buffer:
         """Set when a poll should look again."""
         self.on_room: Callable[[], None] = lambda: None
         self._chunks: deque[Chunk] = deque()
-        self._errors: deque[ClientError | ApiError] = deque()
+        self._errors: deque[_Reported] = deque()
 
     def add(self, chunk: Chunk) -> None:
         """Take in a chunk."""
@@ -31,15 +39,20 @@ class Buffer:
         self._chunks.append(chunk)
         self.arrived.set()
 
-    def report(self, error: ClientError | ApiError) -> None:
-        """Have the next poll raise an error, once."""
-        self._errors.append(error)
+    def report(self, error: ClientError | ApiError, about: PartitionState | None = None) -> None:
+        """Have the next poll raise an error, once.
+
+        One `about` a partition is dropped when the partition leaves or jumps before that.
+        """
+        self._errors.append(_Reported(error, about, -1 if about is None else about.seek_count))
         self.arrived.set()
 
     def raise_error(self) -> None:
-        """Raise the oldest error reported, if any."""
-        if self._errors:
-            raise self._errors.popleft()
+        """Raise the oldest error reported that is still of interest, if any."""
+        while self._errors:
+            error, about, seek_count = self._errors.popleft()
+            if about is None or about.seek_count == seek_count:
+                raise error
 
     def next_chunk(self) -> Chunk | None:
         """Give the oldest chunk that the user may have; it stays until `release`."""

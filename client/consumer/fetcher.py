@@ -6,11 +6,13 @@ has one fetch under way and asks for the next while the user still works on the 
 
 import asyncio
 import contextlib
+import functools
 import logging
+from collections.abc import Iterator
 from typing import Any, Final
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ApiError, ErrorCode, ProtocolError
+from ...protocol.errors import ApiError, ErrorCode, ProtocolError, RemoteProtocolError
 from ...protocol.messages.fetch import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -20,9 +22,9 @@ from ...protocol.messages.fetch import (
 )
 from ...protocol.types import ZERO_UUID, TopicPartition
 from ...runtime.runtime import Runtime
-from ..cluster import Broker, Changes
+from ..cluster import Broker, Changes, ClusterView
 from ..config import ConsumerConfig
-from ..errors import ClientError
+from ..errors import ClientError, CorruptRecord
 from ..metadata import Metadata
 from ..net.backoff import Backoff
 from ..net.connection import KafkaConnection
@@ -31,12 +33,13 @@ from ..records import AbortedTransaction
 from .buffer import Buffer
 from .chunk import Chunk
 from .consumer_metrics import ConsumerMetrics
-from .fetch_session import FetchSession, Want
+from .fetch_session import Asked, FetchSession, Want
 from .lookups import Lookups
-from .positions import PartitionState, Positions, Standing
+from .positions import PartitionState, Positions
 
 log = logging.getLogger(__name__)
 
+COMMITTED: Final = "read_committed"
 SESSION_VERSION: Final = 7
 TOPIC_ID_VERSION: Final = 13
 AGAIN_MS: Final = 500
@@ -65,14 +68,12 @@ class Fetcher:
         self._metadata = metadata
         self._positions = positions
         self._metrics = metrics
-        self._isolation = (
-            READ_COMMITTED if config.isolation_level == "read_committed" else READ_UNCOMMITTED
-        )
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._loops: dict[int, asyncio.Task[None]] = {}
         self._wakes: dict[int, asyncio.Event] = {}
         self._fetching: dict[int, KafkaConnection] = {}
         """Brokers with a fetch under way."""
+        self._is_closed = False
         self._turned: dict[int, None] = {}
         """Brokers whose fetch we ended ourselves."""
         metadata.listen(self._on_metadata)
@@ -83,6 +84,7 @@ class Fetcher:
 
     async def close(self) -> None:
         """Stop all loops."""
+        self._is_closed = True
         await self.lookups.close()
         for task in self._loops.values():
             task.cancel()
@@ -110,7 +112,7 @@ class Fetcher:
             topic_id = self._metadata.view.topic_id(partition.topic)
             error = self._positions.on_topic_id(partition, topic_id)
             if error is not None:
-                self.buffer.report(error)
+                self.buffer.report(error, self._positions.states[partition])
             changed |= self._positions.on_leader(partition, leader.leader_id, leader.leader_epoch)
         return changed
 
@@ -134,10 +136,24 @@ class Fetcher:
             node_id = self._node_for(state)
             if node_id >= 0 and node_id not in self._loops:
                 self._wakes[node_id] = asyncio.Event()
-                self._loops[node_id] = self._runtime.spawn(
+                task = self._runtime.spawn(
                     self._fetch_forever(node_id), f"fetch from broker {node_id}"
                 )
+                task.add_done_callback(functools.partial(self._on_loop_end, node_id))
+                self._loops[node_id] = task
         self._wake_loops()
+
+    def _on_loop_end(self, node_id: int, task: "asyncio.Task[None]") -> None:
+        """A loop ends when it is cancelled, else by an error of ours: the user hears of it."""
+        if task.cancelled() or self._is_closed or (error := task.exception()) is None:
+            return
+        del self._loops[node_id]
+        for state in self._positions.states.values():
+            if self._node_for(state) == node_id:
+                state.is_fetching = False
+                self._back_off(state)
+        self.buffer.report(ClientError(f"an answer of broker {node_id} cannot be used: {error!r}"))
+        self._start_loops()
 
     def _node_for(self, state: PartitionState) -> int:
         if state.read_from >= 0 and state.read_from_until_ms <= self._runtime.monotonic_ms():
@@ -213,9 +229,7 @@ class Fetcher:
         soonest: int | None = None
         for partition, state in self._positions.states.items():
             if (
-                state.standing is not Standing.VALID
-                or state.is_fetching
-                or state.is_paused
+                not state.is_ready
                 or state.buffered_count >= CHUNKS_AHEAD
                 or self._node_for(state) != node_id
             ):
@@ -244,17 +258,7 @@ class Fetcher:
             version = min(version, TOPIC_ID_VERSION - 1)
         asked = session.ask(wants, may_increment=version >= SESSION_VERSION)
         config = self._config
-        request = FetchRequest(
-            max_wait_ms=config.fetch_max_wait_ms,
-            min_bytes=config.fetch_min_bytes,
-            max_bytes=config.fetch_max_bytes,
-            isolation_level=self._isolation,
-            session_id=asked.session_id,
-            session_epoch=asked.epoch,
-            topics=asked.topics,
-            forgotten_topics_data=asked.forgotten,
-            rack_id=config.client_rack,
-        )
+        request = _request(config, asked)
         timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
         begun_ms = self._runtime.monotonic_ms()
         future = connection.send(request, version=version, timeout_ms=timeout_ms)
@@ -274,18 +278,9 @@ class Fetcher:
     def _on_response(
         self, response: FetchResponse, states: dict[TopicPartition, PartitionState]
     ) -> None:
-        view = self._metadata.view
-        if response.node_endpoints:
-            view.on_brokers(
-                Broker(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints
-            )
-        for topic in response.responses:
-            name = topic.topic or view.names.get(topic.topic_id, "")
-            for data in topic.partitions:
-                partition = TopicPartition(name, data.partition_index)
-                state = states.get(partition)
-                if state is not None:
-                    self._on_partition(state, data)
+        for partition, data in _partitions_of(response, self._metadata.view):
+            if (state := states.get(partition)) is not None:
+                self._on_partition(state, data)
 
     def _on_partition(self, state: PartitionState, data: PartitionData) -> None:
         code = ErrorCode(data.error_code)
@@ -305,17 +300,22 @@ class Fetcher:
                 self._back_off(state)
             self._start_loops()
         if data.records:
-            aborted = None
-            if self._isolation == READ_COMMITTED:
-                aborted = [
-                    AbortedTransaction(one.producer_id, one.first_offset)
-                    for one in data.aborted_transactions or ()
-                ]
-            chunk = Chunk(state, memoryview(data.records), aborted)
-            if not chunk.is_empty:
-                self._metrics.fetched.record(chunk.size, self._runtime.monotonic_ms())
-                state.fetch_offset, state.fetch_epoch = chunk.next_position, chunk.last_epoch
-                self.buffer.add(chunk)
+            self._take_in(state, data)
+
+    def _take_in(self, state: PartitionState, data: PartitionData) -> None:
+        try:
+            chunk = _chunk_of(state, data, committed=self._config.isolation_level == COMMITTED)
+        except RemoteProtocolError as error:
+            # Nothing behind it can be found; the next answer may be a sound one.
+            self._back_off(state)
+            self.buffer.report(
+                CorruptRecord(state.partition, state.fetch_offset, str(error)), state
+            )
+            return
+        if not chunk.is_empty:
+            self._metrics.fetched.record(chunk.size, self._runtime.monotonic_ms())
+            state.fetch_offset, state.fetch_epoch = chunk.next_position, chunk.last_epoch
+            self.buffer.add(chunk)
 
     def _on_refused(self, state: PartitionState, code: ErrorCode, data: PartitionData) -> None:
         state.high_watermark = -1
@@ -327,7 +327,7 @@ class Fetcher:
             log.warning("%s: the log does not hold offset %d", state.partition, state.fetch_offset)
             error = self._positions.on_out_of_range(state)
             if error is not None:
-                self.buffer.report(error)
+                self.buffer.report(error, state)
             self.lookups.wake()
         elif code.retriable:
             self._back_off(state)
@@ -343,7 +343,46 @@ class Fetcher:
         else:
             self._back_off(state)
             where = f"{state.partition.topic}-{state.partition.partition}"
-            self.buffer.report(ApiError(code, f"{where}: {code.doc}"))
+            self.buffer.report(ApiError(code, f"{where}: {code.doc}"), state)
+
+
+def _request(config: ConsumerConfig, asked: Asked) -> FetchRequest:
+    return FetchRequest(
+        max_wait_ms=config.fetch_max_wait_ms,
+        min_bytes=config.fetch_min_bytes,
+        max_bytes=config.fetch_max_bytes,
+        isolation_level=(
+            READ_COMMITTED if config.isolation_level == COMMITTED else READ_UNCOMMITTED
+        ),
+        session_id=asked.session_id,
+        session_epoch=asked.epoch,
+        topics=asked.topics,
+        forgotten_topics_data=asked.forgotten,
+        rack_id=config.client_rack,
+    )
+
+
+def _partitions_of(
+    response: FetchResponse, view: ClusterView
+) -> Iterator[tuple[TopicPartition, PartitionData]]:
+    """Give what was answered; addresses that came along are taken over first (KIP-951)."""
+    if response.node_endpoints:
+        view.on_brokers(Broker(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints)
+    for topic in response.responses:
+        name = topic.topic or view.names.get(topic.topic_id, "")
+        for data in topic.partitions:
+            yield TopicPartition(name, data.partition_index), data
+
+
+def _chunk_of(state: PartitionState, data: PartitionData, *, committed: bool) -> Chunk:
+    """Cut what came into whole batches; RemoteProtocolError where one has a size none can have."""
+    aborted = None
+    if committed:
+        aborted = [
+            AbortedTransaction(one.producer_id, one.first_offset)
+            for one in data.aborted_transactions or ()
+        ]
+    return Chunk(state, memoryview(data.records or b""), aborted)
 
 
 async def _impatiently(

@@ -142,7 +142,7 @@ class Lookups:
                 lost = "records from offset %d on were lost with a leader; reading goes on there"
                 log.warning("%s-%d: " + lost, *partition, state.position)
             if error is not None:
-                self._buffer.report(error)
+                self._buffer.report(error, state)
             self._tell()
 
         await ends_of_epochs(self._metadata, questions, timeout_ms=TIMEOUT_MS, on_answer=on_answer)

@@ -92,6 +92,11 @@ class PartitionState:
         """Is there a position, confirmed or not?"""
         return self.standing in (Standing.VALID, Standing.UNVALIDATED)
 
+    @property
+    def is_ready(self) -> bool:
+        """May it be fetched, its position confirmed and nothing under way?"""
+        return self.standing is Standing.VALID and not self.is_fetching and not self.is_paused
+
     def look_up(self, timestamp: int | None) -> None:
         """Go on where a lookup will say."""
         self.standing = Standing.UNKNOWN

@@ -52,9 +52,11 @@ class Subscribing(Committing[K, V], Generic[K, V]):
             raise ValueError("the group assigns partitions to this consumer: unsubscribe first")
         self._subscription, self._pattern = (), None
         wanted = [TopicPartition(*partition) for partition in partitions]
-        self._drop_unread(at for at in self._positions.states if at not in wanted)
+        before = list(self._positions.states)
+        self._drop_unread(at for at in before if at not in wanted)
         self._positions.assign(wanted, start=self._positions.reset)
         fetcher.on_positions_changed()
+        self._forget_topics(before)
 
     async def subscribe(
         self,
@@ -100,9 +102,18 @@ class Subscribing(Committing[K, V], Generic[K, V]):
         await self._leave(timeout_ms, commits=True)
         self._subscription, self._pattern = (), None
         self._metadata.watch_all(False)
-        self._drop_unread(list(self._positions.states))
+        before = list(self._positions.states)
+        self._drop_unread(before)
         self._positions.assign((), start=None)
         self._started().on_positions_changed()
+        self._forget_topics(before)
+
+    def _forget_topics(self, before: Iterable[TopicPartition]) -> None:
+        """Refresh no more what nobody reads: a topic since deleted would be asked for for ever."""
+        kept = {partition.topic for partition in self._positions.states}
+        for topic in dict.fromkeys(partition.topic for partition in before):
+            if topic not in kept:
+                self._metadata.forget(topic)
 
     def subscription(self) -> list[str]:
         """List the topics subscribed to, or matched by the pattern so far."""

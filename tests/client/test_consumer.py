@@ -4,8 +4,10 @@ from typing import Any
 import pytest
 
 from minikafka.aio import Consumer, OffsetAndTimestamp, Producer
+from minikafka.client.consumer.fetcher import Fetcher
 from minikafka.client.errors import (
     ClientClosed,
+    ClientError,
     CorruptRecord,
     LogTruncated,
     NoOffsetForPartition,
@@ -546,3 +548,70 @@ async def test_what_a_producer_wrote_is_what_a_consumer_reads() -> None:
             for number, delivery in sent.items()
         }
         assert records(cluster.topics["t"].partitions[0].batches[0])
+
+
+async def test_errors_of_a_partition_leave_with_it() -> None:
+    async with FakeCluster() as cluster:
+        for part in cluster.create("t", partitions=2).partitions:
+            fill(part, 10)
+        async with Consumer(cluster.bootstrap, auto_offset_reset="none") as consumer:
+            consumer.assign([TP])
+            consumer.seek(TP, 99)
+            buffer = consumer._fetcher.buffer  # type: ignore[union-attr]
+            async with asyncio.timeout(60):
+                while not buffer._errors:
+                    await buffer.arrived.wait()
+                    buffer.arrived.clear()
+            consumer.assign([("t", 1)])
+            consumer.seek(("t", 1), 3)
+            assert numbers(await read(consumer, 1)) == [3]
+            assert await consumer.poll(0) is not None
+
+
+async def test_a_batch_of_an_impossible_size_is_told_and_the_next_answer_read() -> None:
+    async with FakeCluster() as cluster:
+        for part in cluster.create("t", partitions=2).partitions:
+            fill(part, 20)
+        bad = cluster.topics["t"].partitions[0].batches[1]
+        sound = bytes(bad)
+        bad[8:12] = (-100).to_bytes(4, "big", signed=True)
+        async with earliest(cluster) as consumer:
+            consumer.assign([TP])
+            with pytest.raises(CorruptRecord, match="t-0 at offset 0"):
+                await consumer.poll(60_000)
+            bad[:] = sound
+            assert numbers(await read(consumer, 20)) == list(range(20))
+
+
+async def test_a_fetch_loop_that_fails_is_told_and_begun_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def breaks(*_: object) -> None:
+        monkeypatch.undo()
+        raise RuntimeError("boom")
+
+    async with FakeCluster() as cluster:
+        fill(cluster.create("t").partitions[0], 10)
+        async with earliest(cluster) as consumer:
+            monkeypatch.setattr(Fetcher, "_on_partition", breaks)
+            consumer.assign([TP])
+            with pytest.raises(ClientError, match="boom"):
+                await consumer.poll(60_000)
+            assert numbers(await read(consumer, 10)) == list(range(10))
+
+
+async def test_a_topic_no_longer_read_is_asked_for_no_more() -> None:
+    async with FakeCluster() as cluster:
+        for name in ("t", "u"):
+            fill(cluster.create(name).partitions[0], 10)
+        async with earliest(cluster) as consumer:
+            consumer.assign([TP])
+            await read(consumer, 10)
+            consumer.assign([("u", 0)])
+            await read(consumer, 10)
+            del cluster.topics["t"]
+            before = len(cluster.sent(ApiKey.METADATA))
+            consumer._metadata.refresh_soon()
+            await consumer._metadata.wait_until_refreshed()
+            asked = cluster.sent(ApiKey.METADATA)[before:]
+            assert [[topic.name for topic in each.topics] for each in asked] == [["u"]]
