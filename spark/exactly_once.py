@@ -16,12 +16,18 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ..client.commit_group_types import PreparedTransaction
-from ..client.errors import UnsupportedVersion
+from ..client.errors import AdminError, UnsupportedVersion
 from ..protocol.commit_groups import member_id
 from ..protocol.errors import ApiError, ErrorCode
 from .ledger import Ledger
 from .rows import RowWriter
-from .sink_clients import ExactlyOnceError, SinkClients, out_of_the_past, sink_clients_for
+from .sink_clients import (
+    ABORT_MS,
+    ExactlyOnceError,
+    SinkClients,
+    out_of_the_past,
+    sink_clients_for,
+)
 from .sink_options import Fallback, SinkOptions
 
 log = logging.getLogger(__name__)
@@ -29,8 +35,6 @@ log = logging.getLogger(__name__)
 # Not API of Spark, but what its own sources rely on; `Task.current` says where they are missing.
 QUERY_ID: Final = "sql.streaming.queryId"
 RUN_ID: Final = "spark.jobGroup.id"
-ABORT_MS: Final = 5_000
-"""How long the driver tries to abort what failed; the transaction timeout does it anyhow."""
 
 
 class Task(NamedTuple):
@@ -61,6 +65,8 @@ class Job(NamedTuple):
     """Counts its batches: of two commits of the same batch the second does nothing."""
     run: str
     """A newer run of the group fences older ones."""
+    write: str = ""
+    """Tells jobs of one run apart, which may try the same batch again."""
 
     @classmethod
     def of_stream(cls, options: SinkOptions, task: Task) -> Self:
@@ -83,7 +89,7 @@ class Job(NamedTuple):
         if options.batch_id is None:
             return cls(f"{options.sink_id or 'spark'}-{job_id}", job_id)
         assert options.sink_id is not None
-        return cls(options.sink_id, task.run_id or job_id)
+        return cls(options.sink_id, task.run_id or job_id, job_id)
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,8 @@ class Prepared(WriterCommitMessage):
     transaction: PreparedTransaction | None
     """None: no rows."""
     records: int
+    recorded: int = -1
+    """The newest batch that was recorded, and finished, before anything was written."""
 
 
 def write(
@@ -103,9 +111,9 @@ def write(
 ) -> Prepared:
     """Write a task's rows; they are all acknowledged, and invisible, when it returns."""
     clients = sink_clients_for(options.client)
-    generation = _generation(clients, options, job)
-    if generation is not None and _is_recorded(clients, options, job):
-        return Prepared(job, generation, None, 0)
+    generation, recorded = _begin_run(clients, options, job)
+    if _is_recorded(options, job, recorded):
+        return Prepared(job, generation, None, 0, recorded)
     transactional_id = _transactional_id(job, task, generation)
     rows: RowWriter | None = None
     transaction: PreparedTransaction | None = None
@@ -126,7 +134,7 @@ def write(
         # Aborted at once, for readers wait for whatever is open.
         clients.drop(transactional_id)
         raise
-    return Prepared(job, generation, transaction, count)
+    return Prepared(job, generation, transaction, count, recorded)
 
 
 def commit(
@@ -148,12 +156,14 @@ def commit(
     clients = sink_clients_for(options.client)
     try:
         if generation is None:
-            is_new = Ledger(clients).commit(*job, batch_id, transactions)
+            settled = min(one.recorded for one in prepared)
+            ledger = Ledger(clients)
+            is_new = ledger.commit(job.group, job.run, batch_id, transactions, settled)
         else:
             is_new = clients.admin().commit_group(job.group, generation, batch_id, transactions)
             if not is_new:
                 _check_newest(clients, job, batch_id)
-    except ApiError as error:
+    except (ApiError, AdminError) as error:
         raise ExactlyOnceError(_refused(job, batch_id, error)) from error
     if not is_new:
         # Expected after a restart, but for a number that was given by hand.
@@ -186,12 +196,13 @@ def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) 
         )
 
 
-def _generation(clients: SinkClients, options: SinkOptions, job: Job) -> int | None:
+def _begin_run(clients: SinkClients, options: SinkOptions, job: Job) -> tuple[int | None, int]:
+    """Give the run's generation, None where the ledger commits, and the newest recorded batch."""
     try:
-        return clients.state_of(*job).generation
+        return clients.state_of(job.group, job.run)
     except UnsupportedVersion as error:
         if options.fallback is Fallback.LEDGER:
-            return None
+            return None, _settled(clients, job)
         servers = options.client["bootstrap.servers"]
         raise ExactlyOnceError(
             f"delivery=exactly_once: the cluster at {servers} cannot commit a group of "
@@ -203,11 +214,19 @@ def _generation(clients: SinkClients, options: SinkOptions, job: Job) -> int | N
         raise ExactlyOnceError(f"{job.group}, run {job.run}: {_why(error)}") from error
 
 
-def _is_recorded(clients: SinkClients, options: SinkOptions, job: Job) -> bool:
+def _settled(clients: SinkClients, job: Job) -> int:
+    # Before anything is written: writing may take over the ids of what is decided and unfinished,
+    # or take until their time is over.
+    try:
+        return clients.settled_by(job, lambda: Ledger(clients).settled(job.group, job.run))
+    except (ApiError, AdminError) as error:
+        raise ExactlyOnceError(f"{job.group}, run {job.run}: {_why(error)}") from error
+
+
+def _is_recorded(options: SinkOptions, job: Job, recorded: int) -> bool:
     """Is a batch that its user has numbered committed already? No need to write it again then."""
     if options.batch_id is None:
         return False
-    recorded = clients.state_of(*job).batch_id
     if options.batch_id < recorded:
         raise out_of_the_past(job.group, options.batch_id, recorded)
     return options.batch_id == recorded
@@ -215,7 +234,7 @@ def _is_recorded(clients: SinkClients, options: SinkOptions, job: Job) -> bool:
 
 def _check_newest(clients: SinkClients, job: Job, batch_id: int) -> None:
     """Refuse a batch that was passed over, but for the newest: only that is a repetition."""
-    recorded = clients.admin().init_commit_group(*job).batch_id
+    recorded = clients.admin().init_commit_group(job.group, job.run).batch_id
     if batch_id < recorded:
         raise out_of_the_past(job.group, batch_id, recorded)
 
@@ -230,16 +249,17 @@ def _transactional_id(job: Job, task: Task, generation: int | None) -> str:
     return f"{job.group}/{job.run}/{task.partition}.{task.attempt}"
 
 
-def _refused(job: Job, batch_id: int, error: ApiError) -> str:
+def _refused(job: Job, batch_id: int, error: ApiError | AdminError) -> str:
     return f"batch {batch_id} of {job.group} is not committed: {_why(error)}"
 
 
-def _why(error: ApiError) -> str:
+def _why(error: ApiError | AdminError) -> str:
+    code = next(iter(error.errors.values())).code if isinstance(error, AdminError) else error.code
     hint = {
         ErrorCode.PRODUCER_FENCED: "a newer run of the same query or sink has taken over",
         ErrorCode.INVALID_TXN_STATE: "a transaction of it was ended before, by another writer of "
         "the same name or because it was open for longer than kafka.transaction.timeout.ms; "
         "nothing of the batch is visible, run it again",
         ErrorCode.MESSAGE_TOO_LARGE: "too many tasks for one commit: write fewer partitions",
-    }.get(error.code)
+    }.get(code)
     return str(error) if hint is None else f"{hint} ({error})"

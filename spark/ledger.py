@@ -1,14 +1,16 @@
 """The ledger: exactly once where the cluster cannot commit a group of transactions (any Kafka).
 
 What is decided about a batch is a record of a compacted topic, written before any transaction of
-the batch is committed, one after the other; whoever comes next finishes what it says. Exact unless
-an outage between the two outlasts the transaction timeout, which is then an error, never silent.
+the batch is committed, one after the other; whoever comes next finishes what it says, before it
+writes anything. Exact unless an outage between the two outlasts the transaction timeout, which is
+then an error, never silent.
 Owns the ledger's topic and the order of these steps.
 """
 
 import json
+import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
@@ -16,14 +18,14 @@ from typing import Any, Final, Self
 from ..client.admin_types import NewTopic
 from ..client.commit_group_types import PreparedTransaction
 from ..client.config import ConsumerConfig
-from ..client.errors import AdminError
+from ..client.errors import AdminError, ClientError
 from ..client.group_admin_types import TransactionDescription
 from ..client.sync_consumer import Consumer
 from ..client.sync_producer import Producer
 from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.types import TopicPartition
 from ..runtime.config import settings_of
-from .sink_clients import COMMIT_MS, ExactlyOnceError, SinkClients, out_of_the_past
+from .sink_clients import ABORT_MS, COMMIT_MS, ExactlyOnceError, SinkClients, out_of_the_past
 
 TOPIC: Final = "spark-sink-ledger"
 RUNS_KEPT: Final = 16
@@ -35,7 +37,11 @@ CONFIGS: Final = {
     "retention.ms": str(30 * 24 * 3600 * 1000),
     "segment.ms": "600000",
 }
+FORGOTTEN: Final = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+"""Answers about an id that the coordinator has no transaction of, any more or yet."""
 _PARTITION: Final = TopicPartition(TOPIC, 0)
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +85,41 @@ class Ledger:
         self._clients = clients
         self._admin = clients.admin()
 
+    def settled(self, group: str, run: str) -> int:
+        """Finish what is decided, and give the newest batch; for tasks, before they write.
+
+        Any number of them may do so at once. ExactlyOnceError for a run that another one has
+        followed, and where a transaction of the batch cannot be committed any more.
+        """
+        if not self._has_topic():
+            return Entry().batch_id
+        entry = self._read(group).taken_over(group, run)
+        while not entry.is_done:
+            try:
+                self._finish(group, entry)
+                break
+            except ExactlyOnceError:
+                # Somebody else may have finished it and be ahead by now.
+                again = self._read(group).taken_over(group, run)
+                if again == entry:
+                    raise
+                entry = again
+        return entry.batch_id
+
     def commit(
-        self, group: str, run: str, batch_id: int, transactions: Sequence[PreparedTransaction]
+        self,
+        group: str,
+        run: str,
+        batch_id: int,
+        transactions: Sequence[PreparedTransaction],
+        settled: int = -1,
     ) -> bool:
         """Commit a batch; False if it is committed already.
 
         May be repeated until a later one is committed. ExactlyOnceError for an older batch, for a
         run that another one has followed, and where a transaction was ended by somebody else.
+        `settled`: the batch that the tasks were given so before they wrote, whose transactions are
+        committed then, and their ids perhaps taken anew.
         """
         self._make_topic()
         with self._writing(group) as writer:
@@ -93,36 +127,45 @@ class Ledger:
             found = self._read(group)
             entry = found.taken_over(group, run)
             if not entry.is_done:
-                self._finish(group, entry)
+                if entry.batch_id > settled:
+                    self._finish(group, entry)
                 entry = replace(entry, is_done=True)
             if entry.runs != found.runs:
                 self._abort_orphans(group, run)
             if batch_id <= entry.batch_id:
                 _write(writer, group, entry)
-                named = {one.transactional_id for one in entry.transactions}
-                self._abort([o for o in transactions if o.transactional_id not in named])
+                others = [one for one in transactions if one not in entry.transactions]
+                self._clients.end_all(others, commit=False, within_ms=ABORT_MS)
                 if batch_id < entry.batch_id:
                     raise out_of_the_past(group, batch_id, entry.batch_id)
                 return False
-            self._check_open(transactions)
+            self._check_open(f"batch {batch_id} of {group}", transactions)
             entry = Entry(entry.runs, batch_id, tuple(transactions), is_done=False)
             _write(writer, group, entry)
             self._finish(group, entry)
             _write(writer, group, replace(entry, is_done=True))
         return True
 
-    def _make_topic(self) -> None:
+    def _has_topic(self) -> bool:
         try:
             self._admin.describe_topics([TOPIC])
-        except AdminError:
-            try:
-                # Not the cluster's own default, which is often a single copy.
-                copies = min(3, len(self._admin.describe_cluster().brokers))
-                configs = {**CONFIGS, "min.insync.replicas": str(max(1, copies - 1))}
-                self._admin.create_topics([NewTopic(TOPIC, 1, copies, configs=configs)])
-            except AdminError as error:
-                if error.errors[TOPIC].code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                    raise
+        except AdminError as error:
+            if error.errors[TOPIC].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return False
+            raise
+        return True
+
+    def _make_topic(self) -> None:
+        if self._has_topic():
+            return
+        # Not the cluster's own default, which is often a single copy.
+        copies = min(3, len(self._admin.describe_cluster().brokers))
+        configs = {**CONFIGS, "min.insync.replicas": str(max(1, copies - 1))}
+        try:
+            self._admin.create_topics([NewTopic(TOPIC, 1, copies, configs=configs)])
+        except AdminError as error:
+            if error.errors[TOPIC].code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
 
     @contextmanager
     def _writing(self, group: str) -> Iterator[Producer]:
@@ -147,32 +190,37 @@ class Ledger:
             consumer.assign([_PARTITION])
             while consumer.position(_PARTITION) < end:
                 for record in consumer.poll(1000):
-                    if record.key == group.encode() and record.value is not None:
-                        found = Entry.from_json(record.value)
+                    if record.key == group.encode():
+                        # Somebody who deleted it wants the group forgotten.
+                        text = record.value
+                        found = Entry() if text is None else Entry.from_json(text)
                 if time.monotonic() > deadline:
                     raise ExactlyOnceError(f"{TOPIC} could not be read up to offset {end}")
         return found
 
-    def _check_open(self, transactions: Sequence[PreparedTransaction]) -> None:
+    def _check_open(self, batch: str, transactions: Sequence[PreparedTransaction]) -> None:
         """Decide nothing that cannot be carried out."""
-        described = self._admin.describe_transactions([o.transactional_id for o in transactions])
+        names = [one.transactional_id for one in transactions]
+        try:
+            described = self._admin.describe_transactions(names)
+        except AdminError as error:
+            raise ExactlyOnceError(
+                f"{batch} is not committed: its transactions could not be looked at ({error}); "
+                "nothing of the batch is visible, run it again"
+            ) from error
         for one in transactions:
             if not _is_open(described[one.transactional_id], one):
                 raise ExactlyOnceError(
-                    f"transaction {one.transactional_id} was ended before its batch was committed; "
-                    "nothing of the batch is visible, run it again"
+                    f"{batch} is not committed: transaction {one.transactional_id} was ended "
+                    "before; nothing of the batch is visible, run it again"
                 )
 
     def _finish(self, group: str, entry: Entry) -> None:
-        for one in entry.transactions:
-            try:
-                self._admin.end_prepared(one, commit=True)
-            except ApiError as error:
-                raise ExactlyOnceError(
-                    f"batch {entry.batch_id} of {group} was decided, but its transaction "
-                    f"{one.transactional_id} was ended before it could be committed ({error}): its "
-                    f"rows are lost. Write them again, then delete key {group} from {TOPIC}"
-                ) from error
+        failed = self._clients.end_all(entry.transactions, commit=True, within_ms=COMMIT_MS)
+        if failed:
+            # A refusal says more than silence.
+            refused = {one: why for one, why in failed.items() if isinstance(why, ApiError)}
+            raise ExactlyOnceError(_unfinished(group, entry, refused or failed))
 
     def _abort_orphans(self, group: str, run: str) -> None:
         """End what earlier runs of the group left open: readers wait for it."""
@@ -183,20 +231,49 @@ class Ledger:
             if one.transactional_id.startswith(f"{group}/")
             and not one.transactional_id.startswith((f"{group}/{run}/", f"{group}/ledger"))
         ]
-        if orphans:
+        if not orphans:
+            return
+        try:
             self._admin.fence_producers(orphans)
-
-    def _abort(self, transactions: Sequence[PreparedTransaction]) -> None:
-        for one in transactions:
-            try:
-                self._admin.end_prepared(one, commit=False)
-            except ApiError:
-                continue  # ended already
+        except AdminError as error:
+            # Their timeout ends them; only readers are held up, and no row depends on them.
+            log.warning("%s: left by earlier runs and not aborted: %s", group, error)
 
 
 def _is_open(found: TransactionDescription, wanted: PreparedTransaction) -> bool:
     identity = (found.producer_id, found.producer_epoch)
     return found.state == "Ongoing" and identity == (wanted.producer_id, wanted.epoch)
+
+
+def _unfinished(
+    group: str, entry: Entry, failed: Mapping[PreparedTransaction, ApiError | ClientError]
+) -> str:
+    """Say which transactions of a decided batch are not committed, and what to do."""
+    one, error = next(iter(failed.items()))
+    which = f"transaction {one.transactional_id}"
+    if len(failed) > 1:
+        which += f" and {len(failed) - 1} more"
+    start = f"batch {entry.batch_id} of {group} is decided, but {which} "
+    if not isinstance(error, ApiError):
+        return (
+            f"{start}could not be committed yet ({error}). Start again: this is done first then, "
+            "and nothing is lost unless kafka.transaction.timeout.ms is over before"
+        )
+    done = replace(entry, transactions=(), is_done=True).to_json().decode()
+    remedy = (
+        f"the batch counts as committed and goes on once {TOPIC}, partition 0, has a record with "
+        f"key {group} and value {done}"
+    )
+    if error.code in FORGOTTEN:
+        return (
+            f"{start}is not known any more ({error}): committed and then forgotten, or timed out "
+            "and its rows lost, which cannot be told apart. Look in the topic as a reader of "
+            f"committed records, and write what is missing; {remedy}"
+        )
+    return (
+        f"{start}was ended before it could be committed ({error}): its rows are lost, those of "
+        f"the batch's other transactions are there. Write the lost ones again; {remedy}"
+    )
 
 
 def _write(writer: Producer, group: str, entry: Entry) -> None:

@@ -8,7 +8,7 @@ One thread at a time, as in a worker.
 import atexit
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -35,6 +35,8 @@ MOST_RUNS: Final = 64
 CLOSE_MS: Final = 5_000
 COMMIT_MS: Final = 120_000
 """How long a commit is tried while the cluster does not answer."""
+ABORT_MS: Final = 5_000
+"""How long the driver tries to abort what failed; the transaction timeout does it anyhow."""
 TRIES_IN_TIME: Final = 4
 """Of a time for many transactions, one that nobody answers about uses up such a part."""
 
@@ -91,6 +93,7 @@ class SinkClients:
         self._admin: Admin | None = None
         self._producers: dict[str, Producer] = {}
         self._states: dict[tuple[str, str], CommitGroupState] = {}
+        self._settled: dict[tuple[str, str, str], int] = {}
 
     def close(self) -> None:
         """Close what was opened."""
@@ -139,6 +142,15 @@ class SinkClients:
             if len(self._states) > MOST_RUNS:
                 del self._states[next(iter(self._states))]
         return state
+
+    def settled_by(self, key: tuple[str, str, str], ask: Callable[[], int]) -> int:
+        """Ask the ledger, or look up what it said when this worker began that write."""
+        found = self._settled.get(key)
+        if found is None:
+            found = self._settled[key] = ask()
+            if len(self._settled) > MOST_RUNS:
+                del self._settled[next(iter(self._settled))]
+        return found
 
     def begin(self, transactional_id: str) -> Producer:
         """Begin a transaction, which fences and aborts whatever this id has open."""

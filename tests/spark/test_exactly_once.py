@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from minikafka.client.errors import RequestTimedOut
-from minikafka.spark import exactly_once, sink_clients
+from minikafka.client.errors import AdminError, RequestTimedOut
+from minikafka.protocol.errors import ApiError, ErrorCode
+from minikafka.spark import sink_clients
 from minikafka.spark.data_source import MinikafkaDataSource
 from minikafka.spark.exactly_once import Prepared, Task
+from minikafka.spark.ledger import Ledger
 from minikafka.spark.rows import RowError
 from minikafka.spark.sink_clients import ExactlyOnceError
 from tests.spark.drivers import SCHEMA, Driver, Where, where
@@ -284,6 +286,26 @@ def test_a_job_that_is_overtaken_by_later_numbers_is_told(groups: FakeGroups, wh
 # -- clusters and clients
 
 
+def test_what_an_admin_could_not_do_is_told_with_the_batch(
+    groups: FakeGroups, where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups.lacks_commit_groups = True
+    refusal = AdminError({"a-topic": ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)})
+
+    def refuse(*args: Any) -> bool:
+        raise refusal
+
+    monkeypatch.setattr(Ledger, "settled", lambda *args: -1)
+    monkeypatch.setattr(Ledger, "commit", refuse)
+    driver = Driver(where, exactlyOnceFallback="ledger")
+    prepared = driver.task("a")
+    with pytest.raises(ExactlyOnceError, match=r"batch 7 of spark-query is not .* a-topic: TOPIC"):
+        driver.commit(7, prepared)
+    monkeypatch.setattr(Ledger, "settled", refuse)
+    with pytest.raises(ExactlyOnceError, match="spark-query, run run-2: a-topic: TOPIC"):
+        Driver(where, "run-2", exactlyOnceFallback="ledger").task("a")
+
+
 def test_a_cluster_without_commit_groups_is_refused_with_the_ways_out(
     groups: FakeGroups, where: Where
 ) -> None:
@@ -357,4 +379,4 @@ def test_aborting_goes_on_after_one_that_nobody_answers_about_until_time_is_over
     monkeypatch.setattr(groups, "end_prepared", answer)
     driver.abort(0, *messages)
     assert len(groups.held_back) == 9 - aborted
-    assert clock.seconds - 100 <= exactly_once.ABORT_MS / 1000 <= 10
+    assert clock.seconds - 100 <= sink_clients.ABORT_MS / 1000 <= 10
