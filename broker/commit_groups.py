@@ -83,10 +83,7 @@ class CommitGroups:
             return commit_group.commit(ledger, asked, now, fresh_ids)
 
         def then(shard: Shard[Ledger], decision: GroupDecision) -> None:
-            if decision.is_replay:
-                self._abort(list(asked.transactions))
-            else:
-                self._abort(commit_group.losers(shard.state, asked.group))
+            self._abort(commit_group.left_over(shard.state, asked, decision))
 
         self._decide_in_turn(asked.group, decide, then, done)
 

@@ -47,13 +47,15 @@ class CommitGroupAdmin(TransactionAdmin):
     ) -> bool:
         """Commit prepared transactions and record their batch, all or nothing.
 
-        False: this batch, or a later one, was recorded before, and nothing has been committed now.
-        Every other open transaction of the group is aborted. Tried again, however often an answer
+        False: this batch, or a later one, is recorded already: by somebody else, or by an earlier
+        try of this call, whose answer was lost. What is named and still open is aborted then, and
+        otherwise every other open transaction of the group. Tried again, however often an answer
         is lost, for default_api_timeout_ms; after RequestTimedOut the outcome is not known, and
         the same call may be made again.
 
         Raises ApiError, and then nothing has changed: PRODUCER_FENCED for a generation that
-        another run has followed; INVALID_TXN_STATE where a transaction is no longer open, because
+        another run has followed; GROUP_ID_NOT_FOUND for a group that nobody has taken over, or
+        that was forgotten; INVALID_TXN_STATE where a transaction is no longer open, because
         its time was over or its id was taken; MESSAGE_TOO_LARGE for too many transactions.
         UnsupportedVersion where the cluster has no commit groups.
         """

@@ -129,7 +129,7 @@ class SyncGroupAdmin(SyncClient[aio_admin.Admin]):
     ) -> bool:
         """Commit prepared transactions and record their batch, all or nothing.
 
-        False: this batch, or a later one, was recorded before. As `minikafka.aio.Admin`.
+        False: this batch, or a later one, is recorded already. As `minikafka.aio.Admin`.
         """
         return self._thread.run(
             self._twin.commit_group(group, generation, batch_id, list(transactions))

@@ -165,10 +165,14 @@ def commit(
                 _check_newest(clients, job, batch_id)
     except (ApiError, AdminError) as error:
         raise ExactlyOnceError(_refused(job, batch_id, error)) from error
-    if not is_new:
-        # Expected after a restart, but for a number that was given by hand.
-        level = logging.INFO if options.batch_id is None else logging.WARNING
-        log.log(level, "batch %d of %s was committed before: not again", batch_id, job.group)
+    if is_new:
+        return
+    if options.batch_id is not None and options.batch_id == max(one.recorded for one in prepared):
+        # Recorded before this job wrote anything: a number that was given by hand may be a mistake.
+        log.warning("batch %d of %s was committed before: not written again", batch_id, job.group)
+    else:
+        # After a restart, or by this very call, whose answer was lost.
+        log.info("batch %d of %s is recorded already", batch_id, job.group)
 
 
 def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -257,6 +261,8 @@ def _why(error: ApiError | AdminError) -> str:
     code = next(iter(error.errors.values())).code if isinstance(error, AdminError) else error.code
     hint = {
         ErrorCode.PRODUCER_FENCED: "a newer run of the same query or sink has taken over",
+        ErrorCode.GROUP_ID_NOT_FOUND: "the cluster has forgotten the sink's name: start the query "
+        "again (a batch that was committed just before it stopped is written twice then)",
         ErrorCode.INVALID_TXN_STATE: "a transaction of it was ended before, by another writer of "
         "the same name or because it was open for longer than kafka.transaction.timeout.ms; "
         "nothing of the batch is visible, run it again",

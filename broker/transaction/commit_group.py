@@ -4,7 +4,8 @@
     InitCommitGroup  a run not seen before                   it is the present one, next generation
                      the present run                         its generation, again
                      a run that another one has followed     PRODUCER_FENCED
-    CommitGroup      another generation than the present     PRODUCER_FENCED
+    CommitGroup      a group that nobody took over           GROUP_ID_NOT_FOUND
+                     another generation than the present     PRODUCER_FENCED
                      a batch that is recorded, or an older   a replay: nothing is committed
                      an id of elsewhere, or one named twice  INVALID_REQUEST
                      a change of a named id is on its way    CONCURRENT_TRANSACTIONS
@@ -89,6 +90,7 @@ class GroupDecision:
     waits_for: str | None = None
     """The name whose change on its way is in the way."""
     is_replay: bool = False
+    """The batch is recorded already, perhaps by this very request, whose answer was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,11 @@ def _refuse_group(ledger: "Ledger", asked: Commit) -> GroupDecision | None:
         )
     group = ledger.groups.get(asked.group)
     if group is None:
-        return _fenced(f"{where}: nobody has taken it over, or it was forgotten")
+        return GroupDecision(
+            error=ErrorCode.GROUP_ID_NOT_FOUND,
+            message=f"{where}: nobody has taken it over, or it was not used for so long that it "
+            "was forgotten (transactional.id.expiration.ms): begin a run of it",
+        )
     if asked.generation != group.generation:
         present = f"run {group.runs[-1]!r} has generation {group.generation}"
         return _fenced(f"{where}: generation {asked.generation} is not the present one: {present}")
@@ -228,6 +234,15 @@ def _commit_one(ledger: "Ledger", named: Named, now: Now) -> Decision | NeedsPro
         client_version=BUMPING_VERSION if now.level >= BUMPING_VERSION else 0,
     )
     return decisions.end(ledger.get(named.transactional_id), asked, now)
+
+
+def left_over(ledger: "Ledger", asked: Commit, decision: GroupDecision) -> list[Named]:
+    """What is to be aborted once a commit holds: what else is open; of a replay, what it names."""
+    if not decision.is_replay:
+        return losers(ledger, asked.group)
+    # Not what the next batch has open, for the replay may be late; nor anything of elsewhere,
+    # which a commit would have been refused for.
+    return [each for each in asked.transactions if group_of(each.transactional_id) == asked.group]
 
 
 def losers(ledger: "Ledger", group: str) -> list[Named]:

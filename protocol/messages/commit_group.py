@@ -36,4 +36,4 @@ class CommitGroupResponse:
     error_code: Int16 = field(default=0)
     error_message: String | None = field(default=None)
     is_replay: Bool = field(default=False)
-    """The batch had been recorded before: nothing was committed by this request."""
+    """The batch is recorded already, by whomever: perhaps by this request, sent again."""

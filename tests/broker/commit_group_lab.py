@@ -125,8 +125,10 @@ class CommitGroupLab:
     def commit(self, generation: int, batch_id: int, *transactions: Named) -> GroupDecision:
         done = self.decide(generation, batch_id, *transactions)
         if not done.error:
-            losers = transactions if done.is_replay else commit_group.losers(self.ledger, GROUP)
-            self.abort(losers)
+            asked = Commit(
+                group=GROUP, generation=generation, batch_id=batch_id, transactions=transactions
+            )
+            self.abort(commit_group.left_over(self.ledger, asked, done))
         return done
 
     def decide(self, generation: int, batch_id: int, *transactions: Named) -> GroupDecision:

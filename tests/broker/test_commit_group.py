@@ -16,6 +16,7 @@ from .commit_group_lab import GROUP, CommitGroupLab, member
 from .transaction_support import MINUTE_MS
 
 OK, FENCED = ErrorCode.NONE, ErrorCode.PRODUCER_FENCED
+UNKNOWN = ErrorCode.GROUP_ID_NOT_FOUND
 INVALID, NOT_OPEN = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_TXN_STATE
 BUSY = ErrorCode.CONCURRENT_TRANSACTIONS
 DAY_MS = 86_400_000
@@ -106,7 +107,10 @@ def test_names_that_cannot_be_are_refused(group: str, run: str) -> None:
 def test_whoever_is_not_the_present_run_commits_nothing() -> None:
     lab = CommitGroupLab()
     one = lab.open("0")
-    assert lab.commit(0, 0, one).error is FENCED
+    unknown = lab.commit(0, 0, one)
+    assert unknown.error is UNKNOWN
+    assert unknown.message is not None
+    assert "transactional.id.expiration.ms" in unknown.message
     lab.run("a")
     assert lab.commit(1, 0, one).error is FENCED
     lab.run("b")
@@ -139,6 +143,18 @@ def test_a_replay_is_told_before_anything_else_is_found_wrong() -> None:
     lab.commit(0, 0, named)
     assert lab.commit(0, 0, named, Named("elsewhere", 1, 1)).is_replay
     assert lab.states() == {"0/0.0": State.PREPARE_COMMIT}
+
+
+def test_a_replay_aborts_nothing_of_elsewhere() -> None:
+    lab = begun()
+    lab.commit(0, 0)
+    mine, *others = (lab.open(name) for name in ("0", "app", "h/0/0.0"))
+    assert lab.commit(0, 0, mine, *others).is_replay
+    assert lab.states() == {
+        "0/0.0": State.PREPARE_ABORT,
+        "app": State.ONGOING,
+        "h/0/0.0": State.ONGOING,
+    }
 
 
 @pytest.mark.parametrize("batch", [-1, -(2**63)])
@@ -347,7 +363,7 @@ def test_a_group_is_forgotten_when_neither_it_nor_an_id_was_used_for_long() -> N
     lab.ledger.groups.settle(GROUP, is_committed=True)
     for other in (lab, lab.fail_over()):
         assert other.ledger.groups.get(GROUP) is None
-        assert other.commit(0, 0).error is FENCED
+        assert other.commit(0, 0).error is UNKNOWN
         assert other.run("z").error is OK
 
 

@@ -107,6 +107,18 @@ async def test_a_group_s_life(lab: GroupLab) -> None:
     lab.transactions.check_invariants()
 
 
+async def test_a_replay_leaves_alone_what_is_not_of_its_group(lab: GroupLab) -> None:
+    lab.run()
+    lab.commit(0)
+    mine = lab.open(0)
+    given = lab.init(transactional_id="app")
+    other = Named("app", given.producer_id, given.producer_epoch)
+    assert lab.join(other) == [ErrorCode.NONE]
+    assert lab.commit(0, other, mine).is_replay
+    await until(lambda: lab.state_of(mine) is State.COMPLETE_ABORT)
+    assert lab.state_of(other) is State.ONGOING
+
+
 @COORDINATOR_ERRORS
 async def test_a_broker_that_does_not_coordinate_says_so(lab: GroupLab, error: ErrorCode) -> None:
     lab.shards.error = error
@@ -292,7 +304,7 @@ async def test_unused_groups_are_forgotten_after_their_ids(make_broker: MakeBrok
     await until(lambda: lab.group is None)
     assert len(lab.shard.state) == 0
     assert lab.shard.log[-1][1] is None
-    assert lab.commit(1).error_code == ErrorCode.PRODUCER_FENCED
+    assert lab.commit(1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 async def test_all_of_a_group_is_coordinated_where_its_name_is(make_broker: MakeBroker) -> None:

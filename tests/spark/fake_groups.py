@@ -77,7 +77,9 @@ class FakeGroups:
         batch_id: int,
         transactions: Sequence[PreparedTransaction],
     ) -> bool:
-        known = self.groups[group]
+        known = self.groups.get(group)
+        if known is None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, group)
         if generation != len(known.runs) - 1:
             raise ApiError(ErrorCode.PRODUCER_FENCED, group)
         is_new = batch_id > known.batch_id

@@ -1,5 +1,6 @@
 """Each row once, whatever fails: tasks and the driver against a coordinator in memory."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -186,6 +187,16 @@ def test_a_task_of_a_fenced_run_does_not_harm_the_newer_one(
     assert groups.held_back == []
 
 
+def test_a_group_that_was_forgotten_is_told_from_one_that_was_taken_over(
+    groups: FakeGroups, where: Where
+) -> None:
+    driver = Driver(where)
+    prepared = driver.task("a")
+    groups.groups.clear()
+    with pytest.raises(ExactlyOnceError, match="forgotten the sink's name: start the query again"):
+        driver.commit(0, prepared)
+
+
 def test_a_task_without_rows_begins_nothing_and_the_batch_is_recorded(
     groups: FakeGroups, where: Where
 ) -> None:
@@ -272,6 +283,22 @@ def test_an_older_number_of_a_batch_is_an_error_before_anything_is_written(
     with pytest.raises(ExactlyOnceError, match=r"batch 3 of ledger .* batch 4 of it is recorded"):
         Driver(where, None, sinkId="ledger", batchId="3").task("late", is_stream=False)
     assert groups.held_back == []
+
+
+def test_only_a_number_that_was_used_before_is_warned_of(
+    groups: FakeGroups, where: Where, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "minikafka.spark")
+    job = Driver(where, None, sinkId="ledger", batchId="3")
+    prepared = job.task("a", is_stream=False)
+    job.commit_job(prepared)
+    job.commit_job(prepared)  # as a client that has lost the answer
+    again = Driver(where, None, sinkId="ledger", batchId="3")
+    again.commit_job(again.task("a", is_stream=False))
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
+        ("INFO", "batch 3 of ledger is recorded already"),
+        ("WARNING", "batch 3 of ledger was committed before: not written again"),
+    ]
 
 
 def test_a_job_that_is_overtaken_by_later_numbers_is_told(groups: FakeGroups, where: Where) -> None:
