@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple
 
 from ..protocol.record_batch import Headers, TimestampType
-from ..protocol.types import TopicPartition
+from ..protocol.types import ZERO_UUID, TopicPartition
 from .errors import ClientError
 from .serialization import K, V
 
@@ -112,6 +112,8 @@ class RawRecords(NamedTuple):
     """-1 when the broker did not say."""
     data: memoryview
     aborted_transactions: tuple[AbortedTransaction, ...] = ()
+    topic_id: bytes = ZERO_UUID
+    """Of the topic that was read; zeros where the broker has none."""
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -13,12 +13,21 @@ from typing import Final, TypeVar
 
 from ..client.admin_types import TopicDescription
 from ..client.config import AdminConfig
-from ..client.errors import AdminError, ConnectError, ConnectionLost, RequestTimedOut
+from ..client.errors import (
+    AdminError,
+    BootstrapError,
+    ClientError,
+    ConnectError,
+    ConnectionLost,
+    LogTruncated,
+    OffsetOutOfRange,
+    RequestTimedOut,
+)
 from ..client.records import RawRecords
 from ..client.sync_admin import Admin
 from ..client.sync_consumer import Consumer
 from ..client.sync_producer import Producer
-from ..protocol.errors import ErrorCode
+from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ..protocol.types import TopicPartition
 from ..runtime.config import settings_of
@@ -50,7 +59,7 @@ SINK: Final = {
     "batch.size": str(256 << 10),
 }
 ASKING: Final = {"default.api.timeout.ms": "15000"}
-UNANSWERED: Final = (RequestTimedOut, ConnectError, ConnectionLost)
+UNANSWERED: Final = (RequestTimedOut, ConnectError, ConnectionLost, BootstrapError)
 
 T = TypeVar("T")
 
@@ -162,9 +171,9 @@ class Cluster:
         reader = self._reader()
         self._reads += 1
         this = self._reads
-        reader.assign([])
         reader.assign([partition])
         reader.seek(partition, start)
+        reader.resume(partition)
         position = start
         heard = monotonic()
         try:
@@ -179,10 +188,18 @@ class Cluster:
                     heard = monotonic()
                 else:
                     self._check_silence(partition, position, end, monotonic() - heard)
+        except (OffsetOutOfRange, LogTruncated):
+            raise  # of the log; the consumer is as good as before
+        except (TimeoutError, ClientError, ProtocolError):
+            # Whatever it was that went wrong in there, the next read begins without it.
+            if self._consumer is reader:
+                self._consumer = None
+            reader.close()
+            raise
         finally:
             # A read that was left unfinished may end after the next one began. What is asked
             # beyond the end is let run out: to turn from it would cost the connection.
-            if self._reads == this:
+            if self._reads == this and self._consumer is reader:
                 reader.pause(partition)
 
     def _check_silence(

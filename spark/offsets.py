@@ -5,7 +5,7 @@ Never talks to a broker. The JSON form that Spark writes into its checkpoint is
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heapreplace
 
 from ..runtime.errors import MinikafkaError
@@ -29,6 +29,8 @@ class OffsetRange:
     partition: int
     start: int
     end: int
+    topic_id: str = field(default="", compare=False)
+    """Of the topic that was planned for; empty where it is not known."""
 
     @property
     def size(self) -> int:
@@ -107,27 +109,47 @@ def check_not_reversed(starting: Bound, start: Offsets, ending: Bound, end: Offs
 
 
 def limited(start: Offsets, latest: Offsets, limit: int | None) -> Offsets:
-    """Move from `start` towards `latest` by at most about `limit` records.
+    """Move from `start` towards `latest` by at most `limit` records.
 
-    Each partition gets its share by how far it is behind, at least one record while the limit
-    lasts, so that a small partition is not starved by a large one. One whose log now ends before
-    `start` goes back to that end: the loss was told, and what comes next is to be read.
+    Each partition that is behind gets one record before any gets more, so that a small one is not
+    starved by large ones; the rest is shared by how far each is behind. Where the limit is below
+    their number they take turns from one call to the next. One whose log now ends before `start`
+    goes back to that end: the loss was told, and what comes next is to be read.
     """
     behind = {
         (topic, partition): max(0, offset - start[topic][partition])
         for topic, by in latest.items()
         for partition, offset in by.items()
     }
-    total = sum(behind.values())
-    if limit is None or total <= limit:
+    if limit is None or sum(behind.values()) <= limit:
         return _copy(latest)
-    left = limit
-    end: Offsets = {topic: {} for topic in latest}
-    for (topic, partition), most in sorted(behind.items()):
-        share = min(most, left, max(1, limit * most // total))
-        end[topic][partition] = min(start[topic][partition] + share, latest[topic][partition])
-        left -= share
-    return end
+    waiting = sorted(each for each, count in behind.items() if count > 0)
+    # What was read so far says whose turn it is: it grows by the limit, so nobody is passed over.
+    first = sum(sum(by.values()) for by in start.values()) % len(waiting)
+    in_turn = [*waiting[first:], *waiting[:first]]
+    shares = _shares({each: behind[each] for each in in_turn}, limit)
+    return {
+        topic: {
+            partition: min(start[topic][partition] + shares.get((topic, partition), 0), offset)
+            for partition, offset in by.items()
+        }
+        for topic, by in latest.items()
+    }
+
+
+def _shares(behind: dict[tuple[str, int], int], limit: int) -> dict[tuple[str, int], int]:
+    """Share out all of a limit below the sum: by want, but one to each while it lasts."""
+    if limit <= len(behind):
+        return dict.fromkeys(list(behind)[:limit], 1)
+    shares: dict[tuple[str, int], int] = {}
+    left, wanting = limit, sum(behind.values())
+    # The smallest first, each of what is left among those who are left: so the ones rounded up
+    # take from the larger, and rounding leaves no rest.
+    for each, want in sorted(behind.items(), key=lambda item: item[1]):
+        shares[each] = max(1, left * want // wanting)
+        left -= shares[each]
+        wanting -= want
+    return shares
 
 
 def at_most(offsets: Offsets, target: Offsets, start: Offsets) -> Offsets:
@@ -161,10 +183,13 @@ def new_partitions(start: Offsets, end: Offsets) -> dict[str, tuple[int, ...]]:
     return {topic: partitions for topic, partitions in found.items() if partitions}
 
 
-def ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
+def ranges(
+    start: Offsets, end: Offsets, topic_ids: Mapping[str, str] | None = None
+) -> list[OffsetRange]:
     """List what lies between, without empty ranges, in a fixed order."""
+    known = topic_ids or {}
     return [
-        OffsetRange(topic, partition, start[topic][partition], offset)
+        OffsetRange(topic, partition, start[topic][partition], offset, known.get(topic, ""))
         for topic, by in sorted(end.items())
         for partition, offset in sorted(by.items())
         if offset > start[topic][partition]
@@ -199,6 +224,11 @@ def split(ranges: list[OffsetRange], how: Splitting) -> list[OffsetRange]:
         for each, count in zip(ranges, parts, strict=True)
         for n in range(count)
     ]
+
+
+def has_shrunk(start: Offsets, latest: Offsets) -> bool:
+    """Does a log end before where it was to be read from?"""
+    return any(offset < start[topic][p] for topic, by in latest.items() for p, offset in by.items())
 
 
 def waiting(start: Offsets, end: Offsets) -> int:

@@ -108,9 +108,11 @@ class Plan:
         return found
 
 
-def tasks(options: SourceOptions, start: Offsets, end: Offsets) -> list[OffsetRange]:
+def tasks(
+    options: SourceOptions, start: Offsets, end: Offsets, topic_ids: Mapping[str, str]
+) -> list[OffsetRange]:
     """List the ranges to read, one for each task; an empty one where there is nothing."""
-    found = arithmetic.split(arithmetic.ranges(start, end), options.splitting)
+    found = arithmetic.split(arithmetic.ranges(start, end, topic_ids), options.splitting)
     # Spark makes one partition of its own of an empty list, and reads it.
     return found or [OffsetRange("", 0, 0, 0)]
 

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 from ..client.errors import LogTruncated, OffsetOutOfRange
 from ..client.records import RawRecords
 from ..protocol.errors import RemoteProtocolError
-from ..protocol.types import TopicPartition
+from ..protocol.types import ZERO_UUID, TopicPartition, uuid_to_text
 from . import offsets as arithmetic
 from .admission import Gathering
 from .cluster import Cluster, cluster_for
@@ -94,7 +94,11 @@ class _Reading:
         schema = to_arrow_schema(self.schema, timezone="UTC")
         made = RecordBatches(wanted.topic, wanted.partition, schema)
         check_crcs = self.options.client.get("check.crcs", "true").lower() != "false"
+        is_told = False
         for raw in self._fetched(wanted):
+            if not is_told and _is_another_topic(raw, wanted):
+                is_told = True
+                self._lost(f"topic {wanted.topic} was deleted and made anew after this was planned")
             batches = visible(raw, check_crcs=check_crcs)
             meant = range(raw.position, wanted.end)
             for columns in decode_batches(raw.data, batches, meant, schema.names):
@@ -104,26 +108,37 @@ class _Reading:
         """Give whole batches; what is lost between them is told."""
         partition = TopicPartition(wanted.topic, wanted.partition)
         position = wanted.start
+        is_fresh = True
         while position < wanted.end:
             try:
                 for raw in self.cluster().read(partition, position, wanted.end):
                     self._check_is_written(raw)
                     position = raw.next_position
+                    is_fresh = False
                     yield raw
-            except LogTruncated as truncated:
-                self._lost(str(truncated))
+            except (LogTruncated, OffsetOutOfRange) as error:
+                if error.partition != partition:
+                    continue  # of an earlier read, whose partition this worker no longer reads
+                if isinstance(error, OffsetOutOfRange):
+                    position = self._after_gap(wanted, position)
+                elif is_fresh:
+                    is_fresh = False  # the worker knew the topic from before this was planned
+                else:
+                    self._lost(str(error))
             except DataLoss as loss:
                 self._lost(str(loss))
                 return
-            except OffsetOutOfRange:
-                name = f"{wanted.topic}-{wanted.partition}"
-                where = {wanted.topic: (wanted.partition,)}
-                first = self.cluster().earliest(where)[wanted.topic][wanted.partition]
-                if first <= position:
-                    self._lost(f"{name} ends before offset {position}, which was to be read")
-                    return
-                self._lost(f"{name}: offsets {position} to {first} were deleted before the read")
-                position = first
+
+    def _after_gap(self, wanted: OffsetRange, position: int) -> int:
+        """Tell that the log does not hold `position`; give where to go on, maybe at the end."""
+        name = f"{wanted.topic}-{wanted.partition}"
+        where = {wanted.topic: (wanted.partition,)}
+        first = self.cluster().earliest(where)[wanted.topic][wanted.partition]
+        if first <= position:
+            self._lost(f"{name} ends before offset {position}, which was to be read")
+            return wanted.end
+        self._lost(f"{name}: offsets {position} to {first} were deleted before the read")
+        return first
 
     def _check_is_written(self, raw: RawRecords) -> None:
         """Refuse a batch beyond the log's end: its base offset, which no checksum covers, is wrong.
@@ -145,6 +160,11 @@ class _Reading:
         log.warning("%s; going on, as failOnDataLoss is false", why)
 
 
+def _is_another_topic(raw: RawRecords, wanted: OffsetRange) -> bool:
+    is_known = bool(wanted.topic_id) and raw.topic_id != ZERO_UUID
+    return is_known and uuid_to_text(raw.topic_id) != wanted.topic_id
+
+
 class BatchReader(_Reading, DataSourceReader):
     """Reads what lies between two sets of offsets, both fixed when the job is planned."""
 
@@ -152,7 +172,8 @@ class BatchReader(_Reading, DataSourceReader):
         """Plan a task for each partition that holds something to read, or as many as are wanted."""
         plan = Plan(self.options, self.cluster())
         plan.check_complete()
-        return _tasks(self.options, *plan.between(self._lost))
+        start, end = plan.between(self._lost)
+        return [RangePartition(each) for each in tasks(self.options, start, end, plan.topic_ids)]
 
 
 class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -211,7 +232,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         new = arithmetic.new_partitions(before, latest)
         earliest = self.cluster().earliest(new) if new else {}
         full_start = arithmetic.with_new_partitions(before, latest, earliest)
-        if isinstance(limit, ReadMaxRows) and self._target is None:
+        is_whole = not arithmetic.has_shrunk(full_start, latest)
+        if isinstance(limit, ReadMaxRows) and self._target is None and is_whole:
             waiting = arithmetic.waiting(full_start, latest)
             if self._gathering.is_too_early(waiting, monotonic()):
                 return start
@@ -251,7 +273,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
                     if first:
                         self._lost(f"{topic}-{partition} is new here and begins at {first}, not 0")
             before = arithmetic.with_new_partitions(before, after, earliest)
-        return _tasks(self.options, before, after)
+        planned = tasks(self.options, before, after, self._topic_ids)
+        return [RangePartition(each) for each in planned]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: Spark's checkpoint is the only place where progress counts."""
@@ -260,7 +283,3 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         """Leave the worker's connections to the next query."""
         if self._told is not None:
             self._told.close()
-
-
-def _tasks(options: SourceOptions, start: Offsets, end: Offsets) -> list[InputPartition]:
-    return [RangePartition(each) for each in tasks(options, start, end)]

@@ -162,6 +162,7 @@ class Chunk:
             state.log_start_offset,
             self.data[begin:],
             self._aborted.not_begun(),
+            state.topic_id,
         )
         self._pos, self._ready, self._next = len(self.data), (), 0
         state.position, state.position_epoch = self.next_position, self.last_epoch

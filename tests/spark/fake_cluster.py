@@ -13,7 +13,7 @@ from minikafka.client.producer.columns import Columns, checked_rows
 from minikafka.client.records import ProducerRecord, RawRecords
 from minikafka.protocol.compression import Codec
 from minikafka.protocol.records import NewRecord, build
-from minikafka.protocol.types import TopicPartition
+from minikafka.protocol.types import ZERO_UUID, TopicPartition
 from minikafka.spark.options import Offsets
 
 MOST_BYTES = 1000
@@ -80,6 +80,8 @@ class FakeProducer:
 class FakeCluster:
     logs: dict[str, dict[int, FakeLog]] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
+    read_ids: dict[str, bytes] = field(default_factory=dict)
+    """Ids of the topics that fetches come from, where they are told."""
     errors: list[Exception] = field(default_factory=list)
     """Raised by the next reads, one each."""
     asked: list[Any] = field(default_factory=list)
@@ -128,7 +130,9 @@ class FakeCluster:
         for _, next_offset, data in log.batches:
             if next_offset > position < end:
                 yield RawRecords(
-                    *partition, position, next_offset, log.end, log.end, log.first, memoryview(data)
+                    *(*partition, position, next_offset, log.end, log.end, log.first),
+                    data=memoryview(data),
+                    topic_id=self.read_ids.get(partition.topic, ZERO_UUID),
                 )
                 position = next_offset
 

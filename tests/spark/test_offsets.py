@@ -39,9 +39,35 @@ def test_a_limit_is_kept_and_always_makes_progress(
     assert moved > 0 or latest == start
 
 
-def test_no_partition_is_starved_by_a_large_one() -> None:
-    end = offsets.limited({"t": {0: 0, 1: 0}}, {"t": {0: 1_000_000, 1: 3}}, 100)
-    assert end["t"][1] >= 1
+@given(OFFSETS, st.data(), st.integers(1, 500))
+def test_a_limit_is_used_up_and_each_partition_gets_something(
+    start: dict[int, int], data: st.DataObject, limit: int
+) -> None:
+    latest = {p: o + data.draw(st.integers(0, 1000)) for p, o in start.items()}
+    end = offsets.limited({"t": start}, {"t": latest}, limit)["t"]
+    assert sum(end[p] - start[p] for p in start) == min(
+        limit, sum(latest[p] - start[p] for p in start)
+    )
+    behind = [p for p in start if latest[p] > start[p]]
+    moved = [p for p in behind if end[p] > start[p]]
+    assert len(moved) == min(limit, len(behind))
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=9), st.integers(1, 9))
+def test_below_one_for_each_partition_they_take_turns(behind: list[int], limit: int) -> None:
+    start = {"t": dict.fromkeys(range(len(behind)), 0)}
+    # What is behind never shrinks here: others write as fast as is read.
+    for _ in range(len(behind)):
+        latest = {"t": {p: o + behind[p] for p, o in start["t"].items()}}
+        start = offsets.limited(start, latest, limit)
+    assert all(start["t"].values())
+
+
+def test_no_partition_is_starved_by_large_ones() -> None:
+    latest = {"t": {0: 1_000_000, 1: 3, 2: 2_000_000}}
+    end = offsets.limited({"t": {0: 0, 1: 0, 2: 0}}, latest, 100)
+    assert end["t"][1] == 1
+    assert end["t"][2] > 2 * end["t"][0] - 3
 
 
 def test_ranges_leave_out_what_is_empty() -> None:

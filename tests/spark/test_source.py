@@ -10,9 +10,9 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StringType, StructType
 
-from minikafka.client.errors import LogTruncated
+from minikafka.client.errors import LogTruncated, OffsetOutOfRange
 from minikafka.protocol.errors import RemoteProtocolError
-from minikafka.protocol.types import TopicPartition
+from minikafka.protocol.types import TopicPartition, uuid_to_text
 from minikafka.spark.data_source import MinikafkaDataSource
 from minikafka.spark.offsets import DataLoss, OffsetRange
 from minikafka.spark.options import OptionError
@@ -188,13 +188,44 @@ def test_a_log_that_ends_before_the_range(cluster: FakeCluster) -> None:
 )
 def test_losses_told_by_the_reading(cluster: FakeCluster, error: Exception) -> None:
     cluster.logs["t"] = {0: log_of(4)}
-    cluster.errors = [error]
+    cluster.errors = [error, error]
     with pytest.raises(DataLoss, match="Set failOnDataLoss"):
         rows(batch_reader(), 0, 4)
-    cluster.errors = [error]
+    cluster.errors = [error, error]
     found = rows(batch_reader(failOnDataLoss="false"), 0, 4)
     # What was truncated is told, and the range as it is now is read.
     assert len(found) == (0 if isinstance(error, DataLoss) else 4)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LogTruncated(TopicPartition("t", 0), 1, 0),
+        LogTruncated(TopicPartition("t", 1), 1, 0),
+        OffsetOutOfRange(TopicPartition("u", 0), 1),
+    ],
+)
+def test_errors_that_are_not_of_this_read(cluster: FakeCluster, error: Exception) -> None:
+    cluster.logs["t"] = {0: log_of(4)}
+    cluster.errors = [error]
+    assert len(rows(batch_reader(), 0, 4)) == 4
+
+
+def test_a_topic_made_anew_between_plan_and_read(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.logs["t"] = {0: log_of(4)}
+    cluster.topic_ids["t"] = uuid_to_text(b"1" * 16)
+    cluster.read_ids["t"] = b"2" * 16
+    strict, tolerant = batch_reader(), batch_reader(failOnDataLoss="false")
+    (task,) = strict.partitions()
+    with pytest.raises(DataLoss, match="topic t was deleted and made anew after"):
+        list(strict.read(task))
+    with caplog.at_level(logging.WARNING):
+        assert sum(batch.num_rows for batch in tolerant.read(task)) == 4
+    assert [r.message.count("made anew") for r in caplog.records] == [1]
+    cluster.read_ids["t"] = b"1" * 16
+    assert sum(batch.num_rows for batch in strict.read(task)) == 4
 
 
 # -- streaming
@@ -291,6 +322,25 @@ def test_a_log_that_shrank_is_read_on_from_its_end(cluster: FakeCluster) -> None
     cluster.logs["t"][0].append([b"new"])
     after = reader.latestOffset(end, EVERYTHING)
     assert planned(reader, end, after) == [OffsetRange("t", 0, 3, 4)]
+
+
+def test_a_log_that_shrank_does_not_wait_for_more(cluster: FakeCluster) -> None:
+    cluster.logs["t"] = {0: log_of(3)}
+    reader = stream_reader(failOnDataLoss="false", minOffsetsPerTrigger="100")
+    limit = reader.getDefaultReadLimit()
+    end = reader.latestOffset({"t": {"0": 0}}, limit)
+    cluster.logs["t"] = {0: log_of(1)}
+    end = reader.latestOffset(end, limit)
+    assert end == {"t": {"0": 1}}, "else what is written up to the old end would be passed over"
+
+
+def test_the_micro_batches_of_a_stream_name_their_topics_id(cluster: FakeCluster) -> None:
+    cluster.logs["t"] = {0: log_of(3)}
+    cluster.topic_ids["t"] = "old"
+    reader = stream_reader()
+    start = reader.initialOffset()
+    (range_,) = planned(reader, start, reader.latestOffset(start, EVERYTHING))
+    assert range_.topic_id == "old"
 
 
 def test_a_topic_made_anew_under_the_query(cluster: FakeCluster) -> None:

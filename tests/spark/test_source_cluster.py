@@ -115,7 +115,12 @@ def test_read_committed_gives_what_was_committed_and_ends_where_it_was_planned(s
         end = stream.latestOffset(start, EVERYTHING)
         assert end == {topic: {"0": 12}}
         producer.commit_transaction()
-        later = stream.latestOffset(end, EVERYTHING)
+        deadline = time.monotonic() + 60
+        # A commit is answered before its markers are written.
+        while (
+            later := stream.latestOffset(end, EVERYTHING)
+        ) == end and time.monotonic() < deadline:
+            pass
         assert later == {topic: {"0": 14}}
         assert [row["value"] for row in rows(stream, end, later)] == [b"open"]
 

@@ -6,8 +6,15 @@ from typing import Any
 import pytest
 
 from minikafka.client.admin_types import PartitionDescription, TopicDescription, TopicListing
-from minikafka.client.errors import ConnectionLost, RequestTimedOut
+from minikafka.client.errors import (
+    BootstrapError,
+    ConnectionLost,
+    CorruptRecord,
+    OffsetOutOfRange,
+    RequestTimedOut,
+)
 from minikafka.client.offsets import ListedOffset
+from minikafka.protocol.errors import RemoteProtocolError
 from minikafka.protocol.types import TopicPartition
 from minikafka.spark.cluster import Cluster
 from minikafka.spark.source_options import Patience
@@ -55,7 +62,9 @@ def cluster_of(
     return cluster
 
 
-@pytest.mark.parametrize("error", [RequestTimedOut("slow"), ConnectionLost("gone")])
+@pytest.mark.parametrize(
+    "error", [RequestTimedOut("slow"), ConnectionLost("gone"), BootstrapError([])]
+)
 def test_a_question_is_asked_again_after_a_pause(
     monkeypatch: pytest.MonkeyPatch, pauses: list[float], error: Exception
 ) -> None:
@@ -115,3 +124,46 @@ def test_only_what_is_expected_is_waited_for(
         pauses.clear()
         assert cluster.describe(["t", "gone"], expected) == there
         assert bool(pauses) == waits, expected
+
+
+class FakeReader:
+    """A consumer that reads nothing, in its own way."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self.is_closed = False
+
+    def poll_raw(self, timeout_ms: int) -> list[Any]:
+        raise self.error
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
+@pytest.mark.parametrize(
+    ("error", "is_kept"),
+    [
+        (TimeoutError(), False),
+        (RemoteProtocolError("bad"), False),
+        (CorruptRecord(TopicPartition("t", 0), 0, "bad"), False),
+        (OffsetOutOfRange(TopicPartition("t", 0), 0), True),
+    ],
+)
+def test_a_consumer_in_which_something_broke_is_not_used_again(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, is_kept: bool
+) -> None:
+    made: list[FakeReader] = []
+
+    def make(settings: dict[str, str]) -> FakeReader:
+        made.append(FakeReader(error))
+        return made[-1]
+
+    monkeypatch.setattr("minikafka.spark.cluster.Consumer.from_config", make)
+    cluster = Cluster(SETTINGS)
+    for _ in range(2):
+        with pytest.raises(type(error)):
+            list(cluster.read(TopicPartition("t", 0), 0, 5))
+    assert [each.is_closed for each in made] == ([False] if is_kept else [True, True])
