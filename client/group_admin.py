@@ -56,6 +56,8 @@ BY_NAME: Final = 9
 STATES_VERSION: Final = 4
 TYPES_VERSION: Final = 5
 MANY_MEMBERS_VERSION: Final = 3
+MOST_COORDINATORS: Final = 256
+"""Remembered for groups and transactional ids; some are asked about once and never again."""
 
 
 class GroupAdmin(Asking):
@@ -245,10 +247,13 @@ class GroupAdmin(Asking):
     # -- coordinators
 
     def _coordinator(self, kind: CoordinatorType, key: str) -> Coordinator:
-        known = self._coordinators.get((kind, key))
+        known = self._coordinators.pop((kind, key), None)
         if known is None:
             known = Coordinator(self._runtime, self.config, self._metadata, key, kind)
-            self._coordinators[kind, key] = known
+        self._coordinators[kind, key] = known
+        if len(self._coordinators) > MOST_COORDINATORS:
+            # The one that was used longest ago; whoever still asks it goes on.
+            del self._coordinators[next(iter(self._coordinators))]
         return known
 
     async def _coordinated(

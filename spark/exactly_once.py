@@ -87,9 +87,14 @@ class Job(NamedTuple):
     def of_batch(cls, options: SinkOptions, job_id: str, task: Task) -> Self:
         """Name the group after the job, or as the user does, who numbers the batches then."""
         if options.batch_id is None:
-            return cls(f"{options.sink_id or 'spark'}-{job_id}", job_id)
+            return cls(f"{options.sink_id or 'spark'}-{job_id}", job_id, job_id)
         assert options.sink_id is not None
         return cls(options.sink_id, task.run_id or job_id, job_id)
+
+    @property
+    def is_a_run(self) -> bool:
+        """Does the run end with this job, so that the names of its transactions do not return?"""
+        return self.run == self.write
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,9 @@ def write(
         # Aborted at once, for readers wait for whatever is open.
         clients.drop(transactional_id)
         raise
+    if job.is_a_run:
+        # What is prepared stays open without its producer.
+        clients.drop(transactional_id)
     return Prepared(job, generation, transaction, count, recorded)
 
 

@@ -168,7 +168,11 @@ class SinkClients:
         if known is None:
             settings = {**SINK, **self.settings, "transactional.id": transactional_id}
             known = Producer.from_config(settings)
-            known.begin_transaction()
+            try:
+                known.begin_transaction()
+            except BaseException:
+                _closed(known)
+                raise
         self._producers[transactional_id] = known
         if len(self._producers) > MOST_PRODUCERS:
             _closed(self._producers.pop(next(iter(self._producers))))

@@ -8,6 +8,7 @@ import pytest
 
 from minikafka import ApiError, CommitGroupState, PreparedTransaction, UnsupportedVersion
 from minikafka.aio import Admin
+from minikafka.client import group_admin
 from minikafka.client.errors import DeliveryFailed, RequestTimedOut, TransactionMisuse
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode
@@ -139,6 +140,7 @@ class Groups:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[Any] = []
         self.answers: list[Any] = []
+        self.found: list[str] = []
         for key, handle in (
             (ApiKey.FIND_COORDINATOR, self._find),
             (ApiKey.INIT_COMMIT_GROUP, self._answer),
@@ -148,6 +150,7 @@ class Groups:
 
     def _find(self, node: FakeNode, request: fc.FindCoordinatorRequest) -> Any:
         assert request.key_type == fc.CoordinatorType.TRANSACTION
+        self.found += request.coordinator_keys
         found = [
             fc.Coordinator(key=key, node_id=node.node_id, host="127.0.0.1", port=node.port)
             for key in request.coordinator_keys
@@ -185,6 +188,19 @@ async def test_a_group_is_taken_over_and_committed(groups: Groups) -> None:
         for each in commit.transactions
     ] == [tuple(ONE), tuple(TWO)]
     assert empty.transactions == []
+
+
+async def test_only_so_many_coordinators_are_remembered(
+    groups: Groups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_admin, "MOST_COORDINATORS", 2)
+    asked = ["a", "b", "a", "c", "a"]
+    groups.answers = [cg.CommitGroupResponse() for _ in asked]
+    async with FakeCluster() as cluster, Admin(cluster.bootstrap) as admin:
+        for group in asked:
+            await admin.commit_group(group, 0, 0, [])
+        assert [key for _, key in admin._coordinators] == ["c", "a"]
+    assert groups.found == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from minikafka.spark.ledger import Ledger
 from minikafka.spark.rows import RowError
 from minikafka.spark.sink_clients import ExactlyOnceError
 from tests.spark.drivers import SCHEMA, Driver, Where, where
-from tests.spark.fake_groups import FakeGroups, groups
+from tests.spark.fake_groups import FakeGroups, FakeTransactional, groups
 
 __all__ = ["groups", "where"]
 
@@ -361,6 +361,42 @@ def test_producers_are_bounded(
     assert [one.is_closed for one in groups.producers] == [True, True, False, False]
     driver.commit(0, *messages)
     assert groups.committed == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_producer_that_cannot_begin_is_closed(
+    groups: FakeGroups, where: Where, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    def unreachable(self: FakeTransactional) -> None:
+        raise RequestTimedOut("nobody")
+
+    driver = Driver(where)
+    if again:
+        driver.commit(0, driver.task("a"))
+    monkeypatch.setattr(FakeTransactional, "begin_transaction", unreachable)
+    for _ in range(2):
+        with pytest.raises(RequestTimedOut):
+            driver.task("b")
+    assert [one.is_closed for one in groups.producers] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("run", "options", "kept"),
+    [
+        (None, {}, 0),
+        ("run-1", {}, 0),
+        (None, {"sinkId": "s", "batchId": "1"}, 0),
+        ("run-1", {"sinkId": "s", "batchId": "1"}, 2),
+    ],
+)
+def test_producers_of_a_job_are_kept_only_where_their_names_return(
+    groups: FakeGroups, where: Where, run: str | None, options: dict[str, str], kept: int
+) -> None:
+    job = Driver(where, run, **options)
+    messages = [job.task("a", partition=p, is_stream=False) for p in (0, 1)]
+    assert [one.is_closed for one in groups.producers] == [not kept] * 2
+    job.commit_job(*messages)
+    assert groups.committed == ["a", "a"]
 
 
 def test_transactions_may_last_as_long_as_clusters_allow(groups: FakeGroups, where: Where) -> None:
