@@ -58,7 +58,7 @@ SINK: Final = {
     # Rows come by the ten thousand: larger batches cost client and broker less for each.
     "batch.size": str(256 << 10),
 }
-ASKING: Final = {"default.api.timeout.ms": "15000"}
+ASKING: Final = {"default.api.timeout.ms": "15000", "bootstrap.timeout.ms": "10000"}
 UNANSWERED: Final = (RequestTimedOut, ConnectError, ConnectionLost, BootstrapError)
 
 T = TypeVar("T")

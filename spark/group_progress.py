@@ -35,6 +35,8 @@ class GroupProgress:
         known = {row.key for row in settings_of(AdminConfig)}
         self._settings = {key: value for key, value in settings.items() if key in known}
         self._settings["default.api.timeout.ms"] = str(PATIENCE_MS)
+        # The first contact is made under the trigger too.
+        self._settings["bootstrap.timeout.ms"] = str(PATIENCE_MS)
         self._admin: Admin | None = None
         self._told: Offsets = {}
         self._next_at = 0.0

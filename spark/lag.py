@@ -312,6 +312,12 @@ class LagListener(StreamingQueryListener):
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(CLOSE_SECONDS)
+        with self._changed:
+            ended = [query for query in self._queries.values() if query.has_ended]
+            for query in ended:
+                del self._queries[query.query_id]
+        for query in ended:  # there was no time to measure them once more
+            self._publish(query, {})
         atexit.unregister(self.close)
 
     def __enter__(self) -> Self:
@@ -328,13 +334,12 @@ class LagListener(StreamingQueryListener):
     # -- measuring
 
     def _measure_from_now_on(self) -> None:
-        """Wake the thread, or start it: also one that an error of `on_lag` ended."""
+        """Wake the thread, or start it."""
         self._changed.notify_all()
         if self._ends is None or self._is_closed:
             return
         if self._thread is None:
             atexit.register(self.close)
-        if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="minikafka-lag", daemon=True)
             self._thread.start()
 
@@ -342,7 +347,13 @@ class LagListener(StreamingQueryListener):
         assert self._ends is not None
         try:
             while (query := self._next_due()) is not None:
-                self._publish(query, self._measured(self._ends, query))
+                try:
+                    self._publish(query, self._measured(self._ends, query))
+                except Exception:
+                    # Not of the cluster, which `_measured` expects: a bug, and of one look only.
+                    log.exception("the lag of query %s was not measured", query.query_id)
+                    if query.has_ended:
+                        self._publish(query, {})
         finally:
             self._ends.close()
 
@@ -396,4 +407,8 @@ class LagListener(StreamingQueryListener):
                 del self._lags[query_id]
         log.info("%s", lag)
         if self._on_lag is not None:
-            self._on_lag(lag)
+            try:
+                self._on_lag(lag)
+            except Exception:
+                # Whatever users do in there, it is no reason to measure no more.
+                log.exception("on_lag failed for query %s", lag.name or lag.query_id)

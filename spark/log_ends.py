@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from ..client.config import AdminConfig, ConsumerConfig
+from ..client.config import AdminConfig, ConsumerConfig, configured
 from ..client.errors import AdminError, OffsetOutOfRange
 from ..client.sync_admin import Admin
 from ..client.sync_consumer import Consumer
@@ -49,9 +49,14 @@ class LogEnd(NamedTuple):
 
 
 class LogEnds:
-    """The clients that look at the logs; opened on first use."""
+    """The clients that look at the logs; opened on first use. ConfigError for a bad setting."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
+        admin_only = {row.key for row in settings_of(AdminConfig)} - {
+            row.key for row in settings_of(ConsumerConfig)
+        }
+        # A misspelt name would be left out for both clients, and nobody would hear of it.
+        configured(ConsumerConfig, None, {k: v for k, v in settings.items() if k not in admin_only})
         self._settings = settings
         self._clients: tuple[Admin, Consumer] | None = None
 

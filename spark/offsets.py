@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from heapq import heapify, heapreplace
 
 from ..runtime.errors import MinikafkaError
-from .options import EARLIEST, LATEST, Offsets, OptionError
+from .options import EARLIEST, LATEST, Offsets, OptionError, is_partition
 from .source_options import Bound, Splitting
 
 
@@ -63,7 +63,7 @@ def from_json(offsets: object) -> Offsets:
 
 def _is_offset(item: tuple[object, object]) -> bool:
     partition, offset = item
-    return isinstance(partition, str) and partition.isdecimal() and type(offset) is int
+    return isinstance(partition, str) and is_partition(partition) and type(offset) is int
 
 
 def resolve(bound: Bound, earliest: Offsets, latest: Offsets) -> Offsets:

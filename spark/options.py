@@ -98,13 +98,29 @@ def client_settings(
 
 def json_object(option: str, text: str) -> dict[str, Any]:
     """Read a JSON object, whose names are topics."""
+    twice: list[str] = []
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice.extend(name for name in made if names.count(name) > 1)
+        return made
+
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=once)
     except json.JSONDecodeError as error:
         raise OptionError(option, text, f"not JSON: {error}") from error
     if not isinstance(value, dict):
         raise OptionError(option, text, "a JSON object of topics is needed")
+    if twice:
+        raise OptionError(option, text, f"names {', '.join(map(repr, twice))} twice")
     return value
+
+
+def is_partition(text: str) -> bool:
+    """Is it a partition's number as everybody writes it? 00 would be 0 a second time."""
+    return text.isascii() and text.isdecimal() and str(int(text)) == text
 
 
 def flag(options: Mapping[str, str], option: str, *, default: bool) -> bool:

@@ -251,7 +251,10 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
             self._is_under_way = True
         for topic, topic_id in plan.topic_ids.items():
             if self._topic_ids.get(topic, topic_id) != topic_id:
-                self._lost(f"topic {topic} was deleted and made anew")
+                self._lost(
+                    f"topic {topic} was deleted and made anew (seen because the query was running: "
+                    "a checkpoint holds no topic ids)"
+                )
         self._topic_ids.update(plan.topic_ids)
         latest = self._seen = plan.latest()
         for why in arithmetic.losses(before, latest):

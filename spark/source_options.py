@@ -19,6 +19,7 @@ from .options import (
     check_names,
     client_settings,
     flag,
+    is_partition,
     json_object,
     lower_names,
     milliseconds,
@@ -168,8 +169,14 @@ def check_source(options: Mapping[str, str]) -> None:
         return
     try:
         parse_source(options, streaming=True)
-    except OptionError:
-        parse_source(options, streaming=False)
+    except OptionError as as_stream:
+        try:
+            parse_source(options, streaming=False)
+        except OptionError:
+            # Which of the two to tell? Who gives an option of streams means one.
+            if any(option.lower() in lower_names(options) for option in _STREAMING_ONLY):
+                raise as_stream from None
+            raise
 
 
 def parse_columns(options: Mapping[str, str]) -> tuple[str, ...]:
@@ -203,7 +210,7 @@ def _by_partition(option: str, text: str, *, at_least: int, what: str) -> Offset
             raise OptionError(option, text, 'write {"topic":{"0":123}}')
         for partition, number in partitions.items():
             is_number = type(number) is int and at_least <= number <= LARGEST
-            if not partition.isdecimal() or not is_number:
+            if not is_partition(partition) or not is_number:
                 raise OptionError(option, text, f"partition {partition!r} needs {what}")
             found.setdefault(topic, {})[int(partition)] = number
     if not found:

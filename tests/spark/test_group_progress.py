@@ -92,6 +92,7 @@ def test_only_settings_of_an_admin_go_there(groups: Groups, clock: Clock) -> Non
         "bootstrap.servers": "fake:9092",
         "client.id": "mine",
         "default.api.timeout.ms": str(group_progress.PATIENCE_MS),
+        "bootstrap.timeout.ms": str(group_progress.PATIENCE_MS),
     }
 
 

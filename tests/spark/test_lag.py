@@ -330,18 +330,60 @@ def test_closing_ends_the_connections(listener: Make, heard: Heard, ends: Ends) 
     assert spark.snapshot()["q"].batch_id == 0
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_an_error_of_the_callback_ends_no_measuring(heard: Heard, ends: Ends) -> None:
-    def fails_once(lag: QueryLag) -> None:
+def test_an_error_of_the_callback_is_logged_and_ends_no_measuring(
+    heard: Heard, ends: Ends, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(lag: QueryLag) -> None:
         heard.lags.put(lag)
-        if lag.batch_id == 0:
-            ends.closed.clear()
-            raise ValueError("a bug of the user's")
+        raise ValueError("a bug of the user's")
 
-    with LagListener("fake:9092", every_seconds=0.0, on_lag=fails_once) as spark:
-        spark.onQueryProgress(progressed(at(5, 9), batch=0))
+    with LagListener("fake:9092", every_seconds=0.0, on_lag=fails) as spark:
+        spark.onQueryProgress(progressed(at(5, 9)))
         heard.next()
-        assert ends.closed.wait(PATIENCE_SECONDS)
-        while heard.lags.empty():  # until the thread has ended and another was begun
-            spark.onQueryProgress(progressed(at(6, 9), batch=1))
-        assert heard.next().batch_id == 1
+        heard.next()
+        spark.onQueryTerminated(ended())
+        while heard.next().is_active:
+            pass
+        assert not ends.closed.is_set()
+    assert "on_lag failed for query q" in caplog.messages
+    with LagListener(on_lag=fails) as spark:
+        spark.onQueryProgress(progressed(at(5, 9)))
+        assert spark.snapshot()["q"].records == 4
+
+
+def test_an_error_in_measuring_is_logged_and_ends_no_measuring(
+    listener: Make, heard: Heard, ends: Ends, caplog: pytest.LogCaptureFixture
+) -> None:
+    ends.error = KeyError("a bug of ours")
+    spark = listener()
+    spark.onQueryProgress(progressed(at(5, 9)))
+    spark.onQueryTerminated(ended())
+    assert not heard.next().is_active, "what Spark reported is known all the same"
+    ends.error = None
+    spark.onQueryProgress(progressed(at(6, 9), batch=1))
+    assert heard.next().batch_id == 1
+    assert any("was not measured" in message for message in caplog.messages)
+
+
+def test_a_query_that_ends_just_before_the_listener_is_known_to_have_ended(
+    listener: Make, heard: Heard, ends: Ends
+) -> None:
+    began, goes_on = threading.Event(), threading.Event()
+
+    def slow(positions: Offsets) -> dict[TopicPartition, LogEnd]:
+        began.set()
+        assert goes_on.wait(PATIENCE_SECONDS)
+        return {}
+
+    ends.measure = slow  # type: ignore[method-assign]
+    spark = listener()
+    spark.onQueryProgress(progressed(at(5, 9)))
+    assert began.wait(PATIENCE_SECONDS)
+    spark.onQueryTerminated(ended())
+    closing = threading.Thread(target=spark.close)
+    closing.start()
+    while not spark._is_closed:
+        pass
+    goes_on.set()
+    closing.join(PATIENCE_SECONDS)
+    assert not spark.snapshot()["q"].is_active

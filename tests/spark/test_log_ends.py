@@ -13,6 +13,7 @@ from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.batch_header import TimestampType
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.types import TopicPartition
+from minikafka.runtime.errors import ConfigError
 from minikafka.spark import log_ends
 from minikafka.spark.log_ends import LogEnd, LogEnds
 
@@ -164,3 +165,9 @@ def test_what_is_deleted_while_it_is_looked_at(fake: Fake) -> None:
     fake.error = OffsetOutOfRange(tp(0), 0)
     assert LogEnds(SETTINGS).measure({"t": {0: 0}}) == {tp(0): LogEnd(0, 5, 1000, None)}
     assert fake.assigned == []
+
+
+def test_a_misspelt_setting_is_refused() -> None:
+    with pytest.raises(ConfigError, match="isolation"):
+        LogEnds({**SETTINGS, "isolation.levle": "read_committed"})
+    LogEnds({**SETTINGS, "default.api.timeout.ms": "1000", "metadata.max.age.ms": "1000"})

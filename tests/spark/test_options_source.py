@@ -10,6 +10,7 @@ from minikafka.spark.source_options import (
     Patience,
     SourceOptions,
     Splitting,
+    check_source,
     parse_columns,
     parse_source,
 )
@@ -335,3 +336,40 @@ def test_columns_that_there_are_not(columns: str) -> None:
     error = refused({"subscribe": "t", "columns": columns})
     assert error.option == "columns"
     assert "name some of key, value" in str(error)
+
+
+# -- when a frame is made
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"maxOffsetsPerTrigger": "0"}, "at least 1"),
+        ({"maxOffsetsPerTrigger": "10", "failOnDataLoss": "maybe"}, "true or false"),
+        ({"endingOffsets": "earliest"}, "cannot end at the earliest"),
+        ({"maxOffsetsPerTrigger": "10", "endingOffsets": "latest"}, "has no end"),
+    ],
+)
+def test_a_frame_that_is_neither_is_refused_for_what_it_was_meant_to_be(
+    options: dict[str, str], why: str
+) -> None:
+    with pytest.raises(OptionError, match=why):
+        check_source({**CLUSTER, "subscribe": "t", **options})
+
+
+@pytest.mark.parametrize("options", [{"maxOffsetsPerTrigger": "10"}, {"endingOffsets": "latest"}])
+def test_a_frame_that_is_one_of_both_passes(options: dict[str, str]) -> None:
+    check_source({**CLUSTER, "subscribe": "t", **options})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"t":{"0":1,"00":2}}', "partition '00'"),
+        ('{"t":{"\u0663":1}}', "partition"),
+        ('{"t":{"0":1,"0":2}}', "names '0' twice"),
+        ('{"t":{"0":1},"t":{"1":2}}', "names 't' twice"),
+    ],
+)
+def test_a_partition_is_named_once(text: str, why: str) -> None:
+    assert why in str(refused({"subscribe": "t", "startingOffsets": text}))

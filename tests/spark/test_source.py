@@ -217,7 +217,8 @@ def test_a_topic_made_anew_between_plan_and_read(
     cluster.logs["t"] = {0: log_of(4)}
     cluster.topic_ids["t"] = uuid_to_text(b"1" * 16)
     cluster.read_ids["t"] = b"2" * 16
-    strict, tolerant = batch_reader(), batch_reader(failOnDataLoss="false")
+    strict: Any = batch_reader()
+    tolerant: Any = batch_reader(failOnDataLoss="false")
     (task,) = strict.partitions()
     with pytest.raises(DataLoss, match="topic t was deleted and made anew after"):
         list(strict.read(task))
