@@ -152,12 +152,20 @@ class Metadata:
         self._waiters.append(waiter)
         await waiter
 
-    async def wait_for_topics(self, topics: Sequence[str], timeout_ms: int) -> None:
-        """Return once all topics are in the view; UnknownTopic after `timeout_ms`."""
+    async def wait_for_topics(
+        self, topics: Sequence[str], timeout_ms: int, *, refresh: bool = False
+    ) -> None:
+        """Return once all topics are in the view; UnknownTopic after `timeout_ms`.
+
+        `refresh`: the cluster is asked again in any case; without an answer the view stays.
+        """
         for topic in topics:
             self.watch(topic)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
+                if refresh:
+                    self.refresh_soon()
+                    await self.wait_until_refreshed()
                 while missing := [topic for topic in topics if topic not in self.view.topics]:
                     for topic in missing:
                         code = self.error_of(topic)
@@ -166,9 +174,11 @@ class Metadata:
                     self.refresh_soon()
                     await self.wait_until_refreshed()
         except TimeoutError:
+            missing = [topic for topic in topics if topic not in self.view.topics]
             for topic in missing:
                 self.forget(topic)
-            raise UnknownTopic(missing[0]) from None
+            if missing:
+                raise UnknownTopic(missing[0]) from None
 
     # -- connections
 

@@ -249,9 +249,12 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
         """Give what was measured so far, by the names of Kafka's producer-metrics."""
         return self._thread.call(self._twin.metrics)
 
-    def partitions_for(self, topic: str) -> list[int]:
-        """List a topic's partitions; UnknownTopic if it does not appear within max_block_ms."""
-        return self._thread.run(self._twin.partitions_for(topic))
+    def partitions_for(self, topic: str, *, refresh: bool = False) -> list[int]:
+        """List a topic's partitions; UnknownTopic if it does not appear within max_block_ms.
+
+        `refresh`: the cluster is asked again, instead of what is remembered of it.
+        """
+        return self._thread.run(self._twin.partitions_for(topic, refresh=refresh))
 
     def _check_usable(self) -> None:
         self._thread.check_process()

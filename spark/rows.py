@@ -103,6 +103,11 @@ class RowWriter:
         named = _given(batch.column("partition"))
         outside = np.flatnonzero(named & ((partitions < 0) | (partitions >= counts[codes])))
         if len(outside):
+            # Partitions may have been added since the producer asked.
+            for code in dict.fromkeys(codes[outside].tolist()):
+                counts[code] = len(self._producer.partitions_for(topics[code], refresh=True))
+            outside = np.flatnonzero(named & ((partitions < 0) | (partitions >= counts[codes])))
+        if len(outside):
             row = int(outside[0])
             topic = topics[codes[row]]
             why = f"partition {partitions[row]}, but {topic} has {counts[codes[row]]} partitions"

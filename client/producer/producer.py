@@ -318,9 +318,9 @@ class Producer(Transacting, Generic[K, V]):
 
     # -- looking
 
-    async def partitions_for(self, topic: str) -> list[int]:
-        """List a topic's partitions; UnknownTopic if it does not appear within max_block_ms."""
-        await self._metadata.wait_for_topics([topic], self.config.max_block_ms)
+    async def partitions_for(self, topic: str, *, refresh: bool = False) -> list[int]:
+        """List a topic's partitions, asked for again to `refresh`; UnknownTopic: max_block_ms."""
+        await self._metadata.wait_for_topics([topic], self.config.max_block_ms, refresh=refresh)
         return sorted(self._metadata.view.topics[topic].partitions)
 
     def metrics(self) -> dict[str, float]:

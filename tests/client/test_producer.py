@@ -30,7 +30,7 @@ from minikafka.protocol.messages.produce import PartitionProduceResponse, Produc
 from minikafka.protocol.record_batch import read_header, records
 from minikafka.protocol.types import TopicPartition
 
-from .fake_broker import Close, FakeCluster, FakeNode, Garbage, Refuse, Silence
+from .fake_broker import Close, FakeCluster, FakeNode, FakePartition, Garbage, Refuse, Silence
 
 Fault = Callable[[FakeNode, int, Any], None]
 
@@ -390,6 +390,29 @@ async def test_what_is_too_large_is_refused_at_once() -> None:
             await producer.send("t", b"x" * 1000)
             with pytest.raises(TypeError, match="value must be bytes"):
                 producer.send("t", "text")  # type: ignore[arg-type]
+
+
+async def test_partitions_that_were_added_are_found_when_one_asks_again() -> None:
+    async with FakeCluster() as cluster:
+        topic = cluster.create("t")
+        async with Producer(cluster.bootstrap) as producer:
+            assert await producer.partitions_for("t") == [0]
+            topic.partitions.append(FakePartition(1))
+            assert await producer.partitions_for("t") == [0], "as it is remembered"
+            assert await producer.partitions_for("t", refresh=True) == [0, 1]
+            sent = await producer.send("t", b"x", partition=1)
+            assert (sent.partition, sent.offset) == (1, 0)
+
+
+async def test_asking_again_gives_up_after_max_block_ms() -> None:
+    async with FakeCluster() as cluster:
+        cluster.create("t")
+        producer = Producer(cluster.bootstrap, max_block_ms=30)
+        await producer.start()
+        await producer.partitions_for("t")
+        cluster.fault = first_times(10_000, Silence(), ApiKey.METADATA)
+        assert await producer.partitions_for("t", refresh=True) == [0], "what is remembered"
+        await producer.close(timeout_ms=0)
 
 
 async def test_a_full_buffer_refuses_and_drain_waits_for_room() -> None:

@@ -59,7 +59,7 @@ class FakeProducer:
     error: Exception | None = None
     flushes: int = 0
 
-    def partitions_for(self, topic: str) -> list[int]:
+    def partitions_for(self, topic: str, *, refresh: bool = False) -> list[int]:
         return list(range(self.partition_count))
 
     def send_batch(

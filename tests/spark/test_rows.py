@@ -105,6 +105,35 @@ def test_a_row_is_refused_by_its_position_in_the_task(row: dict[str, Any], match
         write(*lots)
 
 
+class Grown(FakeProducer):
+    """The cluster has more partitions than it remembers."""
+
+    def partitions_for(self, topic: str, *, refresh: bool = False) -> list[int]:
+        if refresh:
+            self.refreshes.append(topic)
+        return list(range(5 if topic in self.refreshes and topic == "a" else 3))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refreshes: list[str] = []
+
+
+def test_a_partition_that_was_added_is_found_before_a_row_is_refused() -> None:
+    producer: Any = Grown()
+    writer = RowWriter(producer, None)
+    there = [{"topic": t, "partition": 2, "value": b"v"} for t in "ab"]
+    writer.write(batch_of(*there), 0)
+    assert producer.refreshes == []
+    added = {"topic": "a", "partition": 4, "value": b"v"}
+    writer.write(batch_of(*there, added, added), 2)
+    assert producer.refreshes == ["a"]
+    sent = [(topic, partition, len(rows)) for topic, partition, rows in producer.sent[2:]]
+    assert sorted(sent) == [("a", 2, 1), ("a", 4, 2), ("b", 2, 1)]
+    with pytest.raises(RowError, match=r"row 7 .*partition 4, but b has 3"):
+        writer.write(batch_of(added, {**added, "topic": "b"}), 6)
+    assert producer.refreshes == ["a", "b"]
+
+
 def test_nothing_of_a_batch_is_sent_when_one_row_is_refused() -> None:
     producer: Any = FakeProducer()
     fine = {"topic": "a", "partition": 0, "value": b"v"}
