@@ -34,6 +34,7 @@ def test_a_zombie_and_what_it_left(broker: Broker, where: Where) -> None:
     prepared = zombie.task("zombie", attempt=1)
     new = sink.driver("run-2")
     news = new.task("b")
+    zombie.task("late")  # the same task of the run before
     with pytest.raises(ExactlyOnceError, match="has taken over"):
         zombie.commit(1, prepared)
     zombie.abort(1, prepared)
@@ -42,6 +43,19 @@ def test_a_zombie_and_what_it_left(broker: Broker, where: Where) -> None:
     with pytest.raises(ExactlyOnceError, match="run run-1: a newer run"):
         zombie.task("c")
     assert sink.visible() == ["a", "b"]
+
+
+def test_a_checkpoint_that_was_rolled_back(broker: Broker, where: Where) -> None:
+    sink = Sink(broker, where, "exact-rolled-back")
+    before = sink.driver("run-1")
+    for batch in range(3):
+        before.commit(batch, before.task(f"{batch}"))
+    rolled_back = sink.driver("run-2")
+    again = rolled_back.task("new")
+    with pytest.raises(ExactlyOnceError, match=r"batch 1 of .* batch 2 of it is recorded"):
+        rolled_back.commit(1, again)
+    rolled_back.abort(1, again)
+    assert sink.visible() == ["0", "1", "2"]
 
 
 def test_a_transaction_that_was_ended_is_not_committed_and_nor_are_the_others(
