@@ -16,12 +16,14 @@ from .harness import Run, command, finish
 
 ORDER = "id long, customer string, cents long, broken string"
 HEADERS = "array<struct<key: string, value: binary>>"
+ADDED = {"dead-letter.reason": "why", "dead-letter.source": "place"}
+"""Headers of a dead letter, behind its own, and the columns they come from."""
 
 # -- the job
 
 
 def sort_out(orders: DataFrame, good: str, dead: str) -> DataFrame:
-    """Name the topic of each record; a dead letter's headers say why and where it came from."""
+    """Name the topic of each record; a dead letter's last headers say why and whence it came."""
     text = F.col("value").cast("string")
     order = F.from_json(text, ORDER, {"columnNameOfCorruptRecord": "broken"})
     why = (
@@ -32,13 +34,16 @@ def sort_out(orders: DataFrame, good: str, dead: str) -> DataFrame:
         .when(order["cents"] <= 0, "not a positive amount")
     )
     place = F.concat_ws("/", "topic", "partition", "offset")
-    headers = {"dead-letter.reason": "why", "dead-letter.source": "place"}
-    told = [F.struct(F.lit(k), F.col(v).cast("binary")) for k, v in headers.items()]
+    told = F.array(*[F.struct(F.lit(k), F.col(v).cast("binary")) for k, v in ADDED.items()])
+    own = F.col("headers").cast(HEADERS)  # null where a record has none
+    dead_letters = F.when(own.isNull(), told.cast(HEADERS)).otherwise(
+        F.concat(own, told.cast(HEADERS))
+    )
     return orders.withColumns({"why": why, "place": place}).select(
         "key",
         "value",
         F.when(F.col("why").isNull(), good).otherwise(dead).alias("topic"),
-        F.when(F.col("why").isNotNull(), F.array(*told)).cast(HEADERS).alias("headers"),
+        F.when(F.col("why").isNull(), own).otherwise(dead_letters).alias("headers"),
     )
 
 
@@ -52,6 +57,7 @@ def start(
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", source)
         .option("startingOffsets", "earliest")
+        .option("includeHeaders", True)
         .load()
     )
     return (
@@ -83,7 +89,11 @@ def verify(run: Run) -> None:
     topics = run.topic("orders"), run.topic("good"), run.topic("dead")
     fine = [b'{"id":%d,"customer":"c%d","cents":%d}' % (n, n % 7, n + 1) for n in range(500)]
     values = [*fine[:200], *BROKEN, *fine[200:]]
-    run.send(topics[0], [ProducerRecord(value, b"k%d" % n) for n, value in enumerate(values)])
+    traces: list[list[tuple[str, bytes | None]]] = [[], [("trace", b"a"), ("trace", b"b")]]
+    run.send(
+        topics[0],
+        [ProducerRecord(value, b"k%d" % n, traces[n % 2]) for n, value in enumerate(values)],
+    )
     finish(start(run.spark, run.bootstrap, topics, run.folder / "checkpoint"))
 
     good, dead = run.records(topics[1]), run.records(topics[2])
@@ -93,7 +103,12 @@ def verify(run: Run) -> None:
     sent = {(r.value, f"{r.topic}/{r.partition}/{r.offset}") for r in run.records(topics[0])}
     where = {(r.value, (dict(r.headers)["dead-letter.source"] or b"").decode()) for r in dead}
     run.holds("a dead letter names the record it was", where < sent, where - sent)
-    run.holds("a good order has no headers", not any(r.headers for r in good))
+    run.same(
+        "each record kept the headers it had",
+        [(r.value, tuple(r.headers)) for r in good]
+        + [(r.value, tuple(r.headers)[: -len(ADDED)]) for r in dead],
+        [(value, tuple(traces[n % 2])) for n, value in enumerate(values)],
+    )
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
 WRITTEN_SECONDS = 60.0
+FIRST_BATCH_SECONDS = 300.0
 
 
 def fail_once(frame: DataFrame, marker: Path, bootstrap: str, target: str) -> DataFrame:
@@ -75,6 +76,11 @@ def kill_leader(cluster: LocalCluster, topic: str) -> int:
 
 def kill_under(query: StreamingQuery, cluster: LocalCluster, topic: str) -> tuple[int, int]:
     """Wait for the first micro-batch, kill the topic's leader; its id and the batches so far."""
+    deadline = time.monotonic() + FIRST_BATCH_SECONDS
     while query.isActive and not batches_done(query):
+        if time.monotonic() > deadline:
+            status = query.status
+            query.stop()
+            raise TimeoutError(f"no micro-batch ended in {FIRST_BATCH_SECONDS:.0f} s: {status}")
         time.sleep(0.05)
     return kill_leader(cluster, topic), batches_done(query)

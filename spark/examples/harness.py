@@ -32,6 +32,8 @@ from .flights.jobs import output_to
 LOGS = Path("run")
 SILENCE_SECONDS = 120.0
 """How long `records` waits for records that the cluster says are there."""
+QUERY_SECONDS = 600
+"""No query of an example takes nearly as long."""
 TASK_ATTEMPTS = 3
 CLUSTER_CONFIG = {"default.replication.factor": "3", "min.insync.replicas": "2"}
 
@@ -113,8 +115,14 @@ Verify = Callable[[Run], None]
 
 
 def finish(query: StreamingQuery) -> int:
-    """Wait for a query that reads what is there; the rows that came too late are counted."""
-    query.awaitTermination()
+    """Wait for a query that reads what is there; the rows that came too late are counted.
+
+    TimeoutError, and the query stopped, where it does not end within QUERY_SECONDS.
+    """
+    if not query.awaitTermination(QUERY_SECONDS):
+        status = query.status
+        query.stop()
+        raise TimeoutError(f"the query did not end in {QUERY_SECONDS} s: {status}")
     return sum(
         state.numRowsDroppedByWatermark
         for progress in query.recentProgress

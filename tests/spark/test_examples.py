@@ -176,6 +176,78 @@ def test_a_task_fails_once_after_all_its_rows_and_once_they_are_written(
     assert sum(batch.num_rows for batch in fail(iter(batches))) == 1500
 
 
+# -- deadlines
+
+
+def test_a_query_that_does_not_end_is_stopped() -> None:
+    query = MagicMock()
+    query.awaitTermination.return_value = False
+    with pytest.raises(TimeoutError, match="did not end in 600 s"):
+        harness.finish(query)
+    query.stop.assert_called_once_with()
+
+
+def test_a_query_without_a_micro_batch_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(faults, "FIRST_BATCH_SECONDS", 0.0)
+    query = MagicMock(isActive=True, recentProgress=[])
+    with pytest.raises(TimeoutError, match="no micro-batch ended"):
+        faults.kill_under(query, MagicMock(), "t")
+    query.stop.assert_called_once_with()
+
+
+# -- dead letters
+
+
+class Sorted(Planted):
+    """A run in which what was sent is sorted out as `lose` leaves it."""
+
+    lose: Callable[[Any], Any]
+
+    def send(self, topic: str, records: Any) -> None:
+        self.sent = [
+            ConsumerRecord("orders", 0, n, 0, TimestampType.CREATE_TIME, r.key, r.value, r.headers)
+            for n, r in enumerate(records)
+        ]
+
+    def records(self, topic: str, *, committed: bool = True) -> list[Any]:
+        if topic == "orders":
+            return self.sent
+        broken = dead_letters.BROKEN
+        if topic == "good":
+            return [self.lose(each) for each in self.sent if each.value not in broken]
+        dead = [self.lose(each) for each in self.sent if each.value in broken]
+        return [
+            each._replace(
+                headers=[
+                    *each.headers,
+                    ("dead-letter.reason", broken[each.value]),
+                    ("dead-letter.source", b"orders/0/%d" % each.offset),
+                ]
+            )
+            for each in dead
+        ]
+
+
+@pytest.mark.parametrize(
+    ("lose", "problems"),
+    [
+        (lambda record: record, 0),
+        (lambda record: record._replace(headers=[]), 1),
+        (lambda record: record._replace(headers=record.headers[:1]), 1),
+    ],
+)
+def test_dead_letters_sees_lost_headers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lose: Callable[[Any], Any], problems: int
+) -> None:
+    monkeypatch.setattr(dead_letters, "start", MagicMock())
+    run = Sorted(MagicMock(), "nowhere:9092", tmp_path)
+    run.lose = lose
+    dead_letters.verify(run)
+    assert [each.startswith("each record kept") for each in run.problems] == [True] * problems
+
+
 # -- sessions
 
 

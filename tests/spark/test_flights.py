@@ -164,3 +164,15 @@ def test_the_input_is_numbered_and_complete(tmp_path: Path) -> None:
         first = next(flights)
         assert (first["row"], first["carrier"], first["dep_delay"]) == ("1", "UA", "2")
         assert [int(each["row"]) for each in flights] == list(range(2, 336_777))
+
+
+def test_a_job_that_hangs_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(pipeline, "BATCH_SECONDS", -1.0)
+    query = MagicMock(isActive=True, recentProgress=[])
+    aggregate = "minikafka.spark.examples.flights.jobs.aggregate_delays"
+    monkeypatch.setattr(aggregate, lambda *_: query)
+    chaos = MagicMock(kill=KILL)
+    run = pipeline.Run(MagicMock(), MagicMock(), MagicMock(), DATASET, MagicMock(), MagicMock())
+    with pytest.raises(TimeoutError, match="no micro-batch ended"):
+        run.stream(chaos, tmp_path)
+    query.stop.assert_called_once_with()

@@ -30,6 +30,8 @@ PARTITIONS = 3
 BATCHES_BEFORE_THE_KILL = 2
 TOPICS = [jobs.FLIGHTS_TOPIC, jobs.DELAYS_TOPIC]
 LAST_LAG_SECONDS = 10.0
+BATCH_SECONDS = 600.0
+"""A micro-batch takes seconds; one that takes so long will never end."""
 READING = {"isolation.level": "read_committed"}
 
 
@@ -89,9 +91,14 @@ class Run:
         kill, tell = chaos.kill, self.progress.tell
         airlines, bootstrap = self.dataset.airlines_csv, self.cluster.bootstrap
         query = jobs.aggregate_delays(self.spark, airlines, bootstrap, checkpoint)
-        told = -1
+        told, heard = -1, time.monotonic()
         while query.isActive:
-            told = self.tell_batches(query, told)
+            before, told = told, self.tell_batches(query, told)
+            heard = time.monotonic() if told > before else heard
+            if time.monotonic() - heard > BATCH_SECONDS:
+                status = query.status
+                query.stop()
+                raise TimeoutError(f"no micro-batch ended in {BATCH_SECONDS:.0f} s: {status}")
             if not kill.happened and told + 1 >= BATCHES_BEFORE_THE_KILL:
                 chaos.kill_leader(told + 1, self.acknowledged(jobs.DELAYS_TOPIC))
                 tell(
