@@ -5,6 +5,7 @@ clock starts when the client is connected and knows the topic, and stops after t
 """
 
 import asyncio
+import faulthandler
 import json
 import sys
 import time
@@ -381,6 +382,7 @@ async def aiokafka_iterate(task: Task) -> dict[str, float]:
         return meter.report()
 
 
+PATIENCE_SECONDS = 60.0
 Way = Callable[[Task], Awaitable[dict[str, float]] | dict[str, float]]
 WAYS: dict[str, Way] = {
     way.__name__: way
@@ -405,10 +407,17 @@ WAYS: dict[str, Way] = {
 def main() -> None:
     """Do what the command line says: way, bootstrap, topic, bytes of a record, seconds."""
     name, bootstrap, topic, record_bytes, seconds = sys.argv[1:]
+    faulthandler.dump_traceback_later(float(seconds) + 1.5 * PATIENCE_SECONDS, exit=True)
     done: Any = WAYS[name](Task(bootstrap, topic, int(record_bytes), float(seconds)))
     if asyncio.iscoroutine(done):
-        done = uvloop.run(done)
+        done = uvloop.run(_within(done, float(seconds) + PATIENCE_SECONDS))
     print(json.dumps(done))
+
+
+async def _within(work: Any, seconds: float) -> Any:
+    """One that hangs fails, and its traceback tells where."""
+    async with asyncio.timeout(seconds):
+        return await work
 
 
 if __name__ == "__main__":
