@@ -24,15 +24,18 @@ def checked(data: Buffer, *, check_crcs: bool = True) -> Iterator[Placed]:
     """
     last = -1
     for pos, header in headers(data):
-        where = f"the batch at offset {header.base_offset}"
         if header.magic != MAGIC:
-            raise RemoteProtocolError(f"{where} has magic {header.magic}: only {MAGIC} is read")
+            raise _refused(header, f"has magic {header.magic}: only {MAGIC} is read")
         if check_crcs and not crc_is_valid(data, pos, header):
-            raise RemoteProtocolError(f"{where} is corrupt: its checksum does not match")
+            raise _refused(header, "is corrupt: its checksum does not match")
         if not last < header.base_offset <= header.last_offset:
-            raise RemoteProtocolError(f"{where}, to {header.last_offset}, follows offset {last}")
+            raise _refused(header, f"ends at {header.last_offset}, and follows offset {last}")
         last = header.last_offset
         yield pos, header
+
+
+def _refused(header: BatchHeader, why: str) -> RemoteProtocolError:
+    return RemoteProtocolError(f"the batch at offset {header.base_offset} {why}")
 
 
 def visible(raw: RawRecords, *, check_crcs: bool = True) -> Iterator[Placed]:
@@ -41,7 +44,7 @@ def visible(raw: RawRecords, *, check_crcs: bool = True) -> Iterator[Placed]:
     Not control batches, which hold markers, nor those of aborted transactions.
     RemoteProtocolError as `checked`, and for a first batch that was not asked for.
     """
-    aborted = AbortedBatches(raw.aborted_transactions)
+    aborted = AbortedBatches(raw.aborted_transactions) if raw.aborted_transactions else None
     is_first = True
     for pos, header in checked(raw.data, check_crcs=check_crcs):
         if is_first and header.last_offset < raw.position:
@@ -49,10 +52,10 @@ def visible(raw: RawRecords, *, check_crcs: bool = True) -> Iterator[Placed]:
                 f"asked for offset {raw.position}, got a batch that ends at {header.last_offset}"
             )
         is_first = False
-        if aborted.covers(header):
+        if aborted is not None and aborted.covers(header):
             continue
         if not header.is_control:
             yield pos, header
-        elif raw.aborted_transactions:
+        elif aborted is not None:
             marker = next(iter(records(raw.data, pos, check_crc=False)), None)
             aborted.on_marker(header.producer_id, None if marker is None else marker.key)

@@ -19,6 +19,11 @@ class _Reported(NamedTuple):
     about: PartitionState | None
     seek_count: int
 
+    def repeats(self, other: "_Reported") -> bool:
+        """Is it the same that was found before, by a fetch that was tried again?"""
+        same_place = self.about is other.about and self.seek_count == other.seek_count
+        return same_place and str(self.error) == str(other.error)
+
 
 class Buffer:
     """Between the fetch loops and the user."""
@@ -44,7 +49,9 @@ class Buffer:
 
         One `about` a partition is dropped when the partition leaves or jumps before that.
         """
-        self._errors.append(_Reported(error, about, -1 if about is None else about.seek_count))
+        reported = _Reported(error, about, -1 if about is None else about.seek_count)
+        if about is None or not any(each.repeats(reported) for each in self._errors):
+            self._errors.append(reported)
         self.arrived.set()
 
     def raise_error(self) -> None:

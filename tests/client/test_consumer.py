@@ -4,7 +4,9 @@ from typing import Any
 import pytest
 
 from minikafka.aio import Consumer, OffsetAndTimestamp, Producer
+from minikafka.client.consumer.buffer import Buffer
 from minikafka.client.consumer.fetcher import Fetcher
+from minikafka.client.consumer.positions import PartitionState
 from minikafka.client.errors import (
     ClientClosed,
     ClientError,
@@ -615,3 +617,14 @@ async def test_a_topic_no_longer_read_is_asked_for_no_more() -> None:
             await consumer._metadata.wait_until_refreshed()
             asked = cluster.sent(ApiKey.METADATA)[before:]
             assert [[topic.name for topic in each.topics] for each in asked] == [["u"]]
+
+
+def test_an_error_that_is_found_again_is_told_once() -> None:
+    buffer = Buffer()
+    states = [PartitionState(TopicPartition("t", index)) for index in range(2)]
+    for state in (states[0], states[0], states[1]):
+        buffer.report(CorruptRecord(state.partition, 5, "bad"), state)
+    for state in states:
+        with pytest.raises(CorruptRecord, match=f"t-{state.partition.partition} at offset 5"):
+            buffer.raise_error()
+    buffer.raise_error()

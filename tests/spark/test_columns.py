@@ -117,7 +117,7 @@ def test_a_flipped_bit_in_a_header_is_never_a_batch_less(bit: int) -> None:
 
 def test_offsets_that_do_not_rise_are_refused() -> None:
     same = batch([NewRecord(5, b"k", b"v", [])], Codec.NONE, 4)
-    with pytest.raises(RemoteProtocolError, match="offset 4, to 4, follows offset 4"):
+    with pytest.raises(RemoteProtocolError, match="offset 4 ends at 4, and follows offset 4"):
         list(decode(same + same, 0, 9, fields=PLAIN))
 
 
