@@ -109,7 +109,8 @@ def _median(way: Way, record_bytes: int, reports: list[dict[str, float]]) -> Com
 def _filled(cluster: LocalCluster, record_bytes: int) -> str:
     topic = f"clients-{record_bytes}"
     with Admin(bootstrap_servers=cluster.bootstrap) as admin:
-        admin.create_topics([NewTopic(topic, 1, 1)])
+        # The requests are prebuilt, and their timestamps old: retention would take it all away.
+        admin.create_topics([NewTopic(topic, 1, 1, configs={"retention.ms": "-1"})])
         leader = cluster.node(admin.describe_topics([topic])[topic].partitions[0].leader_id)
     request = produce(topic, record_bytes=record_bytes, batch_bytes=FILL_BATCH_BYTES, acks=1)
     filled = replay(

@@ -55,7 +55,7 @@ def page(results: dict[str, Any], runs: list[Run]) -> str:
         *_produce(results["produce"]),
         *_confluent(results["confluent"]),
         *_consume(results["consume"]),
-        *_clients(results["clients"]),
+        *(_clients(results["clients"]) if "clients" in results else ()),
         *_rest(results),
     ]
     return "\n".join(lines) + "\n"
@@ -111,7 +111,7 @@ def _targets(results: dict[str, Any]) -> list[str]:
             ("flush.policy=group of none, the least of all cases", "≥ 0.5", least, least >= 0.5)
             for least in sorted(flushed)[:1]
         ),
-        *clients.against_targets(results["clients"]),
+        *(clients.against_targets(results["clients"]) if "clients" in results else ()),
         *groups.checks(results),
         *failover_page.checks(results),
         *spark.checks(results),
