@@ -292,6 +292,8 @@ def _is_retry(present: Transaction, asked: EndTransaction) -> bool:
     """Is it the request that led to the present epoch?"""
     if present.state in (State.EMPTY, State.ONGOING) or asked.epoch != present.last_epoch:
         return False
+    if present.upcoming[1] == EPOCH_MAX:
+        return False  # A fence raised it to what nobody is given.
     if asked.producer_id == present.producer_id:
         return asked.epoch == present.epoch - 1
     return asked.producer_id == present.previous_producer_id and present.epoch == 0

@@ -8,7 +8,12 @@ from minikafka.broker.transaction import decisions
 from minikafka.broker.transaction.decisions import Decision
 from minikafka.broker.transaction.ledger import Ledger
 from minikafka.broker.transaction.records import encode, encode_tombstone
-from minikafka.broker.transaction.transaction import PREVIOUS, State, Transaction
+from minikafka.broker.transaction.transaction import (
+    EXHAUSTED_EPOCH,
+    PREVIOUS,
+    State,
+    Transaction,
+)
 from minikafka.protocol.errors import ErrorCode
 from minikafka.runtime.errors import InvariantViolation
 
@@ -424,3 +429,10 @@ def test_one_producer_id_belongs_to_one_transactional_id() -> None:
 def test_decisions_without_a_change_have_nothing_to_wait_for() -> None:
     coordinator = begun()
     assert coordinator.end(102, 0) == Decision(error=NO_MAPPING)
+
+
+def test_the_end_of_what_was_fenced_at_the_last_epoch_is_fenced_too() -> None:
+    coordinator = at_epoch(EXHAUSTED_EPOCH)
+    assert coordinator.init(101, EXHAUSTED_EPOCH).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    coordinator.complete()
+    assert coordinator.end(101, EXHAUSTED_EPOCH, commit=False).error is ErrorCode.PRODUCER_FENCED
