@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from .agent import Agent, Record, record_of
 
 Place = tuple[str, int]
-WITHIN_S = 30.0
+WITHIN_S = 90
 NOW_MS = int(time.time() * 1000)
 """Of about the same time as transaction markers: no segment is rolled between."""
 
