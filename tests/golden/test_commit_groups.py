@@ -19,6 +19,7 @@ from minikafka.protocol.coordinator_records import (
 from minikafka.protocol.errors import ErrorCode
 
 from ..broker.commit_group_lab import GROUP, CommitGroupLab
+from .transcript import play
 
 SCRIPTS = sorted((Path(__file__).parent / "commit_groups").glob("*.txt"))
 
@@ -135,21 +136,10 @@ def _told(key: bytes, value: bytes | None) -> str:
     )
 
 
-def play(text: str) -> str:
-    """The script with what happens now."""
-    stage, told = Play(), []
-    for step in text.strip("\n").split("\n\n"):
-        commands = step.split("----")[0].strip().splitlines()
-        lines = [line for line in commands if not line.startswith("#")]
-        happened = [said for line in lines for said in stage.run(line)]
-        told.append("\n".join([*commands, "----", *happened]))
-    return "\n\n".join(told) + "\n"
-
-
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_the_transcript_is_what_happens(script: Path, request: pytest.FixtureRequest) -> None:
     before = script.read_text()
-    now = play(before)
+    now = play(before, Play())
     if request.config.getoption("--rewrite"):
         script.write_text(now)
     assert now == before

@@ -12,6 +12,7 @@ import pytest
 from minikafka.protocol.errors import ErrorCode
 
 from ..broker.group_lab import Client, GroupLab
+from .transcript import play
 
 SCRIPTS = sorted((Path(__file__).parent / "groups").glob("*.txt"))
 
@@ -102,21 +103,10 @@ class Play:
         self.lab.fail_over()
 
 
-def play(text: str) -> str:
-    """The script with what happens now."""
-    stage, told = Play(), []
-    for step in text.strip("\n").split("\n\n"):
-        commands = step.split("----")[0].strip().splitlines()
-        lines = [line for line in commands if not line.startswith("#")]
-        happened = [said for line in lines for said in stage.run(line)]
-        told.append("\n".join([*commands, "----", *happened]))
-    return "\n\n".join(told) + "\n"
-
-
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_the_transcript_is_what_happens(script: Path, request: pytest.FixtureRequest) -> None:
     before = script.read_text()
-    now = play(before)
+    now = play(before, Play())
     if request.config.getoption("--rewrite"):
         script.write_text(now)
     assert now == before

@@ -16,6 +16,7 @@ from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.elect_leaders import ElectionType
 
 from ..controller.machine import Machine
+from .transcript import play
 
 SCRIPTS = sorted((Path(__file__).parent / "metadata").glob("*.txt"))
 
@@ -223,22 +224,12 @@ class Stage:
                 return type(record).__name__
 
 
-def perform(script: str) -> str:
-    """Run every step and write the transcript in the script's own form."""
-    stage, out = Stage(), []
-    for block in script.strip().split("\n\n"):
-        commands = [line for line in block.split("\n----")[0].split("\n") if line]
-        said = [line for each in commands if not each.startswith("#") for line in stage.run(each)]
-        out.append("\n".join([*commands, "----", *said] if said else commands))
-    return "\n\n".join(out) + "\n"
-
-
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_the_machine_does_what_the_transcript_says(
     path: Path, request: pytest.FixtureRequest
 ) -> None:
     script = path.read_text()
-    transcript = perform(script)
+    transcript = play(script, Stage())
     if request.config.getoption("--rewrite"):
         path.write_text(transcript)
     else:

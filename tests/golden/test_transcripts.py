@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ..broker.model import Broker, Cluster, MemoryLog
+from .transcript import play
 
 SCRIPTS = sorted((Path(__file__).parent / "replication").glob("*.txt"))
 
@@ -120,30 +121,12 @@ class Stage:
         return lines
 
 
-def perform(script: str) -> str:
-    """Run every step and write the transcript in the script's own form."""
-    stage, out = Stage(), []
-    for block in script.strip().split("\n\n"):
-        commands = [line for line in block.split("\n----")[0].split("\n") if line]
-        said = [
-            line
-            for command in commands
-            if not command.startswith("#")
-            for line in stage.run(command)
-        ]
-        if any(not command.startswith("#") for command in commands):
-            out.append("\n".join([*commands, "----", *said]))
-        else:
-            out.append("\n".join(commands))
-    return "\n\n".join(out) + "\n"
-
-
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_the_machines_do_what_the_transcript_says(
     path: Path, request: pytest.FixtureRequest
 ) -> None:
     script = path.read_text()
-    transcript = perform(script)
+    transcript = play(script, Stage())
     if request.config.getoption("--rewrite"):
         path.write_text(transcript)
     assert transcript == script or request.config.getoption("--rewrite")
