@@ -4,8 +4,6 @@ Spark reuses its workers, so a task finds the clients that an earlier one opened
 their settings; what to read or write is decided elsewhere. One thread at a time, as in a worker.
 """
 
-import atexit
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic, sleep
@@ -30,12 +28,11 @@ from ..client.sync_producer import Producer
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ..protocol.types import TopicPartition
-from ..runtime.config import settings_of
 from .offsets import DataLoss
 from .options import Offsets
 from .source_options import Patience
+from .worker_clients import WorkerClients, known_to
 
-MOST_CLUSTERS: Final = 8
 POLL_MS: Final = 1000
 SUSPICIOUS_SECONDS: Final = 5.0
 """After so much silence a read asks whether the log still reaches as far as was planned."""
@@ -64,27 +61,14 @@ UNANSWERED: Final = (RequestTimedOut, ConnectError, ConnectionLost, BootstrapErr
 T = TypeVar("T")
 
 Partitions = Mapping[str, Sequence[int]]
-_clusters: dict[tuple[int, Patience, tuple[tuple[str, str], ...]], "Cluster"] = {}
+_clusters: "WorkerClients[tuple[Patience, tuple[tuple[str, str], ...]], Cluster]" = WorkerClients()
 USUAL: Final = Patience()
 
 
 def cluster_for(settings: Mapping[str, str], patience: Patience = USUAL) -> "Cluster":
     """Find or make the clients for these settings; a forked process gets clients of its own."""
-    key = (os.getpid(), patience, tuple(sorted(settings.items())))
-    cluster = _clusters.pop(key, None) or Cluster(settings, patience)
-    _clusters[key] = cluster
-    mine = [other for other in _clusters if other[0] == os.getpid()]
-    if len(mine) > MOST_CLUSTERS:
-        _clusters.pop(mine[0]).close()
-    return cluster
-
-
-@atexit.register
-def _close_all() -> None:
-    while _clusters:
-        (process, *_), cluster = _clusters.popitem()
-        if process == os.getpid():
-            cluster.close()
+    key = (patience, tuple(sorted(settings.items())))
+    return _clusters.get(key, lambda: Cluster(settings, patience))
 
 
 class Cluster:
@@ -251,9 +235,7 @@ class Cluster:
 
     def _asking(self) -> Admin:
         if self._admin is None:
-            known = {row.key for row in settings_of(AdminConfig)}
-            settings = {key: value for key, value in self._settings.items() if key in known}
-            self._admin = Admin.from_config({**ASKING, **settings})
+            self._admin = Admin.from_config({**ASKING, **known_to(AdminConfig, self._settings)})
         return self._admin
 
 

@@ -12,9 +12,9 @@ from typing import Final
 from ..client.config import AdminConfig
 from ..client.sync_admin import Admin
 from ..protocol.types import TopicPartition
-from ..runtime.config import settings_of
 from ..runtime.errors import MinikafkaError
 from .options import Offsets
+from .worker_clients import known_to
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +32,7 @@ class GroupProgress:
 
     def __init__(self, group: str, settings: Mapping[str, str]) -> None:
         self.group = group
-        known = {row.key for row in settings_of(AdminConfig)}
-        self._settings = {key: value for key, value in settings.items() if key in known}
+        self._settings = known_to(AdminConfig, settings)
         self._settings["default.api.timeout.ms"] = str(PATIENCE_MS)
         # The first contact is made under the trigger too.
         self._settings["bootstrap.timeout.ms"] = str(PATIENCE_MS)

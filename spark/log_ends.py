@@ -16,6 +16,7 @@ from ..protocol.types import TopicPartition
 from ..runtime.config import settings_of
 from ..runtime.errors import MinikafkaError
 from .options import Offsets
+from .worker_clients import known_to
 
 log = logging.getLogger(__name__)
 
@@ -100,18 +101,15 @@ class LogEnds:
 
     def _opened(self) -> tuple[Admin, Consumer]:
         if self._clients is None:
-            admin = Admin.from_config({**self._known(AdminConfig), **ADMIN})
+            admin = Admin.from_config({**known_to(AdminConfig, self._settings), **ADMIN})
             try:
-                consumer = Consumer.from_config({**self._known(ConsumerConfig), **CONSUMER})
+                settings = known_to(ConsumerConfig, self._settings)
+                consumer = Consumer.from_config({**settings, **CONSUMER})
             except BaseException:
                 admin.close()
                 raise
             self._clients = admin, consumer
         return self._clients
-
-    def _known(self, table: type[AdminConfig] | type[ConsumerConfig]) -> dict[str, str]:
-        known = {row.key for row in settings_of(table)}
-        return {key: value for key, value in self._settings.items() if key in known}
 
 
 def _leaders(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, int]:

@@ -5,8 +5,6 @@ Owns clients and their settings; what is written and committed is decided in exa
 One thread at a time, as in a worker.
 """
 
-import atexit
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -24,12 +22,11 @@ from ..client.errors import (
 from ..client.sync_admin import Admin
 from ..client.sync_producer import Producer
 from ..protocol.errors import ApiError
-from ..runtime.config import settings_of
 from ..runtime.errors import MinikafkaError
 from .cluster import DEFAULTS, SINK
 from .sink_options import TRANSACTION_TIMEOUT_MS
+from .worker_clients import WorkerClients, known_to
 
-MOST_CLUSTERS: Final = 8
 MOST_PRODUCERS: Final = 16
 MOST_RUNS: Final = 64
 CLOSE_MS: Final = 5_000
@@ -40,7 +37,7 @@ ABORT_MS: Final = 5_000
 TRIES_IN_TIME: Final = 4
 """Of a time for many transactions, one that nobody answers about uses up such a part."""
 
-_all: dict[tuple[int, tuple[tuple[str, str], ...]], "SinkClients"] = {}
+_all: "WorkerClients[tuple[tuple[str, str], ...], SinkClients]" = WorkerClients()
 
 
 class ExactlyOnceError(MinikafkaError):
@@ -63,21 +60,7 @@ def out_of_the_past(group: str, batch_id: int, recorded: int) -> ExactlyOnceErro
 
 def sink_clients_for(settings: Mapping[str, str]) -> "SinkClients":
     """Find or make the clients for these settings; a forked process gets clients of its own."""
-    key = (os.getpid(), tuple(sorted(settings.items())))
-    clients = _all.pop(key, None) or SinkClients(settings)
-    _all[key] = clients
-    mine = [other for other in _all if other[0] == os.getpid()]
-    if len(mine) > MOST_CLUSTERS:
-        _all.pop(mine[0]).close()
-    return clients
-
-
-@atexit.register
-def _close_all() -> None:
-    while _all:
-        (process, _), clients = _all.popitem()
-        if process == os.getpid():
-            clients.close()
+    return _all.get(tuple(sorted(settings.items())), lambda: SinkClients(settings))
 
 
 class SinkClients:
@@ -106,8 +89,7 @@ class SinkClients:
     def admin(self) -> Admin:
         """Give the admin, which waits out what a cluster needs to find a new coordinator."""
         if self._admin is None:
-            known = {row.key for row in settings_of(AdminConfig)}
-            settings = {key: value for key, value in self.settings.items() if key in known}
+            settings = known_to(AdminConfig, self.settings)
             self._admin = Admin.from_config({"default.api.timeout.ms": str(COMMIT_MS), **settings})
         return self._admin
 

@@ -108,11 +108,7 @@ def init_group(ledger: "Ledger", asked: InitGroup, now: Now) -> GroupDecision:
     if not 1 <= len(asked.run) <= RUN_MAX:
         return _invalid(f"{where}: a run is called by 1 to {RUN_MAX} characters")
     if ledger.groups.is_changing(asked.group):
-        return GroupDecision(
-            error=ErrorCode.CONCURRENT_TRANSACTIONS,
-            message=f"{where}: another change of it is on its way",
-            waits_for=asked.group,
-        )
+        return _wait_for(asked.group)
     present = ledger.groups.get(asked.group) or CommitGroup(name=asked.group)
     if asked.run in present.runs:
         if asked.run == present.runs[-1]:
@@ -160,16 +156,20 @@ def commit(
     return GroupDecision(group=recorded, changes=tuple(changes), changes_group=True)
 
 
+def _wait_for(group: str) -> GroupDecision:
+    return GroupDecision(
+        error=ErrorCode.CONCURRENT_TRANSACTIONS,
+        message=f"commit group {group}: another change of it is on its way",
+        waits_for=group,
+    )
+
+
 def _refuse_group(ledger: "Ledger", asked: Commit) -> GroupDecision | None:
     where = f"commit group {asked.group}"
     if asked.batch_id < 0:
         return _invalid(f"{where}: batches are numbered from 0 on, not {asked.batch_id}")
     if ledger.groups.is_changing(asked.group):
-        return GroupDecision(
-            error=ErrorCode.CONCURRENT_TRANSACTIONS,
-            message=f"{where}: another change of it is on its way",
-            waits_for=asked.group,
-        )
+        return _wait_for(asked.group)
     group = ledger.groups.get(asked.group)
     if group is None:
         return GroupDecision(

@@ -33,6 +33,7 @@ class ControlStream(asyncio.BufferedProtocol):
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._reason = "closed by the peer"
+        self._is_unwanted = False
         self.peer = "?"
         """Address of the other end, for logs."""
 
@@ -52,14 +53,17 @@ class ControlStream(asyncio.BufferedProtocol):
 
     def close(self, reason: str = "closed here") -> None:
         """Send what is queued, then close."""
-        if self.is_open:
+        if self._transport is None:
+            self.abort(reason)
+        elif not self._transport.is_closing():
             self._reason = reason
-            cast(asyncio.Transport, self._transport).close()
+            self._transport.close()
 
     def abort(self, reason: str) -> None:
-        """Close at once; what is queued is lost."""
+        """Close at once; what is queued is lost. Before there is a connection: as it is made."""
+        self._reason = reason
+        self._is_unwanted = True
         if self._transport is not None:
-            self._reason = reason
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -67,6 +71,8 @@ class ControlStream(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
         self.peer = f"{address[0]}:{address[1]}" if address else "?"
+        if self._is_unwanted:
+            self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> Any:
         """Called by the loop."""

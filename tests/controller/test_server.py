@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from minikafka.client.net.control import ControlConnection
+from minikafka.client.net.control import ControlConnection, ControlStream
 from minikafka.controller.api import session
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.control import messages as m
@@ -130,6 +131,23 @@ async def test_garbage_closes_its_own_connection_only(lab: Lab, garbage: bytes) 
     writer.close()
     await writer.wait_closed()
     assert not (await broker.beat()).is_fenced
+
+
+@pytest.mark.parametrize("end", [ControlStream.close, ControlStream.abort])
+async def test_a_connection_unwanted_before_it_is_made_ends_as_it_is_made(
+    end: Callable[[ControlStream, str], None],
+) -> None:
+    """A loop that is behind can run the timer of a connection before its first callback."""
+    reasons: list[str] = []
+    stream = ControlStream(lambda frame: None, reasons.append)
+    end(stream, "too late")
+    server = await asyncio.get_running_loop().create_server(lambda: stream, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    with contextlib.suppress(ConnectionResetError):
+        assert await reader.read() == b""
+    writer.close()
+    server.close()
+    assert reasons == ["too late"]
 
 
 async def test_who_connects_and_says_nothing_is_let_go(

@@ -63,6 +63,10 @@ class Faults:
         """Sometimes shorter than any session, sometimes longer."""
         await asyncio.sleep(self.rng.choice((0, 0.05, 0.5, 3)) * self.rng.random())
 
+    def _delay(self, source: Daemon, target: Daemon, seconds: float) -> None:
+        """Until 0 is said, what one tells the other comes so much later."""
+        self.world.network.delay(source.host, target.host, seconds)
+
     async def _bounce(self, victims: Sequence[Daemon]) -> bool:
         for victim in victims:
             victim.kill()

@@ -183,9 +183,6 @@ class Plots(Faults):
                 found.append(Cast(TopicPartition(name, key.partition), state, leader, others))
         return self.rng.choice(found) if found else None
 
-    def _delay(self, source: Daemon, target: Daemon, seconds: float) -> None:
-        self.world.network.delay(source.host, target.host, seconds)
-
     def _cut(self, pairs: list[tuple[Daemon, Daemon]]) -> None:
         for one, other in pairs:
             self.world.network.block(one.host, other.host)

@@ -189,9 +189,6 @@ class WireFaults(Faults):
             daemon.start()
         await asyncio.sleep(self.rng.random())
 
-    def _delay(self, source: Daemon, target: Daemon, seconds: float) -> None:
-        self.world.network.delay(source.host, target.host, seconds)
-
     async def _trouble(self, among: Sequence[Daemon]) -> None:
         """Some of these die or stand still, one after the other, for short or for longer."""
         for _ in range(self.rng.randint(1, 4)):

@@ -12,6 +12,7 @@ from minikafka.client.errors import ClientError, ProducerFenced, UnsupportedVers
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.spark import exactly_once, sink_clients
 from minikafka.spark.rows import RowError
+from minikafka.spark.worker_clients import WorkerClients
 
 
 @dataclass
@@ -181,6 +182,6 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> FakeGroups:
 
     monkeypatch.setattr(sink_clients, "Producer", OneProducer)
     monkeypatch.setattr(sink_clients, "Admin", OneAdmin)
-    monkeypatch.setattr(sink_clients, "_all", {})
+    monkeypatch.setattr(sink_clients, "_all", WorkerClients())
     monkeypatch.setattr(exactly_once, "RowWriter", FakeRows)
     return fake
