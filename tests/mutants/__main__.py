@@ -19,7 +19,8 @@ PAGE_HEAD = """# Planted bugs
 
 Each is the product with one thing wrong, as a patch in `tests/mutants/patches`. The simulator
 (`docs/simulation.md`) runs on it seed after seed, from seed {first}, until its invariants or its
-history checker catch it; a seed that fails without the patch as well does not count. The bound is
+history checker catch it; a seed that fails without the patch as well does not count. A patch may
+name a fault that the bug needs: of the seeds, those that draw it are tried first. The bound is
 {seeds} seeds. Written by `make mutants`.
 
 | bug | what is wrong | caught by seed | seeds tried | found by |

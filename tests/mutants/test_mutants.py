@@ -86,17 +86,42 @@ def test_a_seed_that_fails_anyway_catches_nothing(
     monkeypatch.setattr(hunting, "apply", lambda patch, tree: None)
     failing = {ROOT: [3], None: [3, 7]}
 
-    def simulate(tree: Path, seed: int, runs: int, jobs: int) -> Run:
+    def simulate(tree: Path, seed: int, runs: int, jobs: int, fault: str | None = None) -> Run:
         for each in failing[tree if tree == ROOT else None]:
             if seed <= each < seed + runs:
                 return Run(each - seed + 1, each, f"broken at {each}")
         return Run(runs, None, "")
 
     monkeypatch.setattr(hunting, "simulate", simulate)
+    (tmp_path / "any.patch").write_text("A story.\n")
     verdict = hunt(Patch(tmp_path / "any.patch"), 0, 10, 1)
     assert (verdict.seed, verdict.runs, verdict.finding) == (7, 8, "broken at 7")
     failing[None] = [3]
     assert not hunt(Patch(tmp_path / "any.patch"), 0, 10, 1).is_caught
+
+
+def test_seeds_that_draw_the_fault_a_bug_needs_are_tried_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "any.patch"
+    path.write_text("A story\nof two lines.\nFault: pause\n\n--- a/x\n+++ b/x\n")
+    patch = Patch(path)
+    assert patch.story == "A story of two lines."
+    assert patch.faults == ["pause"]
+    asked: list[tuple[str | None, int]] = []
+
+    def simulate(tree: Path, seed: int, runs: int, jobs: int, fault: str | None = None) -> Run:
+        if tree == ROOT:
+            return Run(1, None, "")
+        asked.append((fault, runs))
+        return Run(3, None, "") if fault else Run(2, 1, "broken")
+
+    monkeypatch.setattr(hunting, "copy_product", lambda tree: None)
+    monkeypatch.setattr(hunting, "apply", lambda patch, tree: None)
+    monkeypatch.setattr(hunting, "simulate", simulate)
+    verdict = hunt(patch, 0, 10, 1)
+    assert asked == [("pause", 10), (None, 10)]
+    assert (verdict.seed, verdict.runs) == (1, 5)
 
 
 def test_exit_codes(

@@ -15,6 +15,8 @@ PATCHES = Path(__file__).parent / "patches"
 ROOMS = ("runtime", "protocol", "storage", "client", "controller", "broker")
 COPIED = (*ROOMS, "deploy", "spark", "src", "tests/simulation", "tests/__init__.py")
 
+NAMES_FAULT = "Fault:"
+
 
 class NotAMutant(Exception):
     """The patch makes no product that is wrong; says why."""
@@ -33,9 +35,18 @@ class Patch:
     @property
     def story(self) -> str:
         """What the bug is: the lines before the first one of the diff."""
-        lines = self.path.read_text().splitlines()
-        words = [line.strip() for line in _until_diff(lines)]
+        words = [line for line in self._head if not line.startswith(NAMES_FAULT)]
         return " ".join(word for word in words if word) or "(no description)"
+
+    @property
+    def faults(self) -> list[str]:
+        """Of the simulator's, those without which the bug would hardly show: `Fault: name`."""
+        named = [line for line in self._head if line.startswith(NAMES_FAULT)]
+        return [line.removeprefix(NAMES_FAULT).strip() for line in named]
+
+    @property
+    def _head(self) -> list[str]:
+        return [line.strip() for line in _until_diff(self.path.read_text().splitlines())]
 
 
 def _until_diff(lines: list[str]) -> list[str]:

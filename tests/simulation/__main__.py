@@ -1,4 +1,4 @@
-"""`python -m tests.simulation --seed N [--runs N] [--jobs N]`: replay a seed, or explore.
+"""`python -m tests.simulation --seed N [--runs N] [--fault NAME]`: replay a seed, or explore.
 
 Prints one line per run, for a failing one the end of its trace, and for several what they add up
 to. Exits 1 if a run failed (at the first one, unless told to go on) or proved too little.
@@ -7,9 +7,11 @@ to. Exits 1 if a run failed (at the first one, unless told to go on) or proved t
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import explore, scenario
+from .coverage import FAULTS
 
 
 def main() -> int:
@@ -17,6 +19,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--runs", type=int, default=1, help="how many seeds from there")
     parser.add_argument("--jobs", type=int, default=0, help="processes; default: all cores")
+    parser.add_argument("--fault", choices=FAULTS, help="only the seeds that draw this fault")
     parser.add_argument("--seconds", type=float, default=scenario.FAULT_SECONDS)
     parser.add_argument("--trace", action="store_true", help="one run: print the whole trace")
     parser.add_argument("--logs", action="store_true", help="one run: the daemons' last log lines")
@@ -30,7 +33,9 @@ def main() -> int:
 
 def search(options: argparse.Namespace) -> int:
     summary = explore.Summary()
-    seeds = range(options.seed, options.seed + options.runs)
+    seeds: Sequence[int] = range(options.seed, options.seed + options.runs)
+    if options.fault is not None:
+        seeds = [seed for seed in seeds if options.fault in scenario.shape_of(seed).faults]
     reports = explore.run_many(seeds, options.seconds, options.jobs or explore.cores())
     for report in reports:
         summary.add(report)
@@ -41,7 +46,7 @@ def search(options: argparse.Namespace) -> int:
         print(report.line(), flush=True)
         if report.violation is not None and not options.keep_going:
             break
-    if options.runs > 1:
+    if len(summary.reports) > 1:
         print("\n".join(summary.lines()))
     if options.json is not None:
         options.json.write_text(json.dumps(findings(summary), indent=1))

@@ -18,7 +18,7 @@ from .invariants import Invariants
 from .nemesis import Nemesis
 from .operations import Operator
 from .promises import Promises
-from .shape import draw
+from .shape import Shape, draw
 from .workload import Workload
 from .world import Violation, World
 
@@ -45,13 +45,22 @@ class Outcome:
         return self.world.trace.digest()
 
 
+def shape_of(seed: int) -> Shape:
+    """What this seed draws, without a run."""
+    return _draw(World(seed))
+
+
+def _draw(world: World) -> Shape:
+    return draw(world.rng("shape"), CONTROLLERS)
+
+
 class Scenario:
     """One seed."""
 
     def __init__(self, seed: int, fault_seconds: float = FAULT_SECONDS) -> None:
         self.world = World(seed)
         self.fault_seconds = fault_seconds
-        self.shape = shape = draw(self.world.rng("shape"), CONTROLLERS)
+        self.shape = shape = _draw(self.world)
         self.cluster = Cluster(
             self.world,
             shape.brokers,
