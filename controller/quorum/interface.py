@@ -90,7 +90,7 @@ class Quorum(Protocol):
         """Is `offset` reached by a log whose last record before it was written in `epoch`?"""
 
     async def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole committed batches from `offset` on, at least one if there is one."""
+        """Whole committed batches from `offset` on, at least one if the log still has one."""
 
     @property
     def unsnapshotted_bytes(self) -> int:

@@ -241,10 +241,17 @@ class RaftQuorum:
         return self._log.epoch_before(offset) in (epoch, None)
 
     async def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole committed batches from `offset` on; nothing while the log is opened again."""
+        """Whole committed batches from `offset` on.
+
+        Nothing while the log is opened again, or if it begins later by now: whoever reads on, or
+        waits for a cold read, may find that a snapshot has taken the place of what it wanted.
+        """
         if self._log.is_closed:
             return b""
-        return await self._log.read(offset, max_bytes, self.high_watermark)
+        try:
+            return await self._log.read(offset, max_bytes, self.high_watermark)
+        except OffsetOutOfRange:
+            return b""
 
     # Snapshots.
 

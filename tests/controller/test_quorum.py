@@ -311,6 +311,21 @@ async def test_19_snapshot_and_tail_give_the_same_image_as_the_whole_log(tmp_pat
         each.runtime.close()
 
 
+async def test_a_snapshot_may_take_the_log_from_under_whoever_replays_it(node: Node) -> None:
+    for number in range(10):
+        await node.put(f"k{number}")
+    behind = MetadataImage()
+    replay(behind, await node.quorum.read(0, 1))
+    await node.quorum.write_snapshot(node.controller.committed.copy())
+    assert behind.offset + 1 < node.quorum.log_start_offset
+    assert await node.quorum.read(behind.offset + 1, 1 << 20) == b""
+    whole = node.controller.committed
+    node.controller.committed, node.quorum.is_leader = behind, False
+    await node.controller._catch_up()
+    assert node.controller.committed == whole
+    node.quorum.is_leader = True
+
+
 async def test_snapshots_come_by_themselves_and_old_ones_go(tmp_path: Path) -> None:
     node = await Node(tmp_path, snapshot_interval_bytes=2000).start()
     for number in range(200):
