@@ -43,6 +43,8 @@ class Daemon:
         """What `Plan.start` returned; None while starting or stopped."""
         self.may_fail = False
         """Its disk fails: it may end by itself, until it is started again."""
+        self.stopped_in_order: Process | None = None
+        """The last process that came to the end of its shutdown."""
         self.on_started: Callable[[Daemon], None] = lambda daemon: None
         self.on_power_lost: Callable[[Daemon], None] = lambda daemon: None
         self._prepare = prepare
@@ -74,6 +76,7 @@ class Daemon:
         self.service = None
         if stop.is_clean:
             await service.stop()
+            self.stopped_in_order = process
         return stop.exit_code
 
     def kill(self) -> None:

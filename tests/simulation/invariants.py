@@ -283,6 +283,7 @@ class Invariants:
             )
         if now.leader_epoch > truth.newest_leader_epoch:
             truth.newest_leader_epoch = now.leader_epoch
+            truth.witnesses = {each.name: each.process for each in self.cluster.brokers.values()}
             yield from self._check_leases(daemon, now)
             if now.leader_epoch >= truth.unclean_epoch and not truth.is_cut:
                 truth.is_cut = True
@@ -302,6 +303,25 @@ class Invariants:
                 f"invariant 5: {where}: high watermark moved to {now.high_watermark} with ISR"
                 f" {list(replica.leader.isr)} below min ISR {replica.min_isr}"
             )
+        if before is not None and now.high_watermark > before.high_watermark:
+            yield from self._check_counted(where, truth, before, now)
+
+    def _check_counted(self, where: str, truth: Truth, before: Seen, now: Seen) -> Iterator[str]:
+        """What members of the ISR proved to an earlier epoch, or prove in one, counts no more."""
+        epoch = now.leader_epoch
+        if before.leader_epoch != epoch or truth.newest_leader_epoch != epoch:
+            return
+        for member in now.isr:
+            process = self.cluster.brokers[member].process
+            if process is None or not process.alive:
+                continue
+            replica = partitions_of(process).get(now.replica.key)
+            was_there = truth.witnesses.get(process.name) is process
+            if replica is not None and was_there and replica.leader_epoch < epoch:
+                yield (
+                    f"invariant 9: {where}: high watermark moved to {now.high_watermark} in epoch"
+                    f" {epoch}, {process.name} counts and is in epoch {replica.leader_epoch}"
+                )
 
     def check_committed(
         self, daemon: Daemon, key: TopicIdPartition, end: int, number: str = "invariant 4"

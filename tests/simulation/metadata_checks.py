@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from minikafka.protocol.control.image import BrokerRegistration, MetadataImage, PartitionState
 from minikafka.protocol.types import NO_LEADER, TopicIdPartition
 
+from .loop import Process
 from .truth import Truth
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class MetadataChecks:
         self._all = invariants
         self._states: dict[TopicIdPartition, PartitionState] = {}
         self._brokers: dict[int, BrokerRegistration] = {}
+        self._registered: dict[int, Process | None] = {}
+        """Whose registration is on record."""
         self._names: dict[str, bytes] = {}
         self._by_epoch: dict[tuple[TopicIdPartition, int], PartitionState] = {}
         self.reused_names: dict[str, None] = {}
@@ -52,7 +55,7 @@ class MetadataChecks:
 
     def check(self, image: MetadataImage) -> Iterator[str]:
         """The image has moved on."""
-        self._follow_brokers(image)
+        back = self._follow_brokers(image)
         for topic in image.topics.values():
             if self._names.setdefault(topic.name, topic.topic_id) != topic.topic_id:
                 self._names[topic.name] = topic.topic_id
@@ -75,6 +78,8 @@ class MetadataChecks:
                 if old is not None:
                     yield from self._check_change(truth, key, old, state)
         self._follow_deletions(image)
+        for broker_id in back:
+            yield from self._check_back(image, broker_id)
 
     def check_same(
         self, truth: Truth, key: TopicIdPartition, state: PartitionState
@@ -150,6 +155,21 @@ class MetadataChecks:
             end = truth.ledger.end
             yield from self._all.check_committed(daemon, key, end, "invariant 15")
 
+    def _check_back(self, image: MetadataImage, broker_id: int) -> Iterator[str]:
+        """A start of a broker is on record: after an unclean end it is eligible for nothing."""
+        daemon = self._all.cluster.brokers[broker_id]
+        before = self._registered.get(broker_id)
+        self._registered[broker_id] = daemon.process
+        if before in (None, daemon.process, daemon.stopped_in_order):
+            return
+        for key, state in image.partitions():
+            if broker_id in state.elr:
+                name = f"{image.topics[key.topic_id].name}-{key.partition}"
+                yield (
+                    f"invariant 15: {name}: {daemon.name} is back after an unclean end and kept in"
+                    f" ELR {state.elr}"
+                )
+
     # -- what is remembered -----------------------------------------------------------------
 
     @staticmethod
@@ -173,22 +193,24 @@ class MetadataChecks:
             if key.partition == 0:
                 self._note("topic-deleted")
 
-    def _follow_brokers(self, image: MetadataImage) -> None:
+    def _follow_brokers(self, image: MetadataImage) -> list[int]:
+        """Give those that have registered anew."""
+        back: list[int] = []
         for broker_id, broker in image.brokers.items():
             old = self._brokers.get(broker_id)
             if old is broker or old == broker:
                 continue
             self._brokers[broker_id] = broker
-            if old is None:
-                self._note("broker-registered")
-            elif old.broker_epoch != broker.broker_epoch:
-                self._note("broker-registered-again")
+            if old is None or old.broker_epoch != broker.broker_epoch:
+                self._note("broker-registered" if old is None else "broker-registered-again")
+                back.append(broker_id)
             if broker.fenced and old is not None and not old.fenced:
                 self._note("broker-fenced")
             if not broker.fenced and (old is None or old.fenced):
                 self._note("broker-unfenced")
             if broker.in_controlled_shutdown and not (old and old.in_controlled_shutdown):
                 self._note("broker-shutting-down")
+        return back
 
     def _note(self, transition: str) -> None:
         self._all.coverage.note("transition", transition)

@@ -10,6 +10,7 @@ from minikafka.protocol.types import TopicIdPartition, uuid_to_text
 
 from .cluster import Daemon
 from .disk import DirectoryNode, FileNode
+from .loop import Process
 from .rawlog import LogCursor, RawBatch
 
 Place = tuple[str, TopicIdPartition]
@@ -96,6 +97,8 @@ class Truth:
         self.leaders: dict[int, str] = {}
         """Who led each epoch."""
         self.newest_leader_epoch = -1
+        self.witnesses: dict[str, Process | None] = {}
+        """The brokers' processes as that epoch began."""
         self.unclean_epoch = -1
         """The leader epoch of the newest unclean election on record."""
         self.is_cut = True
