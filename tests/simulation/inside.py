@@ -9,10 +9,12 @@ from minikafka.broker.partition import Partition
 from minikafka.broker.partitions import Partitions
 from minikafka.broker.server import Broker
 from minikafka.controller.driver import Controller
+from minikafka.controller.quorum.effects import Answer
+from minikafka.controller.quorum.log_facts import LogEnd
 from minikafka.controller.quorum.node import QuorumNode
 from minikafka.controller.quorum.raft import RaftQuorum
 from minikafka.protocol.control.image import MetadataImage
-from minikafka.protocol.control.quorum_messages import Vote
+from minikafka.protocol.control.quorum_messages import Vote, VoteAnswer
 from minikafka.protocol.types import TopicIdPartition
 
 from .loop import PROCESS, Process
@@ -41,8 +43,27 @@ def watched() -> Iterator[None]:
         watching(Controller, "controller"),
         watching(RaftQuorum, "quorum"),
         _votes_noted(),
+        _grants_noted(),
     ):
         yield
+
+
+def _grants_noted() -> Any:
+    on_request = QuorumNode.on_request
+
+    def noting(self: QuorumNode, ticket: int, request: Any, now_ms: int) -> Any:
+        held = self.log.end
+        effects = on_request(self, ticket, request, now_ms)
+        process = PROCESS.get()
+        if process is not None and isinstance(request, Vote) and not request.pre_vote:
+            claimed = LogEnd(request.last_epoch, request.end_offset)
+            grant = Grant(request.candidate.voter_id, request.epoch, claimed, held)
+            answers = [each.answer for each in effects if isinstance(each, Answer)]
+            if any(isinstance(each, VoteAnswer) and each.is_granted for each in answers):
+                process.grants.append(grant)
+        return effects
+
+    return patch.object(QuorumNode, "on_request", noting)
 
 
 def _votes_noted() -> Any:
@@ -108,6 +129,17 @@ class Granted(NamedTuple):
     epoch: int
 
 
+class Grant(NamedTuple):
+    """A vote that a voter gives, by what the candidate said of its log."""
+
+    candidate_id: int
+    epoch: int
+    claimed: LogEnd
+    """The candidate's last record."""
+    held: LogEnd
+    """The voter's own."""
+
+
 def quorum_of(process: Process) -> QuorumSeen | None:
     """Where the controller stands; None before it knows."""
     quorum = process.quorum
@@ -147,6 +179,12 @@ def quorum_key(process: Process) -> tuple[object, ...] | None:
 def granted_votes(process: Process) -> list[Granted]:
     """The votes that this candidate was given since the last question."""
     given, process.votes = process.votes, []
+    return given
+
+
+def grants_of(process: Process) -> list[Grant]:
+    """The votes that this voter has given since the last question."""
+    given, process.grants = process.grants, []
     return given
 
 

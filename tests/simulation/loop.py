@@ -50,6 +50,7 @@ class Process:
         self.controller: Any = None
         self.quorum: Any = None
         self.votes: list[Any] = []
+        self.grants: list[Any] = []
         """What of the product runs in it: see inside.py."""
         self.check: Callable[[], Iterator[str]] | None = None
         """Invariants that concern this process, checked after each of its steps."""

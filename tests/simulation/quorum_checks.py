@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .cluster import Daemon
 from .disk import DirectoryNode, FileNode
-from .inside import Granted, QuorumSeen, granted_votes, quorum_key, quorum_of
+from .inside import Granted, QuorumSeen, granted_votes, grants_of, quorum_key, quorum_of
 from .loop import Process
 from .rawlog import LogCursor, RawBatch
 
@@ -56,6 +56,12 @@ class QuorumChecks:
 
     def check(self, daemon: Daemon, process: Process) -> Iterator[str]:
         """The daemon has made a step."""
+        for grant in grants_of(process):
+            if grant.claimed < grant.held:
+                yield (
+                    f"invariant 16: {daemon.name}, whose log ends with {grant.held}, votes in epoch"
+                    f" {grant.epoch} for {grant.candidate_id}, whose log ends with {grant.claimed}"
+                )
         key = quorum_key(process)
         if key == self._keys.get(daemon.name) and not process.votes:
             return
@@ -92,6 +98,17 @@ class QuorumChecks:
             yield from self._check_committed(daemon, quorum.high_watermark)
             if quorum.is_leading:
                 yield from self._check_majority(quorum.high_watermark)
+                if before > 0:
+                    yield from self._check_own_epoch(name, quorum)
+
+    def _check_own_epoch(self, name: str, quorum: QuorumSeen) -> Iterator[str]:
+        """Copies of earlier records commit nothing without one of the own epoch (Raft, 5.4.2)."""
+        newest = next(reversed(self._committed.values()))
+        if newest.next_offset == quorum.high_watermark and newest.leader_epoch != quorum.epoch:
+            yield (
+                f"invariant 16: {name}: leads epoch {quorum.epoch} and commits up to"
+                f" {quorum.high_watermark}, where the last record is of epoch {newest.leader_epoch}"
+            )
 
     def _follow_snapshots(self, name: str, quorum: QuorumSeen) -> None:
         before = self._snapshot_ends.setdefault(name, quorum.snapshot_end)
