@@ -33,6 +33,7 @@ FAULTS = (
     "late-words",
     "slow-follower",
     "stale-proposal",
+    "late-expansion",
     "late-client",
     "lead-moved-and-back",
     "clock-jump",

@@ -35,6 +35,20 @@ class FileNode:
         self.dirty: dict[int, None] = {}
         self.cut_at: int | None = None
         """Cut below its stable size since the last sync: the cut, too, may be lost."""
+        self.lied_to: Process | None = None
+        """Who was told that a sync failed; what was to be synced looks written, and is not."""
+
+    @property
+    def looks_better(self) -> bool:
+        """Do programs see bytes that neither are stable nor will ever be written again?"""
+        if self.cut_at is not None:
+            return False
+        return any(
+            sector not in self.dirty
+            and self.cache[sector * SECTOR : (sector + 1) * SECTOR]
+            != self.stable[sector * SECTOR : (sector + 1) * SECTOR]
+            for sector in range(-(-len(self.cache) // SECTOR))
+        )
 
     def write(self, data: Buffer, offset: int) -> None:
         end = offset + len(data)
@@ -162,6 +176,8 @@ class Disk:
         self.on_kill: Callable[[Process], None] = lambda process: None
         self.has_lied = False
         """A sync failed once: what it left behind looks written, and is not (fsyncgate)."""
+        self.on_believed: Callable[[str, str], None] = lambda process, path: None
+        """A process was told that a sync failed, and that the next one of what is lost did not."""
 
     def mend(self) -> None:
         self.capacity = 1 << 40
@@ -479,23 +495,39 @@ class SimFile:
     async def fdatasync(self) -> None:
         self._check_open()
         node = self._node
-        sectors = list(node.dirty)
+        sectors, was_told = list(node.dirty), self._was_told
         code = self._disk.fail_sync(self._path)
         if code is not None:
-            # As Linux does: after a failed sync the pages count as clean, and are lost.
-            node.dirty.clear()
-            self._disk.has_lied = True
-        await self._fs._after_sync(self._path, code, lambda: node.commit(sectors))
+            self._lose_dirty()
+        try:
+            await self._fs._after_sync(self._path, code, lambda: self._commit(sectors, was_told))
+        except OSError:
+            node.lied_to = self._fs.process
+            raise
 
     def fdatasync_wait(self) -> None:
         self._check_open()
         code = self._disk.fail_sync(self._path)
         if code is not None:
-            self._node.dirty.clear()
-            self._disk.has_lied = True
+            self._lose_dirty()
+            self._node.lied_to = self._fs.process
             raise _error(code, self._path)
         if self._fs.process.alive:
-            self._node.commit(list(self._node.dirty))
+            self._commit(list(self._node.dirty), self._was_told)
+
+    @property
+    def _was_told(self) -> bool:
+        return self._node.lied_to is self._fs.process
+
+    def _lose_dirty(self) -> None:
+        # As Linux does: after a failed sync the pages count as clean, and are lost.
+        self._node.dirty.clear()
+        self._disk.has_lied = True
+
+    def _commit(self, sectors: list[int], was_told: bool) -> None:
+        self._node.commit(sectors)
+        if was_told and self._node.looks_better:
+            self._disk.on_believed(self._fs.process.name, self._path)
 
     def close(self) -> None:
         self._closed = True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from minikafka.protocol.control.image import BrokerRegistration, MetadataImage, PartitionState
 from minikafka.protocol.types import NO_LEADER, TopicIdPartition
 
+from .inside import partitions_of
 from .loop import Process
 from .truth import Truth
 
@@ -143,6 +144,8 @@ class MetadataChecks:
         self._count_change(old, state)
         for member in state.isr:
             if member not in old.isr:
+                if grown == 0:
+                    yield from self._check_proved(truth, key, state, member)
                 yield from self._check_joined(truth, key, member)
 
     def _check_joined(self, truth: Truth, key: TopicIdPartition, member: int) -> Iterator[str]:
@@ -154,6 +157,21 @@ class MetadataChecks:
         if truth.is_cut:
             end = truth.ledger.end
             yield from self._all.check_committed(daemon, key, end, "invariant 15")
+
+    def _check_proved(
+        self, truth: Truth, key: TopicIdPartition, state: PartitionState, member: int
+    ) -> Iterator[str]:
+        """Its leader took it back: the start that is on record has fetched in this epoch."""
+        daemon = self._all.cluster.brokers[member]
+        process = daemon.process
+        if process is None or not process.alive or process is not self._registered.get(member):
+            return
+        replica = partitions_of(process).get(key)
+        if replica is None or replica.leader_epoch < state.leader_epoch:
+            yield (
+                f"invariant 15: {truth.name}: {daemon.name} is back in ISR {state.isr} of epoch"
+                f" {state.leader_epoch}, of which its present start knows nothing"
+            )
 
     def _check_back(self, image: MetadataImage, broker_id: int) -> Iterator[str]:
         """A start of a broker is on record: after an unclean end it is eligible for nothing."""

@@ -44,6 +44,7 @@ class Plots(Faults):
     def table(self) -> dict[str, Fault]:
         return {
             "stale-proposal": self.stale_proposal,
+            "late-expansion": self.late_expansion,
             "lead-moved-and-back": self.moved_and_back,
             "late-client": self.late_client,
         }
@@ -73,6 +74,33 @@ class Plots(Faults):
         await asyncio.sleep(1 + self.rng.random())
         self._heal(deaf)
         self._delay(leader, controller, 0)
+        return True
+
+    async def late_expansion(self) -> bool:
+        """A leader's proposal to take a follower back is late. Meanwhile that one dies, or loses
+        power, and is back as a new start of its broker, deaf to the leader: it has proved nothing
+        to anybody yet (KIP-903)."""
+        cast = self._cast(lambda state: len(state.isr) > 2)
+        if cast is None:
+            return False
+        leader, follower = cast.leader, self.rng.choice(cast.others)
+        controller, deaf = self.active_controller(), [(follower, leader)]
+        self._cut(deaf)
+        await self._until(lambda: not self._is_in_sync(cast.partition, follower), 6.0)
+        self._delay(leader, controller, 0.8)  # Nobody gives the connection up yet.
+        self._heal(deaf)
+        await self._until(lambda: _proposes(leader, cast.partition), 2.0)
+        self._cut(deaf)
+        if self.promises.survive_without([follower]):
+            follower.power_off()
+            follower.power_on()
+        else:
+            follower.kill()
+        follower.start()
+        await asyncio.sleep(1 + self.rng.random())
+        self._delay(leader, controller, 0)
+        self._heal(deaf)
+        await self._until(lambda: self.promises.are_recovered([follower]), 20.0)
         return True
 
     async def _until(self, happens: Callable[[], bool], seconds: float) -> None:

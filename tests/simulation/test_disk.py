@@ -298,3 +298,25 @@ def test_errors_are_those_of_the_operating_system() -> None:
         await machine.process(body)
 
     Machine().story(story)
+
+
+@pytest.mark.parametrize("is_rewritten", [False, True])
+def test_who_was_told_that_a_sync_failed_must_not_believe_the_next_one(is_rewritten: bool) -> None:
+    """Linux drops the pages (fsyncgate): only what is written again can become stable."""
+
+    async def body(fs: SimFileSystem) -> None:
+        file = fs.open("/f", create=True)
+        file.pwritev([b"lost"], 0)
+        fs.disk.fail_sync = lambda path: errno.EIO
+        with pytest.raises(OSError, match="f"):
+            await file.fdatasync()
+        fs.disk.mend()
+        if is_rewritten:
+            file.pwritev([b"lost"], 0)
+        await file.fdatasync()
+
+    machine = Machine()
+    told: list[tuple[str, str]] = []
+    machine.disk.on_believed = lambda process, path: told.append((process, path))
+    machine.story(lambda each: each.process(body))
+    assert told == ([] if is_rewritten else [("p", "/f")])

@@ -218,7 +218,7 @@ class MachineFaults(Faults):
         """Writes, reads or syncs fail for a while; whoever cannot go on without its disk ends."""
         victim = self.rng.choice(self.daemons)
         disk = victim.host.disk
-        chance = self.rng.choice((0.05, 1.0))
+        chance = self.rng.choice((0.05, 0.5, 1.0))
 
         def fail(path: str) -> int | None:
             return errno.EIO if self.rng.random() < chance else None

@@ -92,6 +92,7 @@ class World:
         host = self.network.add_host(name)
         host.disk = Disk(self.loop, self.rng(f"disk/{name}"), self.trace)
         host.disk.on_kill = self.kill
+        host.disk.on_believed = self._on_believed
         return host
 
     def start(
@@ -155,6 +156,9 @@ class World:
     def power_on(self, host: Host) -> None:
         self.trace.emit(host.name, "power-on")
         self.network.power_on(host)
+
+    def _on_believed(self, process: str, path: str) -> None:
+        self.violation(f"{process} believes a sync of {path} after one that failed")
 
     # -- what must never be -----------------------------------------------------------------
 
