@@ -229,7 +229,9 @@ class Member(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
 
     def _run(self) -> None:
         while not self._is_over:
-            for records in self.consumer.poll(timeout_ms=100).values():
+            # kafka-python 3.0.12 loses its assignment if a poll runs out just as a join completes,
+            # and neither fetches nor beats its heart from then on: long enough for any join.
+            for records in self.consumer.poll(timeout_ms=500).values():
                 base.tell_records([record_of(one) for one in records])
             while not self._work.empty():
                 work, answer = self._work.get()
