@@ -98,7 +98,7 @@ class Commits:
             code = _commit_code(answer)
             if code is ErrorCode.NONE:
                 return
-            if code in FENCED and not self._has_moved_on(member):
+            if code in FENCED and not self._has_moved_on(member, code):
                 if self.membership is not None and member is not None:
                     self.membership.on_refused(member, code)
                 raise CommitFailed(code, f"{self._coordinator}: committing offsets")
@@ -119,10 +119,16 @@ class Commits:
             raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, why)
         return Heartbeat(self.membership.member_id, self.membership.generation)
 
-    def _has_moved_on(self, member: Heartbeat | None) -> bool:
-        """Did a generation begin while the commit was under way? What it has, it still has."""
+    def _has_moved_on(self, member: Heartbeat | None, code: ErrorCode) -> bool:
+        """Did a generation begin while the commit was under way? What it has, it still has.
+
+        Not where the coordinator does not know the member: a join under way in its name, perhaps
+        on a connection that is dead without our knowing, will come to nothing.
+        """
         membership = self.membership
         if membership is None or member is None or not membership.is_member:
+            return False
+        if code is ErrorCode.UNKNOWN_MEMBER_ID and membership.member_id == member.member_id:
             return False
         now = Heartbeat(membership.member_id, membership.generation)
         return membership.is_rebalancing or now != member

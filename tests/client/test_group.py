@@ -206,6 +206,25 @@ async def test_a_commit_waits_for_a_rebalance_under_way(setup: Setup) -> None:
         assert sum(group.commits[-1].values()) == 3
 
 
+async def test_a_commit_of_who_is_not_known_does_not_wait_for_a_join_that_never_ends(
+    setup: Setup,
+) -> None:
+    """The join may be under way on a connection that is dead without anybody's knowing."""
+    cluster, group = setup
+    async with cluster, member(cluster, heartbeat_interval_ms=10) as consumer:
+        await consumer.subscribe(["t"])
+        await read(consumer, 3)
+        group.members["another"] = next(iter(group.members.values()))
+        group.rebalance()
+        while not group.joining:
+            await consumer.poll(timeout_ms=10)
+        group.refuse_commits = [ErrorCode.UNKNOWN_MEMBER_ID] * 1000
+        with pytest.raises(CommitFailed) as caught:
+            await consumer.commit()
+        assert caught.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+        assert len(group.refuse_commits) == 999
+
+
 @pytest.mark.parametrize(
     "code", [ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.GROUP_AUTHORIZATION_FAILED]
 )
