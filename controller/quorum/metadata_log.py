@@ -15,7 +15,7 @@ from ...protocol.types import Buffer
 from ...runtime.config import MiB, from_mapping
 from ...runtime.runtime import Runtime
 from ...storage.files import Files
-from ...storage.log import Cold, Log
+from ...storage.log import Cold, Log, OffsetOutOfRange
 from ...storage.topic_config import TopicConfig
 from .log_facts import LogEnd
 from .snapshots import Snapshots
@@ -138,11 +138,18 @@ class MetadataLog:
         self._stable_offset = min(self._stable_offset, self.end_offset)
 
     async def read(self, offset: int, max_bytes: int, up_to: int) -> bytes:
-        """Whole batches from the one that holds `offset`, below `up_to`."""
+        """Whole batches from the one that holds `offset`, below `up_to`.
+
+        Nothing if the log begins later by now: whoever reads on, or waits for a cold read, may
+        find that a snapshot has taken the place of what it wanted.
+        """
         try:
-            found = self._log.read(offset, max_bytes=max_bytes, up_to=up_to)
-        except Cold:
-            found = await self._log.read_cold(offset, max_bytes=max_bytes, up_to=up_to)
+            try:
+                found = self._log.read(offset, max_bytes=max_bytes, up_to=up_to)
+            except Cold:
+                found = await self._log.read_cold(offset, max_bytes=max_bytes, up_to=up_to)
+        except OffsetOutOfRange:
+            return b""
         return bytes(found.data)
 
     def forget_unstable(self) -> None:

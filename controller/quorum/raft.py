@@ -25,7 +25,6 @@ from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from ...runtime.errors import CorruptLog, StorageError
 from ...runtime.runtime import Runtime
 from ...storage.files import Files
-from ...storage.log import OffsetOutOfRange
 from . import effects as e
 from .description import QuorumDescription
 from .errands import Errands
@@ -192,10 +191,7 @@ class RaftQuorum:
 
     async def _answer_with_records(self, effect: e.AnswerWithRecords) -> None:
         answer = effect.answer
-        try:
-            records = await self._log.read(effect.offset, effect.max_bytes, effect.up_to)
-        except OffsetOutOfRange:
-            records = b""
+        records = await self._log.read(effect.offset, effect.max_bytes, effect.up_to)
         if not isinstance(self.node.role, Leading) or self.epoch != answer.epoch:
             # What is read now may be another leader's, and must not go out under our epoch.
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -243,15 +239,11 @@ class RaftQuorum:
     async def read(self, offset: int, max_bytes: int) -> bytes:
         """Whole committed batches from `offset` on.
 
-        Nothing while the log is opened again, or if it begins later by now: whoever reads on, or
-        waits for a cold read, may find that a snapshot has taken the place of what it wanted.
+        Nothing while the log is opened again, or if it begins later by now.
         """
         if self._log.is_closed:
             return b""
-        try:
-            return await self._log.read(offset, max_bytes, self.high_watermark)
-        except OffsetOutOfRange:
-            return b""
+        return await self._log.read(offset, max_bytes, self.high_watermark)
 
     # Snapshots.
 
