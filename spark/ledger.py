@@ -24,8 +24,8 @@ from ..client.sync_consumer import Consumer
 from ..client.sync_producer import Producer
 from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.types import TopicPartition
-from ..runtime.config import settings_of
 from .sink_clients import ABORT_MS, COMMIT_MS, ExactlyOnceError, SinkClients, out_of_the_past
+from .worker_clients import known_to
 
 TOPIC: Final = "spark-sink-ledger"
 RUNS_KEPT: Final = 16
@@ -178,8 +178,7 @@ class Ledger:
             yield producer
 
     def _read(self, group: str) -> Entry:
-        known = {row.key for row in settings_of(ConsumerConfig)}
-        settings = {key: value for key, value in self._clients.settings.items() if key in known}
+        settings = known_to(ConsumerConfig, self._clients.settings)
         own = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
         # To the very end, also past what another group is just deciding: an entry of this one may
         # be behind that.
