@@ -229,9 +229,7 @@ class Member(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
 
     def _run(self) -> None:
         while not self._is_over:
-            # kafka-python 3.0.12 loses its assignment if a poll runs out just as a join completes,
-            # and neither fetches nor beats its heart from then on: long enough for any join.
-            for records in self.consumer.poll(timeout_ms=500).values():
+            for records in self._poll().values():
                 base.tell_records([record_of(one) for one in records])
             while not self._work.empty():
                 work, answer = self._work.get()
@@ -240,6 +238,17 @@ class Member(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
                 except kafka.errors.KafkaError as error:
                     answer.put(error)
         self.consumer.close()
+
+    def _poll(self) -> dict[Any, list[Any]]:
+        # kafka-python 3.0.12 loses its assignment if a poll runs out just as a join completes,
+        # and neither fetches nor beats its heart from then on: long enough for any join.
+        try:
+            found: dict[Any, list[Any]] = self.consumer.poll(timeout_ms=500)
+        except kafka.errors.KafkaConnectionError:
+            # It also lets out that a dead broker refused it, where it looks for a coordinator
+            # before it has heard of another broker: it goes on with the next poll.
+            return {}
+        return found
 
 
 class Joined:
