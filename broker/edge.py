@@ -92,6 +92,7 @@ class Edge:
             max_response_bytes=config.queued_max_response_bytes,
         )
         self.connections: dict[Connection, None] = {}
+        self._is_stopping = False
         self._image = parts.image
 
     def _make_transactions(self, parts: Surroundings) -> Transactions:
@@ -121,19 +122,22 @@ class Edge:
 
     # Connections.
 
-    def admit(self, connection: "Connection") -> bool:
-        """Take a new connection in, unless there are too many."""
+    def admit(self, connection: "Connection") -> str | None:
+        """Take a new connection in, or say why not."""
+        if self._is_stopping:
+            return "the broker stops"
         if len(self.connections) >= self.config.max_connections:
-            return False
+            return "too many connections"
         self.connections[connection] = None
-        return True
+        return None
 
     def release(self, connection: "Connection") -> None:
         """The connection is closed."""
         self.connections.pop(connection, None)
 
     def close_connections(self) -> None:
-        """The broker stops."""
+        """The broker stops. One that was accepted and is not yet made will not be admitted."""
+        self._is_stopping = True
         for connection in list(self.connections):
             connection.close()
 

@@ -154,9 +154,9 @@ class Controller:
     async def _catch_up(self) -> None:
         quorum, image = self.quorum, self.committed
         if image.offset + 1 < quorum.log_start_offset:
-            if quorum.is_leader:
-                raise InvariantViolation("a leader needs a snapshot to know what is committed")
             image = self.committed = await quorum.load()
+            if image.offset + 1 < quorum.log_start_offset:
+                raise InvariantViolation("the metadata log begins later than its snapshot ends")
         while image.offset + 1 < quorum.high_watermark and image is self.committed:
             data = await quorum.read(image.offset + 1, LOAD_BYTES)
             if not data:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.errors import StorageError
+from ...storage.log_view import OffsetOutOfRange
 from ..edge import Edge
 from ..fetch_sessions import FetchPartition, Key
 from ..partition import Partition
@@ -112,6 +113,9 @@ class Reading:
                 continue
             try:
                 answer.records = await cold()
+            except OffsetOutOfRange:
+                # Retention, or a deletion of records, was quicker than the disk.
+                answer.error = ErrorCode.OFFSET_OUT_OF_RANGE
             except StorageError:
                 answer.error = ErrorCode.KAFKA_STORAGE_ERROR
             except ApiError as error:

@@ -75,8 +75,9 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox = Outbox(self._transport, self._edge)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
-        if not self._edge.admit(self):
-            self.close_after_answers("too many connections")
+        refused = self._edge.admit(self)
+        if refused is not None:
+            self.close_after_answers(refused)
             return
         self._watch_idleness()
 

@@ -35,10 +35,15 @@ from .membership import Heartbeat, Membership
 
 TOPIC_ID_VERSION: Final = 10
 """From here on both APIs name topics by id."""
+UNKNOWN: Final = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+)
+"""The group has forgotten the member, or is itself forgotten, for nobody was left in it."""
 FENCED: Final = (
     ErrorCode.ILLEGAL_GENERATION,
-    ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.FENCED_INSTANCE_ID,
+    *UNKNOWN,
 )
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -128,7 +133,7 @@ class Commits:
         membership = self.membership
         if membership is None or member is None or not membership.is_member:
             return False
-        if code is ErrorCode.UNKNOWN_MEMBER_ID and membership.member_id == member.member_id:
+        if code in UNKNOWN and membership.member_id == member.member_id:
             return False
         now = Heartbeat(membership.member_id, membership.generation)
         return membership.is_rebalancing or now != member

@@ -315,7 +315,7 @@ class Membership:
             elif isinstance(step, Heartbeat):
                 self.request_rejoin("the group rebalances")
             return True
-        if code is ErrorCode.UNKNOWN_MEMBER_ID:
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
             self._fence(what, NO_MEMBER)
             return True
         if code is ErrorCode.ILLEGAL_GENERATION:

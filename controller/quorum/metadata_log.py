@@ -140,8 +140,8 @@ class MetadataLog:
     async def read(self, offset: int, max_bytes: int, up_to: int) -> bytes:
         """Whole batches from the one that holds `offset`, below `up_to`.
 
-        Nothing if the log begins later by now: whoever reads on, or waits for a cold read, may
-        find that a snapshot has taken the place of what it wanted.
+        Nothing if the log does not hold the offset any more: whoever reads on, or waits for a cold
+        read, may find that a snapshot has taken the place of what it wanted.
         """
         try:
             try:

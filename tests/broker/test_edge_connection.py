@@ -381,3 +381,13 @@ async def test_connections_beyond_the_maximum_are_closed(make_broker: MakeBroker
     assert first.ask(MetadataRequest(topics=[]), 9).cluster_id == "c1uster"
     first.connection.connection_lost(None)
     assert not broker.connect().transport.is_closed
+
+
+async def test_a_connection_that_is_made_after_the_broker_closed_its_doors_is_closed(
+    make_broker: MakeBroker,
+) -> None:
+    """The loop makes it some turns after it was accepted."""
+    broker = make_broker()
+    broker.edge.close_connections()
+    assert broker.connect().transport.is_closed
+    assert not broker.edge.connections

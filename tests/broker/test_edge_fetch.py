@@ -14,7 +14,8 @@ from minikafka.protocol.messages.fetch import (
     ReplicaState,
 )
 from minikafka.protocol.types import OffsetAndEpoch
-from minikafka.runtime.errors import CorruptLog
+from minikafka.runtime.errors import CorruptLog, StorageError
+from minikafka.storage.log_view import OffsetOutOfRange
 
 from .conftest import MakeBroker
 from .edge_support import TOPIC, TOPIC_ID, FakeBroker, FakePartition, batch, settle
@@ -165,14 +166,24 @@ async def test_cold_pages_are_read_off_the_loop_while_the_fetch_is_parked(
     assert broker.partition.cold_reads == 1
 
 
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (CorruptLog("/d", 3, "torn"), ErrorCode.KAFKA_STORAGE_ERROR),
+        (OffsetOutOfRange(0, 5, 9), ErrorCode.OFFSET_OUT_OF_RANGE),
+    ],
+)
 async def test_a_cold_read_that_fails_is_that_partitions_error(
-    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
+    make_broker: MakeBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: StorageError,
+    code: ErrorCode,
 ) -> None:
     broker = make_broker(FakePartition(0), FakePartition(1))
     put(broker, b"fine")
 
     async def fail() -> bytes:
-        raise CorruptLog("/d", 3, "torn")
+        raise failure
 
     def answer(spec: FetchSpec, now_ms: int) -> FetchAnswer:
         return FetchAnswer(high_watermark=1, cold=fail)
@@ -183,7 +194,7 @@ async def test_a_cold_read_that_fails_is_that_partitions_error(
     await settle()
     good, bad = client.responses()[0].responses[0].partitions
     assert good.error_code == 0
-    assert bad.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert bad.error_code == code
 
 
 async def test_a_session_tells_only_news_over_the_wire(make_broker: MakeBroker) -> None:

@@ -206,8 +206,9 @@ async def test_a_commit_waits_for_a_rebalance_under_way(setup: Setup) -> None:
         assert sum(group.commits[-1].values()) == 3
 
 
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND])
 async def test_a_commit_of_who_is_not_known_does_not_wait_for_a_join_that_never_ends(
-    setup: Setup,
+    setup: Setup, code: ErrorCode
 ) -> None:
     """The join may be under way on a connection that is dead without anybody's knowing."""
     cluster, group = setup
@@ -218,10 +219,10 @@ async def test_a_commit_of_who_is_not_known_does_not_wait_for_a_join_that_never_
         group.rebalance()
         while not group.joining:
             await consumer.poll(timeout_ms=10)
-        group.refuse_commits = [ErrorCode.UNKNOWN_MEMBER_ID] * 1000
+        group.refuse_commits = [code] * 1000
         with pytest.raises(CommitFailed) as caught:
             await consumer.commit()
-        assert caught.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+        assert caught.value.code is code
         assert len(group.refuse_commits) == 999
 
 

@@ -145,7 +145,11 @@ def test_a_rebalance_that_begins_before_the_assignment_was_taken_waits_for_that(
 
 @pytest.mark.parametrize(
     ("code", "member_id"),
-    [(ErrorCode.UNKNOWN_MEMBER_ID, ""), (ErrorCode.ILLEGAL_GENERATION, "m")],
+    [
+        (ErrorCode.UNKNOWN_MEMBER_ID, ""),
+        (ErrorCode.GROUP_ID_NOT_FOUND, ""),
+        (ErrorCode.ILLEGAL_GENERATION, "m"),
+    ],
 )
 def test_a_fenced_member_loses_everything_and_joins_anew(code: ErrorCode, member_id: str) -> None:
     member = stable(cooperative(), A, B)

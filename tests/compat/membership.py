@@ -35,7 +35,7 @@ def until(probe: Callable[[], bool], members: Sequence[Agent], what: str) -> Non
     deadline = time.monotonic() + WITHIN_S
     while not probe():
         told = {f"{one.client} {number}": owned(one) for number, one in enumerate(members)}
-        log = [line for one in members for line in one.log[-5:]]
+        log = [line for one in members for line in one.log[-20:]]
         assert time.monotonic() < deadline, f"no {what}: {told}\n{log}"
         time.sleep(0.02)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ..simulation.coverage import FAULTS
 from . import hunt as hunting
 from .__main__ import main, page
 from .hunt import Run, Verdict, hunt
@@ -43,6 +44,7 @@ def patch_of(place: Path, old: str, new: str, story: str = "") -> Patch:
 @pytest.mark.parametrize("patch", known_patches(), ids=lambda patch: patch.name)
 def test_a_planted_bug_applies_and_is_described(patch: Patch, product: Path) -> None:
     assert patch.story != "(no description)"
+    assert set(patch.faults) <= set(FAULTS)
     touched = [
         line[6:] for line in patch.path.read_text().splitlines() if line.startswith("+++ b/")
     ]

@@ -36,6 +36,8 @@ def search(options: argparse.Namespace) -> int:
     seeds: Sequence[int] = range(options.seed, options.seed + options.runs)
     if options.fault is not None:
         seeds = [seed for seed in seeds if options.fault in scenario.shape_of(seed).faults]
+        if not seeds:
+            print(f"no seed of these draws {options.fault}")
     reports = explore.run_many(seeds, options.seconds, options.jobs or explore.cores())
     for report in reports:
         summary.add(report)
@@ -52,7 +54,7 @@ def search(options: argparse.Namespace) -> int:
         options.json.write_text(json.dumps(findings(summary), indent=1))
     if summary.failed:
         print("failed seeds:", *summary.failed)
-    return 1 if summary.failed or summary.shortcomings else 0
+    return 1 if summary.failed or summary.shortcomings or not seeds else 0
 
 
 def findings(summary: explore.Summary) -> dict[str, object]:

@@ -98,7 +98,7 @@ class QuorumChecks:
             yield from self._check_committed(daemon, quorum.high_watermark)
             if quorum.is_leading:
                 yield from self._check_majority(quorum.high_watermark)
-                if before > 0:
+                if quorum.high_watermark > quorum.snapshot_end:
                     yield from self._check_own_epoch(name, quorum)
 
     def _check_own_epoch(self, name: str, quorum: QuorumSeen) -> Iterator[str]:
