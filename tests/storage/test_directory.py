@@ -235,6 +235,26 @@ async def test_the_checkpoint_does_not_vouch_for_the_next_of_a_name(
     directory.abandon()
 
 
+async def test_the_first_checkpoint_of_a_name_may_be_overtaken_by_the_next_of_that_name(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    directory = await opened(runtime, tmp_path)
+    fill(directory.new_log(FLIGHTS, ID, topic()), 9)
+    prepare = directory.files.prepare
+
+    async def prepare_slowly(path: str, data: bytes) -> None:
+        await prepare(path, data)
+        if directory.logs[FLIGHTS].topic_id == ID:
+            directory.delete(FLIGHTS)
+            directory.new_log(FLIGHTS, bytes(16), topic())
+
+    directory.files.prepare = prepare_slowly  # type: ignore[method-assign]
+    await directory.checkpoint({FLIGHTS: 9})
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n0\n"
+    await settled()
+    directory.abandon()
+
+
 async def test_a_log_that_died_with_its_broker_vouches_for_none_of_its_name(
     runtime: TestRuntime, tmp_path: Path
 ) -> None:
