@@ -5,7 +5,7 @@ when a log is opened, after a truncation that went too far back, and where an in
 """
 
 from ..protocol.batch_header import CONTROL_BIT
-from ..protocol.record_batch import BatchHeader
+from ..protocol.record_batch import HEADER_SIZE, BatchHeader
 from ..protocol.types import Buffer
 from ..runtime.runtime import Runtime
 from .aborted import AbortedTransaction
@@ -49,9 +49,12 @@ class ProducerReplay:
         self._segments = segments
         self._now_ms = now_ms
 
-    def run(self, end_offset: int) -> ProducerState:
-        """Do it at once: after a truncation, when no other state may be seen."""
-        start, state = self._snapshots.newest(end_offset, self._now_ms)
+    def run(self, end_offset: int, *, settled: int) -> ProducerState:
+        """Do it at once: after a truncation, when no other state may be seen.
+
+        Below `settled` no marker can be cut off: a snapshot tells nothing of those that can.
+        """
+        start, state = self._snapshots.newest(min(settled, end_offset), self._now_ms)
         for scan in self._scans(start, end_offset):
             while self._observe(scan, state, start, end_offset):
                 pass
@@ -81,7 +84,17 @@ class ProducerReplay:
 
     def _scans(self, start: int, end: int) -> list[Scan]:
         overlapping = [s for s in self._segments if s.next_offset > start and s.base_offset < end]
-        return [Scan(self._files, segment) for segment in overlapping]
+        return [Scan(self._files, each, self._position_for(each, start)) for each in overlapping]
+
+    def _position_for(self, segment: Segment, offset: int) -> int:
+        """Where a batch begins that `offset` does not lie before, as late as an index knows."""
+        entry = None if segment.indexes is None else segment.indexes.offsets.entry_before(offset)
+        if entry is None:
+            return 0
+        last_offset, position = entry
+        head = self._files.read_some(segment.file(), position, HEADER_SIZE)
+        is_true = len(head) == HEADER_SIZE and BatchHeader(head).last_offset == last_offset
+        return position if is_true else 0
 
     def _observe(self, scan: Scan, state: ProducerState, start: int, end: int) -> bool:
         window = scan.next_window()

@@ -341,6 +341,10 @@ class ProducerState:
                 first = change.transaction_start
         return min(first, otherwise)
 
+    def first_unsettled(self, otherwise: int) -> int:
+        """Where the first marker, or first batch of a new epoch, is that may still be cut off."""
+        return self.unsettled[0].offset if self.unsettled else otherwise
+
     def settle(self, high_watermark: int) -> None:
         """What lies below the high watermark is decided for good."""
         unsettled = self.unsettled

@@ -142,6 +142,45 @@ async def test_transactions_survive_a_restart(
     await again.close()
 
 
+@pytest.mark.parametrize("epochs", [0, 6])
+async def test_what_was_undecided_at_a_clean_stop_is_undecided_after_it(
+    runtime: TestRuntime, tmp_path: Path, epochs: int
+) -> None:
+    """A follower stops before it has heard that a marker is committed: it may yet be cut off."""
+    log = await opened(runtime, tmp_path)
+    append(log, batch(0), transactional(1, A), transactional(2, B))
+    assert stable_offset(log) == 1
+    append(log, marker(3, A, commits=True))
+    log.roll()
+    append(log, *(transactional(4 + n, Writer(2, n), n) for n in range(epochs)))
+    append(log, marker(4 + epochs, Writer(2, max(epochs - 1, 0)), commits=False))
+    assert stable_offset(log, 3) == 1
+    await log.close()
+    again = await opened(runtime, tmp_path)
+    assert stable_offset(again, 3) == 1
+    assert stable_offset(again, 4) == 2
+    assert stable_offset(again) == 5 + epochs
+    await again.close()
+    at_last = await opened(runtime, tmp_path)
+    assert stable_offset(at_last) == 5 + epochs
+    await at_last.close()
+
+
+async def test_what_was_undecided_stays_so_though_producers_are_learnt_again(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    log = await opened(runtime, tmp_path)
+    append(log, batch(0), transactional(1, A), batch(2), marker(3, A, commits=True))
+    assert stable_offset(log, 3) == 1
+    log.roll()
+    append(log, *(transactional(4 + n, B, n) for n in range(9)))
+    log.truncate_to(5)
+    assert log.producers.has_open_transaction(2, 0)
+    assert stable_offset(log, 3) == 1
+    assert stable_offset(log, 4) == 4
+    await log.close()
+
+
 @pytest.mark.parametrize("damage", ["missing", "torn", "nonsense"])
 async def test_a_lost_index_is_made_anew(runtime: TestRuntime, tmp_path: Path, damage: str) -> None:
     """Of a segment that is trusted; the transaction began in the segment before."""
