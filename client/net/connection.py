@@ -21,6 +21,7 @@ from ...protocol.framing import FrameReader
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.primitives import read_uvarint
 from ...protocol.schema import Versions, shape_of
+from ...runtime.keepalive import keep_alive
 from ...runtime.runtime import Runtime
 from ..errors import Attempt, ConnectError, ConnectionLost, RequestTimedOut, UnsupportedVersion
 
@@ -300,6 +301,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's, in all but ancestry
         if self._end is not None:
             self._transport.abort()
+            return
+        keep_alive(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what was in flight; called once."""

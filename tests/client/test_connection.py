@@ -1,4 +1,6 @@
 import asyncio
+import socket
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +26,7 @@ from minikafka.protocol.messages.fetch import (
 )
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from minikafka.protocol.record_batch import build
+from minikafka.runtime.keepalive import LOST_AFTER_S
 from minikafka.runtime.runtime import SystemRuntime
 
 from .fake_broker import Close, FakeCluster, FakeNode, Garbage, Silence
@@ -319,6 +322,22 @@ async def test_a_broker_that_refuses_the_handshake_is_named() -> None:
         cluster.fault = on(ApiKey.API_VERSIONS, Garbage(refusal))
         with pytest.raises(ConnectError, match="CLUSTER_AUTHORIZATION_FAILED"):
             await connect(cluster)
+
+
+async def test_the_kernel_watches_for_a_peer_that_is_gone_without_a_word() -> None:
+    async with FakeCluster() as cluster:
+        connection = await connect(cluster)
+        made = connection._transport
+        assert made is not None
+        found = made.get_extra_info("socket")
+        assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        if sys.platform == "linux":
+            options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            idle, every, count = (found.getsockopt(socket.IPPROTO_TCP, each) for each in options)
+            assert idle + every * count == LOST_AFTER_S
+            unacknowledged_ms = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+            assert unacknowledged_ms == LOST_AFTER_S * 1000
+        await connection.close()
 
 
 async def test_a_watched_connection_gives_a_silent_peer_up() -> None:
