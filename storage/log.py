@@ -228,8 +228,7 @@ class Log(CompactedLog):
                 # Every batch of a producer was cut: older ones tell what came before.
                 now_ms = self._runtime.wall_ms()
                 replay = ProducerReplay(self._files, self.directory, self.segments, now_ms)
-                settled = self.producers.first_unsettled(self.log_end_offset)
-                self.producers = replay.run(self.log_end_offset, settled=settled)
+                self.producers = replay.run(self.log_end_offset, self.producers)
         self._epoch_file.changed(self.leader_epochs.truncate_from_end(max(offset, 0)))
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -292,23 +291,12 @@ class Log(CompactedLog):
         """Save what makes the next start short, flush, and close the files."""
         if self._files.failure is None and self.segments:
             newest = self.segments[-1]
-            self._save_producers()
+            self._snapshots().save_last(self.producers, self.log_end_offset)
             newest.save_indexes()
             self.segments.names_changed = True
             await self.flush()
             await newest.flush(with_indexes=True)
         self.segments.close()
-
-    def _save_producers(self) -> None:
-        """As of where all is settled: who opens the log must see what is undecided behind that.
-
-        A snapshot has no room for a marker above the high watermark, which may yet be cut off.
-        """
-        snapshots, producers = self._snapshots(), self.producers
-        end_offset = producers.first_unsettled(self.log_end_offset)
-        snapshots.remove_above(end_offset)
-        if end_offset == self.log_end_offset or producers.truncate_to(end_offset):
-            snapshots.save(producers, end_offset)
 
     def abandon(self) -> None:
         """Close the files, saving nothing: the directory is moved, removed or lost."""

@@ -49,12 +49,12 @@ class ProducerReplay:
         self._segments = segments
         self._now_ms = now_ms
 
-    def run(self, end_offset: int, *, settled: int) -> ProducerState:
+    def run(self, end_offset: int, before: ProducerState) -> ProducerState:
         """Do it at once: after a truncation, when no other state may be seen.
 
-        Below `settled` no marker can be cut off: a snapshot tells nothing of those that can.
+        What is not settled is replayed: snapshots do not tell which markers may be cut off.
         """
-        start, state = self._snapshots.newest(min(settled, end_offset), self._now_ms)
+        start, state = self._snapshots.newest(before.first_unsettled(end_offset), self._now_ms)
         for scan in self._scans(start, end_offset):
             while self._observe(scan, state, start, end_offset):
                 pass

@@ -40,6 +40,17 @@ class ProducerSnapshots:
         """Write the one for `end_offset`."""
         self._files.replace_small(self._path(end_offset), encode_producers(state, end_offset))
 
+    def save_last(self, state: ProducerState, end_offset: int) -> None:
+        """Write what whoever opens the log begins with, and cut `state` to it: the log is closed.
+
+        As of where all is settled. There is no room in a snapshot for a marker that is not below
+        the high watermark and may yet be cut off: it must be met again.
+        """
+        settled = state.first_unsettled(end_offset)
+        self.remove_above(settled)
+        if settled == end_offset or state.truncate_to(settled):
+            self.save(state, settled)
+
     def newest(self, at_most: int, now_ms: int) -> tuple[int, ProducerState]:
         """The newest readable one not above an offset, and that offset; (-1, nothing) if none."""
         for at in reversed(self.offsets()):

@@ -283,9 +283,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._timer = None
         if not self._pending:
             return
-        now_ms = self._runtime.monotonic_ms()
         earliest = min(self._pending, key=lambda pending: pending.deadline_ms)
-        if earliest.deadline_ms > now_ms:
+        if earliest.deadline_ms > self._runtime.monotonic_ms():
             self._arm(earliest.deadline_ms)
             return
         # Answers come in order, so what follows is stuck behind it: the connection is dead.
@@ -299,10 +298,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; called once."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's, in all but ancestry
+        keep_alive(self._transport)
         if self._end is not None:
             self._transport.abort()
-            return
-        keep_alive(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what was in flight; called once."""
