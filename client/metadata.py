@@ -8,7 +8,7 @@ as well, and the first answer counts.
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
@@ -67,6 +67,8 @@ class Metadata:
         self.topic_names: tuple[str, ...] | None = None
         """All topics there are, as of the newest answer, while `watch_all` asks for them."""
         self._topics: dict[str, None] = {}
+        self._awaited: Counter[str] = Counter()
+        """Topics that somebody waits for, and how many do."""
         self._watches_all = False
         self._listeners: list[Listener] = []
         self._waiters: list[asyncio.Future[None]] = []
@@ -121,8 +123,9 @@ class Metadata:
             self._wake.set()
 
     def forget(self, topic: str) -> None:
-        """Leave a topic out of refreshes from now on."""
-        self._topics.pop(topic, None)
+        """Leave a topic out of refreshes from now on, unless somebody waits for it."""
+        if topic not in self._awaited:
+            self._topics.pop(topic, None)
 
     def watch_all(self, wanted: bool) -> None:
         """Include every topic there is in every refresh, or only those watched again."""
@@ -161,6 +164,7 @@ class Metadata:
         """
         for topic in topics:
             self.watch(topic)
+        self._awaited.update(topics)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 if refresh:
@@ -174,11 +178,14 @@ class Metadata:
                     self.refresh_soon()
                     await self.wait_until_refreshed()
         except TimeoutError:
-            missing = [topic for topic in topics if topic not in self.view.topics]
-            for topic in missing:
-                self.forget(topic)
-            if missing:
-                raise UnknownTopic(missing[0]) from None
+            pass
+        finally:
+            self._awaited -= Counter(topics)
+        missing = [topic for topic in topics if topic not in self.view.topics]
+        for topic in missing:
+            self.forget(topic)
+        if missing:
+            raise UnknownTopic(missing[0])
 
     # -- connections
 

@@ -404,6 +404,18 @@ async def test_partitions_that_were_added_are_found_when_one_asks_again() -> Non
             assert (sent.partition, sent.offset) == (1, 0)
 
 
+async def test_a_topic_that_is_not_there_yet_is_waited_for_by_whoever_asks() -> None:
+    async with FakeCluster() as cluster, Producer(cluster.bootstrap) as producer:
+        asking = asyncio.ensure_future(producer.partitions_for("t"))
+        also = asyncio.ensure_future(producer.partitions_for("t"))
+        await cluster.until(lambda: len(cluster.sent(ApiKey.METADATA)) >= 5)
+        also.cancel()
+        asked = cluster.sent(ApiKey.METADATA)[-1]
+        assert [topic.name for topic in asked.topics] == ["t"]
+        cluster.create("t")
+        assert await asking == [0]
+
+
 async def test_asking_again_gives_up_after_max_block_ms() -> None:
     async with FakeCluster() as cluster:
         cluster.create("t")
