@@ -31,19 +31,14 @@ from ..group_types import OffsetAndMetadata
 from ..metadata import Metadata
 from ..refusals import CommitFailed, refusal
 from .consumer_metrics import ConsumerMetrics
-from .membership import Heartbeat, Membership
+from .membership import FORGOTTEN, Heartbeat, Membership
 
 TOPIC_ID_VERSION: Final = 10
 """From here on both APIs name topics by id."""
-UNKNOWN: Final = (
-    ErrorCode.UNKNOWN_MEMBER_ID,
-    ErrorCode.GROUP_ID_NOT_FOUND,
-)
-"""The group has forgotten the member, or is itself forgotten, for nobody was left in it."""
 FENCED: Final = (
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.FENCED_INSTANCE_ID,
-    *UNKNOWN,
+    *FORGOTTEN,
 )
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -133,7 +128,7 @@ class Commits:
         membership = self.membership
         if membership is None or member is None or not membership.is_member:
             return False
-        if code in UNKNOWN and membership.member_id == member.member_id:
+        if code in FORGOTTEN and membership.member_id == member.member_id:
             return False
         now = Heartbeat(membership.member_id, membership.generation)
         return membership.is_rebalancing or now != member

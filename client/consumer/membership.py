@@ -28,6 +28,8 @@ from ...protocol.types import TopicPartition
 
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
+FORGOTTEN: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+"""The group does not know the member, or is not known itself, for nobody was left in it."""
 
 
 class Stage(Enum):
@@ -315,7 +317,7 @@ class Membership:
             elif isinstance(step, Heartbeat):
                 self.request_rejoin("the group rebalances")
             return True
-        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
+        if code in FORGOTTEN:
             self._fence(what, NO_MEMBER)
             return True
         if code is ErrorCode.ILLEGAL_GENERATION:

@@ -616,7 +616,8 @@ async def test_a_topic_no_longer_read_is_asked_for_no_more() -> None:
             consumer._metadata.refresh_soon()
             await consumer._metadata.wait_until_refreshed()
             asked = cluster.sent(ApiKey.METADATA)[before:]
-            assert {topic.name for each in asked for topic in each.topics} == {"u"}
+            # Perhaps of a second broker too, where the first is slow to answer.
+            assert {tuple(topic.name for topic in each.topics) for each in asked} == {("u",)}
 
 
 def test_an_error_that_is_found_again_is_told_once() -> None:
