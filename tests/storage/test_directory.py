@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,17 @@ async def test_before_more_is_cut_the_checkpoint_is_taken_back(
     directory.abandon()
 
 
+def when_prepared(directory: LogDirectory, happens: Callable[[], None]) -> None:
+    """Let something happen after a checkpoint is prepared, before it is put in its place."""
+    prepare = directory.files.prepare
+
+    async def prepare_slowly(path: str, data: bytes) -> None:
+        await prepare(path, data)
+        happens()
+
+    directory.files.prepare = prepare_slowly  # type: ignore[method-assign]
+
+
 async def test_a_checkpoint_being_written_does_not_bring_back_what_was_taken(
     tmp_path: Path,
 ) -> None:
@@ -203,14 +215,12 @@ async def test_a_checkpoint_being_written_does_not_bring_back_what_was_taken(
     fill(log, 25)
     await log.flush()
     await directory.checkpoint({FLIGHTS: 20})
-    prepare = directory.files.prepare
 
-    async def prepare_slowly(path: str, data: bytes) -> None:
-        await prepare(path, data)
+    def cut() -> None:
         if log.log_end_offset == 25:
             log.truncate_to(3)
 
-    directory.files.prepare = prepare_slowly  # type: ignore[method-assign]
+    when_prepared(directory, cut)
     await directory.checkpoint_recovery_points()
     assert directory.recovery_points == {}
     directory.abandon()
@@ -240,15 +250,13 @@ async def test_the_first_checkpoint_of_a_name_may_be_overtaken_by_the_next_of_th
 ) -> None:
     directory = await opened(runtime, tmp_path)
     fill(directory.new_log(FLIGHTS, ID, topic()), 9)
-    prepare = directory.files.prepare
 
-    async def prepare_slowly(path: str, data: bytes) -> None:
-        await prepare(path, data)
+    def make_anew() -> None:
         if directory.logs[FLIGHTS].topic_id == ID:
             directory.delete(FLIGHTS)
             directory.new_log(FLIGHTS, bytes(16), topic())
 
-    directory.files.prepare = prepare_slowly  # type: ignore[method-assign]
+    when_prepared(directory, make_anew)
     await directory.checkpoint({FLIGHTS: 9})
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n0\n"
     await settled()
