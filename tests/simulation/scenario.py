@@ -20,7 +20,7 @@ from .operations import Operator
 from .promises import Promises
 from .shape import Shape, draw
 from .workload import Workload
-from .world import Violation, World
+from .world import Violation, World, dice
 
 FAULT_SECONDS = 60.0
 CONVERGE_SECONDS = 60.0
@@ -46,12 +46,8 @@ class Outcome:
 
 
 def shape_of(seed: int) -> Shape:
-    """What this seed draws, without a run."""
-    return _draw(World(seed))
-
-
-def _draw(world: World) -> Shape:
-    return draw(world.rng("shape"), CONTROLLERS)
+    """What this seed draws; nothing is run or built for it."""
+    return draw(dice(seed, "shape"), CONTROLLERS)
 
 
 class Scenario:
@@ -60,7 +56,7 @@ class Scenario:
     def __init__(self, seed: int, fault_seconds: float = FAULT_SECONDS) -> None:
         self.world = World(seed)
         self.fault_seconds = fault_seconds
-        self.shape = shape = _draw(self.world)
+        self.shape = shape = shape_of(seed)
         self.cluster = Cluster(
             self.world,
             shape.brokers,

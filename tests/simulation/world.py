@@ -62,6 +62,11 @@ class SimRuntime:
         """Nothing to end here: SystemRuntime has threads."""
 
 
+def dice(seed: int, concern: str) -> random.Random:
+    """Each concern has its own: drawing more for one leaves the others alone."""
+    return random.Random(f"{seed}/{concern}")
+
+
 class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -80,8 +85,7 @@ class World:
         self.loop.set_exception_handler(self._on_loop_exception)
 
     def rng(self, concern: str) -> random.Random:
-        """Each concern has its own dice: drawing more for one leaves the others alone."""
-        return random.Random(f"{self.seed}/{concern}")
+        return dice(self.seed, concern)
 
     def now(self) -> float:
         return self.loop.time() - START_TIME
