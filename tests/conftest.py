@@ -1,6 +1,8 @@
 import asyncio
+import gc
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,11 @@ from hypothesis import settings
 # The machine is shared with real processes: how long one example took says nothing.
 settings.register_profile("minikafka", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("minikafka")
+
+COMPUTING = ("oracle", "properties", "scenarios", "simulation")
+"""Folders of tests that start no process."""
+
+gc.disable()  # until the tests are collected
 
 
 def pytest_asyncio_loop_factories(config: Any, item: Any) -> dict[str, Callable[[], Any]]:
@@ -31,10 +38,35 @@ def pytest_addoption(parser: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `--dist loadgroup` one worker takes all of a folder: its tests share their clusters."""
+    """Let two workers end at the same time (`--dist loadgroup --no-loadscope-reorder`).
+
+    One worker takes all of a folder whose tests share clusters; Spark takes longest and begins.
+    What only computes comes last, and any worker takes the next.
+    """
     for item in items:
-        folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        item.add_marker(pytest.mark.xdist_group(folder))
+        folder = _folder(item.path)
+        if folder not in COMPUTING:
+            item.add_marker(pytest.mark.xdist_group(folder))
         if folder in ("scenarios", "simulation"):
             # Each is quick; hundreds of them are not.
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: _turn(_folder(item.path)))
+
+
+@cache
+def _folder(path: Path) -> str:
+    return path.relative_to(Path(__file__).parent).parts[0]
+
+
+def _turn(folder: str) -> int:
+    if folder == "spark":
+        return 0
+    return 2 if folder in COMPUTING else 1
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Ten thousand tests stay to the end: the garbage collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()

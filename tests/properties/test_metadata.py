@@ -61,8 +61,10 @@ class Metadata(RuleBasedStateMachine):
         now = self.machine.broker(broker)
         assert answer.broker_epoch == now.broker_epoch
         if old is None or old.incarnation_id != now.incarnation_id:
-            assert now.broker_epoch == len(self.machine.log) - 1
-            assert isinstance(self.machine.log[-1], RegisterBrokerRecord)
+            assert now.broker_epoch >= before
+            record = self.machine.log[now.broker_epoch]
+            assert isinstance(record, RegisterBrokerRecord)
+            assert (record.broker_id, record.incarnation_id) == (broker, now.incarnation_id)
             assert now.fenced
         else:
             assert (now.broker_epoch, now.fenced) == (old.broker_epoch, old.fenced)
@@ -182,10 +184,17 @@ class Metadata(RuleBasedStateMachine):
         for partition, state in self.machine.image.partitions():
             if state.leader != NO_LEADER:
                 continue
-            assert not any(self.machine.cluster.is_active(each) for each in state.isr)
+            if not self.is_copy_away(state):
+                assert not any(self.machine.cluster.is_active(each) for each in state.isr)
             topic = self.machine.image.topics[partition.topic_id]
             if self.machine.cluster.unclean_election(topic.name):
                 assert not any(self.machine.cluster.is_active(each) for each in state.replicas)
+
+    def is_copy_away(self, state: PartitionState) -> bool:
+        """Are its last good records on a disk that its broker came back without?"""
+        brokers = self.machine.image.brokers
+        there = [each for member in state.isr for each in brokers[member].directory_ids]
+        return any(directory not in there for directory in state.directories)
 
     @invariant()
     def i_14_epochs_grow_by_one_for_each_change(self) -> None:
