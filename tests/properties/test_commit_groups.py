@@ -6,6 +6,7 @@ changes; no batch is decided twice; who was followed by another run decides noth
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from minikafka.broker.transaction.transaction import EXHAUSTED_EPOCH, State
 from minikafka.protocol.errors import ErrorCode
 
 from ..broker.commit_group_lab import GROUP, CommitGroupLab, member
+
+pytestmark = pytest.mark.slow
 
 TASKS = ("0", "1", "0/0.1")
 ACTIONS = (

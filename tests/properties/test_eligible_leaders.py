@@ -5,6 +5,7 @@ Numbers are those of the invariants in the replication report.
 
 import itertools
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -23,6 +24,8 @@ from minikafka.protocol.messages.elect_leaders import ElectionType
 from minikafka.protocol.types import NO_LEADER, TopicIdPartition
 
 from ..controller.machine import Machine, error
+
+pytestmark = pytest.mark.slow
 
 BROKERS = st.integers(1, 5)
 T = ("t", 0)

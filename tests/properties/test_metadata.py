@@ -5,6 +5,7 @@ Numbers are those of the invariants in the replication report.
 
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -19,6 +20,8 @@ from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.types import NO_LEADER, TopicIdPartition
 
 from ..controller.machine import Machine, error
+
+pytestmark = pytest.mark.slow
 
 BROKERS = st.integers(1, 4)
 NAMES = st.sampled_from(["a", "b"])

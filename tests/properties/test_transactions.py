@@ -6,6 +6,7 @@ never changes; what its producer was told of it is what the markers say.
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from minikafka.broker.transaction.transaction import EPOCH_MAX, State
 from minikafka.protocol.errors import ErrorCode
 
 from ..broker.transaction_support import NAME, A, B, Coordinator, at_epoch
+
+pytestmark = pytest.mark.slow
 
 OK = ErrorCode.NONE
 LATE_EPOCHS = (0, 1, 32_762, 32_766)

@@ -26,6 +26,9 @@ from minikafka.deploy.local_cluster import LocalCluster
 from minikafka.spark.examples.flights import jobs
 from minikafka.spark.java import OLDEST, java_version
 
+# JVMs here are short of life: quick to start is worth more than quick.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 @dataclass
 class Broker:

@@ -165,8 +165,6 @@ def session(log: Path) -> SparkSession:
     builder = (
         SparkSession.builder.master("local[2,2]")
         .config("spark.driver.memory", "1g")
-        # Short of life: quick to start is worth more than quick.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.sql.shuffle.partitions", 2)
         .config("spark.ui.enabled", False)
         .config("spark.ui.showConsoleProgress", False)

@@ -113,7 +113,7 @@ class Planted(Run):
 
 ORDERS = [
     ConsumerRecord("t", 0, n, 0, TimestampType.CREATE_TIME, None, json.dumps(order).encode())
-    for n, order in enumerate(enrichment.expected(n) for n in range(enrichment.ORDERS))
+    for n, order in enumerate(map(enrichment.expected, range(120)))
 ]
 
 
@@ -139,6 +139,7 @@ def test_enrichment_sees_a_lost_a_doubled_order_and_a_failure_that_was_none(
         if task_failed:
             marker.touch()
 
+    monkeypatch.setattr(enrichment, "ORDERS", len(ORDERS))
     monkeypatch.setattr(enrichment, "fail_once", fail_once)
     for name in ("enrich", "write", "finish"):
         monkeypatch.setattr(enrichment, name, MagicMock())

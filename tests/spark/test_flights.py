@@ -156,6 +156,7 @@ def opened(path: Path) -> Any:
         yield csv.DictReader(lines)
 
 
+@pytest.mark.slow
 def test_the_input_is_numbered_and_complete(tmp_path: Path) -> None:
     dataset = prepare(tmp_path)
     assert (dataset.row_count, dataset.undeparted_count) == (336_776, 8_255)
