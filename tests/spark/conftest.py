@@ -23,6 +23,8 @@ from minikafka import (
     TopicPartition,
 )
 from minikafka.deploy.local_cluster import LocalCluster
+from minikafka.spark import cluster as sources
+from minikafka.spark import sink_clients
 from minikafka.spark.examples.flights import jobs
 from minikafka.spark.java import OLDEST, java_version
 
@@ -134,6 +136,8 @@ def broker() -> Iterator[Broker]:
         Admin(cluster.bootstrap) as admin,
     ):
         yield Broker(cluster.bootstrap, admin)
+        for kept in (sink_clients._all, sources._clusters):
+            kept.close()  # as the end of a worker does: before the cluster's
 
 
 @pytest.fixture
