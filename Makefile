@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 # Even where Python may not write bytecode by itself: daemons start in half the time with it.
 COMPILE = $(BIN)/python -m compileall -q runtime protocol storage client controller broker deploy spark
 
-# Tests collected from bytecode are collected in half the time, three times a `make test`.
+# From bytecode the tests are collected in half the time, twice in `make test`.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help check test fmt run bench simulate mutants compat chaos codec clean
