@@ -2,10 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-# Even where Python may not write bytecode by itself: daemons start in half the time with it.
+# Once, before several daemons start: from bytecode each starts in half the time.
 COMPILE = $(BIN)/python -m compileall -q runtime protocol storage client controller broker deploy spark
 
-# From bytecode the tests are collected in half the time, twice in `make test`.
+# Python may write bytecode: from it tests are collected in half the time, twice in `make test`.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help check test fmt run bench simulate mutants compat chaos codec clean

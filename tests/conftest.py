@@ -1,7 +1,7 @@
 import asyncio
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,7 @@ settings.register_profile("minikafka", deadline=None, derandomize="CI" in os.env
 settings.load_profile("minikafka")
 
 COMPUTING = ("oracle", "properties", "scenarios", "simulation")
-"""Folders of tests that start no process."""
-
-gc.disable()  # until the tests are collected
+"""Folders of tests that share no cluster."""
 
 
 def pytest_asyncio_loop_factories(config: Any, item: Any) -> dict[str, Callable[[], Any]]:
@@ -64,9 +62,13 @@ def _turn(folder: str) -> int:
     return 2 if folder in COMPUTING else 1
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Ten thousand tests stay to the end: the garbage collector need not look at them again."""
-    gc.collect()
-    gc.freeze()
-    gc.enable()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
