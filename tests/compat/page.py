@@ -35,6 +35,19 @@ advertised and that no client here asks for is covered by [tests/oracle](../test
 compares every version of every message with two other implementations. APIs from 30000 on are
 our own: clients that do not know them pass them over.
 """
+KNOWN = """## Bugs of clients to know of
+
+They are in the clients, whatever cluster they speak to.
+
+- librdkafka 2.16.0, under confluent-kafka: `send_offsets_to_transaction` may wait for ever,
+  whatever its timeout, where the coordinator of the group has crashed and was fenced
+  ([5511](https://github.com/confluentinc/librdkafka/issues/5511),
+  [5456](https://github.com/confluentinc/librdkafka/issues/5456)). Restart a process whose
+  transaction does not end; nothing of it is committed, and what it holds up is released after
+  `transaction.timeout.ms`.
+- kafka-python 3.0.12: a `poll` that runs out just as a join of the group completes loses the
+  assignment. Poll for 500 ms or more.
+"""
 
 
 @dataclass
@@ -100,6 +113,7 @@ def render(seen: Seen) -> str:
     parts = [
         INTRODUCTION,
         *_clients(seen.clients),
+        KNOWN,
         *_behaviours(seen),
         *_versions(seen),
         *_tests(seen),

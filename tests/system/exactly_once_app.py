@@ -7,9 +7,11 @@ group. Whatever its client refuses, it begins again from what is committed.
 """
 
 import contextlib
+import os
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
@@ -20,6 +22,8 @@ from minikafka.protocol.errors import ApiError
 
 SESSION_MS = 3000
 BATCH = 200
+HANGS_AFTER_S = 45.0
+"""More than a transaction may take: every step of it ends after 30 s, or so it is promised."""
 
 
 def process(value: bytes) -> bytes:
@@ -76,9 +80,33 @@ def run_confluent(bootstrap: str, source: str, sink: str, instance: str) -> None
         while True:
             records = [one for one in consumer.consume(BATCH, 0.2) if one.error() is None]
             if records:
-                transact_confluent(consumer, producer, records, sink)
+                with begun_again_if_it_hangs():
+                    transact_confluent(consumer, producer, records, sink)
     finally:
         consumer.close()
+
+
+@contextlib.contextmanager
+def begun_again_if_it_hangs() -> Iterator[None]:
+    """Do as a supervisor would with a process that does nothing any more.
+
+    send_offsets_to_transaction of librdkafka 2.16.0 may wait for ever, whatever its timeout, for
+    a coordinator of groups that was fenced and has left the metadata (librdkafka's issues 5456
+    and 5511), whether the broker comes back or not.
+    """
+    watch = threading.Timer(HANGS_AFTER_S, begin_anew)
+    watch.daemon = True
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
+
+
+def begin_anew() -> None:
+    """Put a new process in the place of this one."""
+    say("librdkafka does not return")
+    os.execv(sys.executable, sys.orig_argv)
 
 
 def transact_confluent(
@@ -128,8 +156,13 @@ def main() -> None:
         try:
             run(*sys.argv[2:6])
         except (ClientError, ApiError, KafkaException, OSError) as error:
-            print(f"{time.strftime('%H:%M:%S')} begins again: {error!r}", flush=True)
+            say(repr(error))
             time.sleep(0.2)
+
+
+def say(why: str) -> None:
+    """Note in the log that everything begins again."""
+    print(f"{time.strftime('%H:%M:%S')} begins again: {why}", flush=True)
 
 
 if __name__ == "__main__":
