@@ -30,7 +30,7 @@ check: $(STAMP) ## format, lint, types, import contracts, style and fast tests
 test: $(STAMP) ## everything a normal machine can run
 	$(MAKE) --no-print-directory check
 	@$(BIN)/python -m minikafka.spark.java || echo "the tests of Spark are skipped"
-	$(BIN)/pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -m slow tests
+	$(BIN)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m slow tests
 
 SEED ?= 0
 RUNS ?= 1

@@ -2,20 +2,17 @@ import asyncio
 import gc
 import os
 from collections.abc import Callable, Generator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 from hypothesis import settings
 
+from .support.by_folder import COMPUTING, ByFolder, folder_of
+
 # The machine is shared with real processes: how long one example took says nothing.
 settings.register_profile("minikafka", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("minikafka")
-
-COMPUTING = ("oracle", "properties", "scenarios", "simulation")
-"""Folders of tests that share no cluster."""
 
 
 def pytest_asyncio_loop_factories(config: Any, item: Any) -> dict[str, Callable[[], Any]]:
@@ -34,32 +31,28 @@ def pytest_addoption(parser: Any) -> None:
     parser.addoption("--rewrite", action="store_true", help="write golden transcripts anew")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let two workers end at the same time (`--dist loadgroup --no-loadscope-reorder`).
+    """Let two workers end at the same time: Spark takes longest and begins.
 
-    One worker takes all of a folder whose tests share clusters; Spark takes longest and begins.
-    What only computes comes last, and any worker takes the next.
+    What only computes comes last, in small portions (support/by_folder.py).
     """
     for item in items:
-        folder = _folder(item.path)
-        if folder not in COMPUTING:
-            item.add_marker(pytest.mark.xdist_group(folder))
-        if folder in ("scenarios", "simulation"):
+        if folder_of(item.nodeid) in ("scenarios", "simulation"):
             # Each is quick; hundreds of them are not.
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: _turn(_folder(item.path)))
-
-
-@cache
-def _folder(path: Path) -> str:
-    return path.relative_to(Path(__file__).parent).parts[0]
+    items.sort(key=lambda item: _turn(folder_of(item.nodeid)))
 
 
 def _turn(folder: str) -> int:
     if folder == "spark":
         return 0
     return 2 if folder in COMPUTING else 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Distribute by folder where `--dist loadscope` asks for it."""
+    return ByFolder(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -152,7 +152,7 @@ def test_a_static_member_comes_back(
         sent = numbered(0, 20, PARTITIONS)
         one.produce(topic, sent)
         until_received([one, back], values_of(sent))
-    assert len(one.events("assigned")) == told
+        assert len(one.events("assigned")) == told
 
 
 @pytest.mark.parametrize("client", having("cooperative"))
