@@ -190,9 +190,9 @@ def test_commits_that_fail_and_the_same_checkpoints_again(world: World) -> None:
     for told in every:
         world.target(told.query)
     whys = world.first.run(*every)
-    assert "as it was told to" in whys[0]
-    assert "nothing of the batch is visible" in whys[1]
-    assert "as it was told to" in whys[2]
+    assert "as it was told to" in whys[0], whys[0]
+    assert "nothing of the batch is visible" in whys[1], whys[1]
+    assert "as it was told to" in whys[2], whys[2]
     # With its usual patience: the machine may be slow.
     assert world.first.run(raises, Told("outage"), foreach) == ["", "", ""]
     for told in every:
@@ -235,7 +235,7 @@ def test_a_zombie_driver_is_fenced(world: World) -> None:
     assert world.second.run(told) == [""], "the same checkpoint, from what was not committed"
     world.go(told.query)
     (why,) = world.first.outcomes()
-    assert "has taken over" in why
+    assert "has taken over" in why, why
     world.check(told.query)
 
 
