@@ -220,17 +220,16 @@ def run(spark: SparkSession, servers: str, folder: Path, told: list[dict[str, An
 
 
 def why_it_failed(
-    query: StreamingQuery | None, start: Callable[[], StreamingQuery | None]
+    query: StreamingQuery | None, start: Callable[[], StreamingQuery | None], attempts: int = 5
 ) -> str | None:
     """Wait for the end of a query, which begins again if only its workers were slow."""
-    while query is not None:
-        try:
+    try:
+        if query is not None:
             query.awaitTermination()
-            break
-        except PySparkException as failure:
-            if TOO_SLOW not in str(failure):
-                return str(failure)
-        query = start()
+    except PySparkException as failure:
+        if TOO_SLOW in str(failure) and attempts > 1:
+            return why_it_failed(start(), start, attempts - 1)
+        return str(failure)
     return None
 
 

@@ -23,7 +23,7 @@ from minikafka.protocol.errors import ApiError
 SESSION_MS = 3000
 BATCH = 200
 HANGS_AFTER_S = 45.0
-"""More than a transaction may take: every step of it ends after 30 s, or so it is promised."""
+"""Well over what one step of a transaction may wait by its timeout, 30 s."""
 
 
 def process(value: bytes) -> bytes:
