@@ -290,12 +290,16 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
             handed, self._handed = self._handed, deque()
         accept = self._twin.accept
         taken_bytes = 0
+        errors: list[ClientError] = []
         for topic, partition, record, size, delivery in handed:
             taken_bytes += size
             try:
                 accept(topic, partition, record, size, delivery)
             except ClientError as error:
                 delivery.fail(error)
+                errors.append(error)
+        if errors:
+            log.warning("%d records were not delivered: %s", len(errors), errors[0])
         # Counted twice until here: that errs on the side of waiting.
         with self._lock:
             self._handed_bytes -= taken_bytes

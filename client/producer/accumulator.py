@@ -54,6 +54,13 @@ class Parked(NamedTuple):
     claim: Claim
 
 
+class Loss(NamedTuple):
+    """Records that were given up together, and why."""
+
+    record_count: int
+    why: ClientError
+
+
 @dataclass(slots=True)
 class Drained:
     """What may be sent, and what stands in the way of the rest."""
@@ -170,23 +177,31 @@ class Accumulator:
 
     # -- in
 
-    def on_topic(self, name: str, partitions: Mapping[int, PartitionView], now_ms: int) -> None:
-        """A topic is known, or known better: parked records find their batches."""
+    def on_topic(
+        self, name: str, partitions: Mapping[int, PartitionView], now_ms: int
+    ) -> list[Loss]:
+        """A topic is known, or known better: parked records find their batches.
+
+        Those that name a partition which the topic does not have fail, and are returned.
+        """
         topic = self.topics.get(name)
         if topic is None:
             sticky = StickyChoice(max(self.limits.batch_size, 1))
             topic = self.topics[name] = TopicQueues(name, sticky)
         topic.on_partitions(partitions)
+        errors: list[ClientError] = []
         for parked in self.parked.pop(name, ()):
             self.used_bytes -= parked.size
             try:
                 batch = self.append(topic, parked.partition, parked.record, parked.size, now_ms)
             except UnknownTopic as error:
                 parked.claim.fail(error)
+                errors.append(error)
                 if self.on_lost is not None:
                     self.on_lost(error, False)
             else:
                 parked.claim.bind(batch, batch.record_count - 1)
+        return [Loss(len(errors), errors[0])] if errors else []
 
     def park(self, topic: str, parked: Parked) -> None:
         """Keep a record until its topic is known or its deadline is over."""
@@ -339,26 +354,26 @@ class Accumulator:
         self._check_deadlines_at_ms = 0 if over is None else over
         return wake if over is None else _earlier(wake, over)
 
-    def on_deadlines(self, now_ms: int) -> list[Batch]:
-        """Give up what is over its time; batches are returned, completed."""
+    def on_deadlines(self, now_ms: int) -> list[Loss]:
+        """Give up what is over its time, and return it."""
         if now_ms < self._check_deadlines_at_ms:
             return []
-        over: list[Batch] = []
+        losses: list[Loss] = []
         for queue in list(self.busy.values()):
-            over.extend(queue.on_deadlines(now_ms))
+            losses += losses_of(queue.on_deadlines(now_ms))
         for topic, parked in list(self.parked.items()):
             # In the order they came, and so of their deadlines.
             gone_count = sum(one.deadline_ms <= now_ms for one in parked)
-            self._unpark(topic, gone_count, UnknownTopic(topic))
-        return over
+            losses += self._unpark(topic, gone_count, UnknownTopic(topic))
+        return losses
 
-    def on_topic_refused(self, topic: str, error: ClientError) -> None:
-        """A topic cannot be had: its parked records fail."""
-        self._unpark(topic, len(self.parked.get(topic, ())), error)
+    def on_topic_refused(self, topic: str, error: ClientError) -> list[Loss]:
+        """A topic cannot be had: its parked records fail, and are returned."""
+        return self._unpark(topic, len(self.parked.get(topic, ())), error)
 
-    def _unpark(self, topic: str, gone_count: int, error: ClientError) -> None:
+    def _unpark(self, topic: str, gone_count: int, error: ClientError) -> list[Loss]:
         if not gone_count:
-            return
+            return []
         parked = self.parked.pop(topic)
         gone, left = parked[:gone_count], parked[gone_count:]
         if left:
@@ -369,6 +384,7 @@ class Accumulator:
         if self.on_lost is not None:
             self.on_lost(error, False)
         self.on_released()
+        return [Loss(gone_count, error)]
 
     def give_up_waiting(self) -> None:
         """While `giving_up` is set: let go of all that is not in flight."""
@@ -379,11 +395,14 @@ class Accumulator:
         for queue in list(self.busy.values()):
             queue.fail_waiting(self.giving_up)
 
-    def fail_all(self, error: ClientError) -> list[Batch]:
-        """Give up everything; batches are returned, completed."""
-        for topic in list(self.parked):
-            self.on_topic_refused(topic, error)
-        return [batch for queue in list(self.busy.values()) for batch in queue.fail_all(error)]
+    def fail_all(self, error: ClientError) -> list[Loss]:
+        """Give up everything, records whose topic is not known too, and return it."""
+        losses = [
+            loss for topic in list(self.parked) for loss in self.on_topic_refused(topic, error)
+        ]
+        for queue in list(self.busy.values()):
+            losses += losses_of(queue.fail_all(error))
+        return losses
 
     # -- producer ids
 
@@ -406,6 +425,15 @@ class Accumulator:
                 wanted = True
                 queue.blocked = self.no_identity
         return wanted
+
+
+def losses_of(batches: list[Batch]) -> list[Loss]:
+    """Say of completed batches how many records were lost, and why."""
+    return [
+        Loss(batch.record_count, batch.outcome)
+        for batch in batches
+        if isinstance(batch.outcome, ClientError)
+    ]
 
 
 def _earlier(one: int | None, other: int) -> int:

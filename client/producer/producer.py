@@ -197,7 +197,7 @@ class Producer(Transacting, Generic[K, V]):
         await self._metadata.close()
         await self._pool.close()
         self.intake.close()
-        return sum(batch.record_count for batch in lost)
+        return sum(loss.record_count for loss in lost)
 
     # -- sending
 

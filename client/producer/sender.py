@@ -27,7 +27,7 @@ from ..metadata import NOT_YET, Metadata
 from ..net.backoff import Backoff
 from ..net.connection import KafkaConnection
 from ..net.pool import PRODUCE
-from .accumulator import Accumulator, Parcel
+from .accumulator import Accumulator, Loss, Parcel, losses_of
 from .batch import Batch, ProducerIdentity
 from .metrics import ProducerMetrics
 from .partition_queue import Answer, PartitionQueue, Verdict
@@ -280,7 +280,7 @@ class Sender:
         )
         verdict = queue.on_answer(batch, attempt, said, not_before_ms)
         if verdict is Verdict.FAILED:
-            self._note_failures([batch])
+            self._note_failures(losses_of([batch]))
         elif verdict is Verdict.RETRY:
             self._metrics.retried.record(batch.record_count, self._runtime.monotonic_ms())
         if verdict is not Verdict.DONE:
@@ -305,10 +305,12 @@ class Sender:
         view = self._metadata.view
         for name in changes.topics:
             if name in self._accumulator.topics or name in self._accumulator.parked:
-                self._accumulator.on_topic(name, view.topics[name].partitions, now_ms)
+                partitions = view.topics[name].partitions
+                self._note_failures(self._accumulator.on_topic(name, partitions, now_ms))
         for name, code in changes.errors.items():
             if code not in NOT_YET:
-                self._accumulator.on_topic_refused(name, UnknownTopic(name, str(ApiError(code))))
+                error = UnknownTopic(name, str(ApiError(code)))
+                self._note_failures(self._accumulator.on_topic_refused(name, error))
             if name not in self._accumulator.topics and name not in self._accumulator.parked:
                 self._metadata.forget(name)
         for partition in changes.leaders:
@@ -350,11 +352,11 @@ class Sender:
             self._accumulator.identity = identity
         self.wake()
 
-    def _note_failures(self, batches: list[Batch]) -> None:
-        for batch in batches:
-            self._metrics.failed.record(batch.record_count, self._runtime.monotonic_ms())
+    def _note_failures(self, losses: list[Loss]) -> None:
+        for record_count, why in losses:
+            self._metrics.failed.record(record_count, self._runtime.monotonic_ms())
             # Said here, because whoever sent the records may not look at what became of them.
-            log.warning("%d records were not delivered: %s", batch.record_count, batch.outcome)
+            log.warning("%d records were not delivered: %s", record_count, why)
 
 
 def _trails(view: ClusterView, queue: PartitionQueue, answer: PartitionProduceResponse) -> bool:

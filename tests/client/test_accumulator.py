@@ -3,11 +3,14 @@
 import random
 from collections.abc import Callable
 
-from minikafka.client.errors import ClientError, UnknownTopic
-from minikafka.client.producer.accumulator import Accumulator, Limits, Parked
+from minikafka.client.cluster import PartitionView
+from minikafka.client.errors import ClientClosed, ClientError, UnknownTopic
+from minikafka.client.producer.accumulator import Accumulator, Limits, Loss, Parked
 from minikafka.client.producer.batch import Batch
+from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.record_batch import Codec
 
+NONE = ErrorCode.NONE
 LIMITS = Limits(
     batch_size=1000,
     linger_ms=0,
@@ -53,7 +56,9 @@ def test_those_whose_time_is_over_fail_and_the_others_wait_on() -> None:
     accumulator = Accumulator(LIMITS, random.Random(0))
     claims = park(accumulator, [10, 10, 10, 20, 20])
     assert accumulator.next_wake_ms(0) == 10
-    assert accumulator.on_deadlines(10) == []
+    (loss,) = accumulator.on_deadlines(10)
+    assert loss.record_count == 3
+    assert str(loss.why) == "t: the cluster does not have it"
     assert [type(claim.error) for claim in claims] == [UnknownTopic] * 3 + [type(None)] * 2
     assert accumulator.used_bytes == 200
     assert accumulator.next_wake_ms(10) == 20
@@ -65,7 +70,27 @@ def test_those_whose_time_is_over_fail_and_the_others_wait_on() -> None:
 def test_a_refused_topic_fails_all_that_wait_for_it() -> None:
     accumulator = Accumulator(LIMITS, random.Random(0))
     claims = park(accumulator, [10, 20, 30])
-    accumulator.on_topic_refused("t", UnknownTopic("t"))
-    accumulator.on_topic_refused("t", UnknownTopic("t"))
+    why = UnknownTopic("t")
+    assert accumulator.on_topic_refused("t", why) == [Loss(3, why)]
+    assert accumulator.on_topic_refused("t", why) == []
     assert [type(claim.error) for claim in claims] == [UnknownTopic] * 3
+    assert accumulator.is_empty
+
+
+def test_records_that_still_wait_for_their_topic_are_counted_when_all_is_given_up() -> None:
+    accumulator = Accumulator(LIMITS, random.Random(0))
+    claims = park(accumulator, [10, 20, 30])
+    why = ClientClosed("the producer was closed before the ack")
+    assert accumulator.fail_all(why) == [Loss(3, why)]
+    assert [claim.error for claim in claims] == [why] * 3
+    assert accumulator.is_empty
+
+
+def test_records_for_a_partition_that_the_topic_turns_out_not_to_have_are_counted() -> None:
+    accumulator = Accumulator(LIMITS, random.Random(0))
+    claims = [Waiting(), Waiting()]
+    for claim in claims:
+        accumulator.park("t", Parked((0, None, b"v", ()), 7, 100, 10, claim))
+    (loss,) = accumulator.on_topic("t", {0: PartitionView(1, 0, (1,), (1,), (), NONE)}, 0)
+    assert (loss.record_count, str(loss.why)) == (2, "t-7: it has 1 partitions")
     assert accumulator.is_empty

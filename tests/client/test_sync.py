@@ -276,3 +276,26 @@ def test_a_dead_cluster_does_not_hold_up_the_exit(cluster: FakeCluster) -> None:
         _, err = process.communicate(timeout=20)
         assert process.returncode == 0
         assert "1 records were not acknowledged" in err
+
+
+def test_closing_says_how_many_records_still_waited_for_their_topic(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Producer(cluster.bootstrap, allow_auto_create_topics=False) as producer:
+        deliveries = [producer.send("nobody-created-it", b"x") for _ in range(100)]
+        producer.close(1)
+    assert "100 records were not acknowledged when the producer was closed" in caplog.text
+    with pytest.raises(ClientClosed):
+        deliveries[-1].result(0)
+
+
+def test_a_record_for_a_partition_that_does_not_exist_is_said_to_be_lost(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.create("t")
+    with Producer(cluster.bootstrap) as producer:
+        producer.partitions_for("t")
+        lost = producer.send("t", b"x", partition=7)
+        with pytest.raises(UnknownTopic):
+            lost.result(10)
+    assert "1 records were not delivered: t-7: it has" in caplog.text
