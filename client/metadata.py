@@ -26,6 +26,7 @@ from .errors import (
     ConnectError,
     UnknownTopic,
 )
+from .missing_topics import MissingTopics
 from .net.address import Address
 from .net.backoff import Backoff
 from .net.connection import ConnectionOptions, KafkaConnection
@@ -75,6 +76,7 @@ class Metadata:
         self._wake = asyncio.Event()
         self._avoid: int | None = None
         self._errors: dict[str, ErrorCode] = {}
+        self._missing = MissingTopics()
         self._task: asyncio.Task[None] | None = None
         self._is_cut_off = False
 
@@ -185,7 +187,8 @@ class Metadata:
         for topic in missing:
             self.forget(topic)
         if missing:
-            raise UnknownTopic(missing[0])
+            said = self._missing.said_of(missing[0])
+            raise UnknownTopic(missing[0]) if said is None else UnknownTopic(missing[0], said)
 
     # -- connections
 
@@ -240,6 +243,20 @@ class Metadata:
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
+            if not self._is_cut_off:
+                await self._say_missing()
+
+    async def _say_missing(self) -> None:
+        now_ms = self._runtime.monotonic_ms()
+        due = self._missing.on_answer(self._errors, self._topics, now_ms)
+        if not due:
+            return
+        names: Sequence[str] = self.topic_names or ()
+        if not names:
+            with contextlib.suppress(BootstrapError):
+                names = await self._first(self._candidates(), self._ask_names, [])
+        for topic in due:
+            log.warning("%s", self._missing.say(topic, names))
 
     async def _refresh_once(self, attempts: list[Attempt]) -> None:
         is_complete = self._watches_all
@@ -289,6 +306,13 @@ class Metadata:
         if not response.brokers:
             raise ConnectError(Attempt(str(address), "metadata", "it knows no live broker yet"))
         return response
+
+    async def _ask_names(self, address: Address) -> list[str]:
+        connection = await self.pool.get(address, CONTROL)
+        version = connection.version_of(ApiKey.METADATA)
+        request = MetadataRequest(topics=None if version else [], allow_auto_topic_creation=False)
+        response: MetadataResponse = await connection.request(request, version=version)
+        return [topic.name for topic in response.topics if topic.name is not None]
 
     async def _first(
         self,

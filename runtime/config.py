@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, dataclass_transform
 
 from .errors import ConfigError
+from .spelling import did_you_mean
 
 C = TypeVar("C")
 INT32_MAX = 2**31 - 1
@@ -320,12 +321,5 @@ def check_keys(
         if key in known_unused:
             warnings.append(f"{key} has no effect: {known_unused[key]}")
             continue
-        raise ConfigError(key, value, f"unknown key{_suggestion(key, [*known, *known_unused])}")
+        raise ConfigError(key, value, f"unknown key{did_you_mean(key, [*known, *known_unused])}")
     return warnings
-
-
-def _suggestion(key: str, known: Sequence[str]) -> str:
-    import difflib  # only ever needed by a daemon about to exit
-
-    nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    return f"; did you mean {nearest[0]}?" if nearest else ""

@@ -31,6 +31,10 @@ from .record_formatter import Formatter, make_formatter
 
 POLL_MS = 1000
 POLL_RECORDS = 2000
+TOPIC_WAIT_MS = 60_000
+"""Somebody may be about to create the topic; that it is missing is said much earlier."""
+LEAST_TOPIC_WAIT_MS = 2_000
+"""Hearing of a topic that does exist takes a moment, too."""
 DEFAULT_FORMATTER = "DefaultMessageFormatter"
 
 
@@ -208,7 +212,8 @@ async def _begin(consumer: "Consumer", settings: dict[str, str], reading: Readin
     from ...protocol.types import TopicPartition
 
     if reading.topic is None or reading.partition is None:
-        await consumer.subscribe(topics_to_read(reading.topic, reading.include))
+        topics = topics_to_read(reading.topic, reading.include)
+        await consumer.subscribe(topics, timeout_ms=topic_wait_ms(reading.timeout_ms))
         return
     partition = TopicPartition(reading.topic, reading.partition)
     consumer.assign([partition])
@@ -228,6 +233,13 @@ def topics_to_read(topic: str | None, include: str | None) -> list[str] | re.Pat
         return [topic]
     assert include is not None
     return included(include, "--include")
+
+
+def topic_wait_ms(timeout_ms: int | None) -> int:
+    """How long to wait for a topic that does not exist, of a command that waits so long."""
+    if timeout_ms is None:
+        return TOPIC_WAIT_MS
+    return min(max(timeout_ms, LEAST_TOPIC_WAIT_MS), TOPIC_WAIT_MS)
 
 
 def _print(records: Iterable[ConsumerRecord], formatter: Formatter, *, skip_bad: bool) -> None:

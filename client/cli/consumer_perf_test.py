@@ -133,7 +133,7 @@ class Joining:
 
 async def _measure(settings: dict[str, str], plan: Plan) -> int:
     from ..consumer.consumer import Consumer
-    from .console_consumer import topics_to_read
+    from .console_consumer import topic_wait_ms, topics_to_read
 
     if not plan.hide_header:
         first = "time, threadId" if plan.detailed else "start.time, end.time"
@@ -143,6 +143,7 @@ async def _measure(settings: dict[str, str], plan: Plan) -> int:
         await consumer.subscribe(
             topics_to_read(plan.topic, plan.include),
             listener=joining.listener() if settings.get("group.id") else None,
+            timeout_ms=topic_wait_ms(plan.timeout_ms),
         )
         begin = _consumed(0, 0)
         reported, end, last_ms = begin, begin, _now_ms()

@@ -1,4 +1,5 @@
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -495,6 +496,20 @@ async def test_an_unknown_topic_is_told() -> None:
             await consumer.subscribe(["nowhere"], timeout_ms=50)
         with pytest.raises(TypeError, match="list of names"):
             await consumer.subscribe("t")
+
+
+async def test_a_misspelt_topic_is_said_with_the_names_near_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = "fligths: the cluster does not have it; did you mean flights?"
+    async with FakeCluster() as cluster, earliest(cluster) as consumer:
+        cluster.create("flights")
+        waiting = asyncio.ensure_future(consumer.subscribe(["fligths"]))
+        await cluster.until(lambda: f"topic {said}" in caplog.text)
+        with pytest.raises(UnknownTopic, match=re.escape(said)):
+            await consumer.subscribe(["fligths"], timeout_ms=50)
+        assert caplog.text.count("fligths") == 1
+        waiting.cancel()
 
 
 async def test_partitions_added_later_are_read_from_their_beginning() -> None:

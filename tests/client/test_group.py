@@ -76,6 +76,19 @@ async def test_leaving_the_block_commits_what_polls_returned_and_leaves(setup: S
     assert "closed" in leave.members[0].reason
 
 
+async def test_a_member_that_subscribes_to_a_misspelt_topic_is_told_so_once(
+    setup: Setup, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster, _ = setup
+    async with cluster, member(cluster) as consumer:
+        cluster.create("orders")
+        await consumer.subscribe(["ordesr"])
+        while "ordesr" not in caplog.text:
+            assert await consumer.poll(20) == []
+        assert await consumer.poll(50) == []
+        assert caplog.text.count("ordesr: the cluster does not have it; did you mean orders?") == 1
+
+
 async def test_an_exception_that_leaves_the_block_commits_only_what_was_dealt_with(
     setup: Setup,
 ) -> None:
