@@ -7,6 +7,7 @@ what they have, up to the last stable offset they know. Between looks it costs n
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from ..protocol.types import TopicPartition
 from ..runtime.config import MiB, config_table, setting
@@ -36,18 +37,21 @@ class CompactionConfig:
         "log.cleaner.backoff.ms",
         15_000,
         at_least=0,
+        dynamic=True,
         doc="How often logs are looked through for something to compact.",
     )
     log_cleaner_dedupe_buffer_size: int = setting(
         "log.cleaner.dedupe.buffer.size",
         128 * MiB,
         at_least=1024,
+        dynamic=True,
         doc="Memory for the keys of one round, some 200 bytes each; more keys take more rounds.",
     )
     log_cleaner_io_max_bytes_per_second: float = setting(
         "log.cleaner.io.max.bytes.per.second",
         1.7976931348623157e308,
         at_least=1,
+        dynamic=True,
         doc="How fast compaction reads and writes, both together.",
     )
 
@@ -55,11 +59,17 @@ class CompactionConfig:
 class Compaction:
     """The compaction of one broker."""
 
-    def __init__(self, runtime: Runtime, config: CompactionConfig, partitions: Partitions) -> None:
+    def __init__(
+        self, runtime: Runtime, settings: Callable[[], CompactionConfig], partitions: Partitions
+    ) -> None:
+        """`settings` gives the table as it is now; after a change call `on_settings`."""
         self._runtime = runtime
-        self._config = config
+        self._settings = settings
+        self._config = settings()
+        self._resettled = asyncio.Event()
         self._partitions = partitions
-        self._compactor = Compactor(runtime, config.log_cleaner_dedupe_buffer_size, self._pay)
+        map_bytes = self._config.log_cleaner_dedupe_buffer_size
+        self._compactor = Compactor(runtime, map_bytes, self._pay)
         self._free_at_ms = 0.0
         self._put_off: dict[Partition, int] = {}
         self._task: asyncio.Task[None] | None = None
@@ -76,11 +86,30 @@ class Compaction:
             task.cancel()
             await asyncio.wait([task])
 
+    def on_settings(self) -> None:
+        """The broker's settings may have changed: pauses under way are measured anew."""
+        config = self._settings()
+        if config != self._config:
+            self._config = config
+            self._compactor.map_bytes = config.log_cleaner_dedupe_buffer_size
+            self._resettled.set()
+
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(max(self._config.log_cleaner_backoff_ms, 1) / 1000)
+            while not await self._pause(max(self._config.log_cleaner_backoff_ms, 1)):
+                pass
             while await self.compact_one():
                 pass
+
+    async def _pause(self, pause_ms: float) -> bool:
+        """Wait so long; False if settings changed meanwhile."""
+        self._resettled.clear()
+        try:
+            async with asyncio.timeout(pause_ms / 1000):
+                await self._resettled.wait()
+        except TimeoutError:
+            return True
+        return False
 
     async def compact_one(self) -> bool:
         """Compact the log that needs it most; False if none does."""
@@ -128,8 +157,8 @@ class Compaction:
         now_ms = self._runtime.monotonic_ms()
         took_ms = count * 1000 / self._config.log_cleaner_io_max_bytes_per_second
         self._free_at_ms = max(self._free_at_ms, now_ms) + took_ms
-        if self._free_at_ms > now_ms:
-            await asyncio.sleep((self._free_at_ms - now_ms) / 1000)
+        if self._free_at_ms > now_ms and not await self._pause(self._free_at_ms - now_ms):
+            self._free_at_ms = 0.0  # What was owed at the old rate is let go.
 
 
 def _name(partition: Partition) -> TopicPartition:

@@ -271,6 +271,7 @@ class BrokerConfig:
         INT32_MAX,
         at_least=0,
         at_most=INT32_MAX,
+        dynamic=True,
         doc="Clients beyond this many are closed at once.",
     )
     fetch_max_bytes: int = setting(
@@ -313,8 +314,7 @@ class BrokerConfig:
                 raise ConfigError("advertised.listeners", self.advertised_listeners, why)
         inter = self.inter_broker_listener_name
         if inter is not None and inter not in {listener.name: None for listener in told}:
-            why = "is not an advertised listener"
-            raise ConfigError("inter.broker.listener.name", inter, why)
+            raise ConfigError("inter.broker.listener.name", inter, "is not an advertised listener")
         for listener in bound:
             security_protocol_of(self, listener.name)
         if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:

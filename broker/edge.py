@@ -92,6 +92,7 @@ class Edge:
             max_response_bytes=config.queued_max_response_bytes,
         )
         self.connections: dict[Connection, None] = {}
+        self._connections_max = config.max_connections
         self._is_stopping = False
         self._image = parts.image
 
@@ -119,6 +120,9 @@ class Edge:
             self.transactions.sender.retry_now()
         if delta.changed_brokers or delta.is_snapshot:
             self.peers.on_brokers_changed(sorted(self.image.brokers))
+        if delta.touches_broker_settings:
+            value_of = self.topic_defaults.broker_value
+            self._connections_max = value_of(self.image, "max.connections")
 
     # Connections.
 
@@ -126,7 +130,7 @@ class Edge:
         """Take a new connection in, or say why not."""
         if self._is_stopping:
             return "the broker stops"
-        if len(self.connections) >= self.config.max_connections:
+        if len(self.connections) >= self._connections_max:
             return "too many connections"
         self.connections[connection] = None
         return None

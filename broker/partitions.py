@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..protocol.control.image import Delta, MetadataImage, PartitionState
-from ..protocol.control.records import BROKER, TOPIC
+from ..protocol.control.records import TOPIC
 from ..protocol.errors import ErrorCode
 from ..protocol.types import TopicIdPartition, TopicPartition
 from ..runtime.errors import LogDirectoryFailed
@@ -254,7 +254,7 @@ class Partitions:
             self.fetchers.on_brokers_changed(delta.changed_brokers)
 
     def _note_configs(self, delta: Delta) -> None:
-        concerns_all = delta.is_snapshot or any(kind == BROKER for kind, _ in delta.changed_configs)
+        concerns_all = delta.touches_broker_settings
         if concerns_all:
             value_of, throttles = self._settings.broker_value, self.host.throttles
             throttles.leader.rate = value_of(self.image, "leader.replication.throttled.rate")

@@ -99,7 +99,11 @@ class Broker:
         transactions = from_mapping(TransactionConfig, settings.properties)
         self.upkeep = Upkeep(runtime, self._upkeep_settings(transactions), self.partitions)
         self.scrub = Scrub(runtime, _scrub_settings(config), self.partitions)
-        self.compaction = _compaction(runtime, settings, self.partitions)
+        self.compaction = Compaction(
+            runtime,
+            lambda: defaults.table_of(self.follower.image, CompactionConfig),
+            self.partitions,
+        )
         self.repairs = Repairs(runtime, config.node_id, self.partitions.find, self._endpoint_of)
         self.edge = Edge(
             Surroundings(
@@ -267,6 +271,8 @@ class Broker:
         gone = [topic.name for topic in delta.deleted_topics.values()]
         self.edge.groups.upkeep.forget_topics(gone)
         self.edge.on_metadata(delta)
+        if delta.touches_broker_settings:
+            self.compaction.on_settings()
 
     def _endpoint_of(self, broker_id: int) -> Endpoint | None:
         """Where this broker dials another one."""
@@ -322,10 +328,6 @@ async def _open_directories(
         )
         opened.append(directory)
         cluster_id = cluster_id or directory.cluster_id
-
-
-def _compaction(runtime: Runtime, settings: Settings, partitions: Partitions) -> Compaction:
-    return Compaction(runtime, from_mapping(CompactionConfig, settings.properties), partitions)
 
 
 def _scrub_settings(config: BrokerConfig) -> ScrubSettings:

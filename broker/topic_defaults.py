@@ -7,15 +7,18 @@ Owns that order and the table of synonyms. Decides nothing for a log already ope
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ..protocol.control.image import MetadataImage
 from ..protocol.control.records import BROKER, TOPIC
 from ..runtime.config import Setting, from_mapping, settings_of
 from ..runtime.errors import ConfigError
+from ..runtime.kafka_keys import DYNAMIC_UNUSED
 from ..storage.topic_config import TopicConfig
+from .compaction import CompactionConfig
 from .config import BrokerConfig
 
+C = TypeVar("C")
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 
@@ -57,7 +60,10 @@ BROKER_KEYS: dict[str, str] = {
 }
 """The broker's key: the topic key it is the default of."""
 DYNAMIC_ROWS: dict[str, Setting] = {
-    row.key: row for row in settings_of(BrokerConfig) if row.dynamic
+    row.key: row
+    for table in (BrokerConfig, CompactionConfig)
+    for row in settings_of(table)
+    if row.dynamic
 }
 """The keys of brokers that are no topic's default and can still be changed at run time."""
 
@@ -107,12 +113,16 @@ class TopicDefaults:
     def broker_value(self, image: MetadataImage, key: str) -> int:
         """What one of `DYNAMIC_ROWS` is at this moment, for this broker."""
         row = DYNAMIC_ROWS[key]
-        for name in (self._node, ""):
+        winner = next(self.broker_layers(image, key), None)
+        return int(row.default if winner is None else row.parse(winner.value, key))
+
+    def table_of(self, image: MetadataImage, table: type[C]) -> C:
+        """A table of the broker's own keys as it is at this moment, dynamic settings included."""
+        merged = dict(self._settings)
+        for name in ("", self._node):
             dynamic = image.configs.get((BROKER, name), {})
-            if key in dynamic:
-                return int(row.parse(dynamic[key], key))
-        static = self._settings.get(key)
-        return int(row.default if static is None else row.parse(static, key))
+            merged |= {key: value for key, value in dynamic.items() if key in DYNAMIC_ROWS}
+        return from_mapping(table, merged)
 
     def layers(self, image: MetadataImage, topic: str | None, key: str) -> Iterator[Layer]:
         """Every place that gives the key a value, the one that wins first."""
@@ -130,10 +140,36 @@ class TopicDefaults:
             yield Layer(FILE_CONFIG, first, self._file[key])
         yield Layer(DEFAULT_CONFIG, first, row.format(row.default))
 
+    def broker_layers(self, image: MetadataImage, key: str) -> Iterator[Layer]:
+        """The places that set this key of the broker, each as it is written there.
+
+        Where several keys stand for one topic key, in different units, each has its own value;
+        the default is shown in the coarsest unit, and the finer keys have none, as in Kafka.
+        """
+        for source, settings in (
+            (BROKER_CONFIG, image.configs.get((BROKER, self._node), {})),
+            (ALL_BROKERS_CONFIG, image.configs.get((BROKER, ""), {})),
+            (FILE_CONFIG, self._settings),
+        ):
+            if key in settings:
+                yield Layer(source, key, settings[key].strip())
+        topic_key = BROKER_KEYS.get(key)
+        if topic_key is None:
+            return
+        synonyms, row = SYNONYMS[topic_key], ROWS[topic_key]
+        if key == max(synonyms, key=lambda each: synonyms[each]):
+            default = row.default
+            if synonyms[key] > 1:
+                default //= synonyms[key]
+            yield Layer(DEFAULT_CONFIG, key, row.format(default))
+
 
 def check_dynamic(key: str, value: str | None) -> None:
-    """ConfigError unless a broker's key may be changed to this at run time, or back (None)."""
-    own = DYNAMIC_ROWS.get(key)
+    """ConfigError unless a broker's key may be changed to this at run time, or back (None).
+
+    Keys that Kafka changes at run time and that mean nothing here pass, with Kafka's bounds.
+    """
+    own = DYNAMIC_ROWS.get(key) or DYNAMIC_UNUSED.get(key)
     if own is not None:
         if value is not None:
             own.parse(value, key)

@@ -1,7 +1,10 @@
 """Kafka's server keys that mean nothing here, with the reason. A warning each, never an error.
 
 A key leaves this table when a configuration class declares it: `check_keys` looks there first.
+Those that Kafka changes at run time can be set so here too, checked and shown, to the same effect.
 """
+
+from .config import Setting
 
 _JVM = "minikafka runs no JVM"
 _THREADS = "one event loop serves the process"
@@ -19,6 +22,8 @@ _COORDINATOR = "the coordinator's writes need no tuning"
 _BUFFERS = "socket buffers are left to the system"
 _RETRIES = "pauses before a retry grow by themselves"
 _INDEX = "indexes are small arrays in memory"
+_DIRECTORIES = "no replica moves between the directories of one broker"
+_VERIFICATION = "what a transaction adds is always verified"
 
 KNOWN_UNUSED: dict[str, str] = {
     key: reason
@@ -115,9 +120,10 @@ KNOWN_UNUSED: dict[str, str] = {
             "group.coordinator.threads",
             "offsets.load.buffer.size",
             "offsets.commit.required.acks",
-            "transaction.partition.verification.enable",
             "transaction.state.log.load.buffer.size",
         ),
+        _VERIFICATION: ("transaction.partition.verification.enable",),
+        _DIRECTORIES: ("replica.alter.log.dirs.io.max.bytes.per.second",),
         _SHARE: (
             "group.share.assignors",
             "group.share.enable",
@@ -168,3 +174,42 @@ KNOWN_UNUSED: dict[str, str] = {
     }.items()
     for key in keys
 }
+
+DYNAMIC_UNUSED: dict[str, Setting] = {
+    key: Setting(
+        key=key,
+        field="",
+        type=kind,
+        optional=False,
+        default=None,
+        at_least=at_least,
+        dynamic=True,
+        doc=f"No effect: {KNOWN_UNUSED[key]}.",
+    )
+    for kind, at_least, keys in (
+        (
+            int,
+            1,
+            (
+                "background.threads",
+                "num.io.threads",
+                "num.network.threads",
+                "num.recovery.threads.per.data.dir",
+            ),
+        ),
+        (
+            int,
+            0,
+            (
+                "log.cleaner.io.buffer.size",
+                "log.cleaner.threads",
+                "replica.alter.log.dirs.io.max.bytes.per.second",
+            ),
+        ),
+        (int, -2, ("log.local.retention.bytes", "log.local.retention.ms")),
+        (float, 0, ("log.cleaner.io.buffer.load.factor",)),
+        (bool, None, ("transaction.partition.verification.enable",)),
+    )
+    for key in keys
+}
+"""Those of them that Kafka changes while a broker runs, with the bounds that Kafka checks."""

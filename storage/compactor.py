@@ -106,7 +106,8 @@ class Compactor:
 
     def __init__(self, runtime: Runtime, map_bytes: int, pay: Pay) -> None:
         self._runtime = runtime
-        self._map_bytes = map_bytes
+        self.map_bytes = map_bytes
+        """Memory for the keys of a round."""
         self._pay = pay
 
     async def compact(self, owner: Log, part: Due) -> int | None:
@@ -126,7 +127,7 @@ class Compactor:
             now_ms=self._runtime.wall_ms(),
             delete_retention_ms=owner.config.delete_retention_ms,
             index_interval_bytes=owner.config.index_interval_bytes,
-            map_bytes=self._map_bytes,
+            map_bytes=self.map_bytes,
             aborted=_aborted(owner),
             producers={
                 producer_id: tuple(batch.last_offset for batch in producer.batches)

@@ -9,6 +9,18 @@ from ..runtime.errors import ConfigError
 
 DAY_MS = 24 * 60 * 60 * 1000
 COMPRESSIONS = ("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
+_NOT_TIERED = "there is no tiered storage"
+WITHOUT_EFFECT: dict[str, str] = dict.fromkeys(
+    (
+        "local.retention.bytes",
+        "local.retention.ms",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "remote.storage.enable",
+    ),
+    _NOT_TIERED,
+)
+"""Keys that are taken as long as they ask for nothing, so that Kafka's own files create topics."""
 
 
 @config_table
@@ -84,6 +96,20 @@ class TopicConfig:
         dynamic=True,
         doc="partition:broker,... or *: copies served within leader.replication.throttled.rate.",
     )
+    local_retention_bytes: int = setting(
+        "local.retention.bytes",
+        -2,
+        at_least=-2,
+        dynamic=True,
+        doc="Accepted for Kafka's sake: without tiered storage retention.bytes alone holds.",
+    )
+    local_retention_ms: int = setting(
+        "local.retention.ms",
+        -2,
+        at_least=-2,
+        dynamic=True,
+        doc="Accepted for Kafka's sake: without tiered storage retention.ms alone holds.",
+    )
     max_compaction_lag_ms: int = setting(
         "max.compaction.lag.ms",
         INT64_MAX,
@@ -148,6 +174,24 @@ class TopicConfig:
         False,
         dynamic=True,
         doc="Accepted for Kafka's sake: files grow as they are written.",
+    )
+    remote_log_copy_disable: bool = setting(
+        "remote.log.copy.disable",
+        False,
+        dynamic=True,
+        doc="Accepted for Kafka's sake: there is no tiered storage to copy to.",
+    )
+    remote_log_delete_on_disable: bool = setting(
+        "remote.log.delete.on.disable",
+        False,
+        dynamic=True,
+        doc="Accepted for Kafka's sake: there is no tiered storage to delete from.",
+    )
+    remote_storage_enable: bool = setting(
+        "remote.storage.enable",
+        False,
+        dynamic=True,
+        doc="Only false: there is no tiered storage.",
     )
     retention_bytes: int = setting(
         "retention.bytes",
@@ -224,6 +268,10 @@ class TopicConfig:
         """Refuse settings that contradict each other."""
         if not self.cleanup_policy:
             raise ConfigError("cleanup.policy", "", "must be delete, compact or both")
+        if self.remote_storage_enable:
+            why = "Tiered Storage functionality is disabled in the broker. "
+            why += "Topic cannot be configured with remote log storage."
+            raise ConfigError("remote.storage.enable", "true", why)
         for key, replicas in (
             ("leader.replication.throttled.replicas", self.leader_replication_throttled_replicas),
             (

@@ -19,12 +19,15 @@ from ...protocol.messages.describe_configs import (
     ResourceType,
 )
 from ...runtime.config import Setting, settings_of
+from ...runtime.kafka_keys import DYNAMIC_UNUSED
 from ..edge import Edge
 from ..net.answer import Call
 from ..settings import TABLES
 from ..topic_defaults import BROKER_KEYS, ROWS, Layer
 
 BROKER_ROWS = {row.key: row for table in TABLES for row in settings_of(table)}
+NOTHING_SET = (ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
+"""What could have settings in Kafka and has none here: nothing is listed, and that is no error."""
 
 
 def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -65,7 +68,7 @@ def _rows(
             why = f"this is broker {edge.node_id}: ask broker {name!r} itself"
             raise ApiError(ErrorCode.INVALID_REQUEST, why)
         yield from _broker_rows(edge, is_default=not name)
-    else:
+    elif resource.resource_type not in NOTHING_SET:
         why = f"resources of type {resource.resource_type} have no configuration here"
         raise ApiError(ErrorCode.INVALID_REQUEST, why)
 
@@ -77,8 +80,12 @@ def _broker_rows(edge: Edge, *, is_default: bool) -> Iterator[tuple[Setting, str
         yield from _kept(row, key, layers, is_default=is_default)
     for key, topic_key in BROKER_KEYS.items():
         if key not in BROKER_ROWS:
-            layers = list(edge.topic_defaults.layers(image, None, topic_key))
+            layers = list(edge.topic_defaults.broker_layers(image, key))
             yield from _kept(ROWS[topic_key], key, layers, is_default=is_default)
+    for key, row in DYNAMIC_UNUSED.items():
+        layers = list(edge.topic_defaults.broker_layers(image, key))
+        if layers:
+            yield from _kept(row, key, layers, is_default=is_default)
 
 
 def _kept(
@@ -88,7 +95,7 @@ def _kept(
     if is_default:
         source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
         layers = [layer for layer in layers if layer.source == source]
-    if layers:
+    if layers or not is_default:
         yield row, key, layers
 
 
@@ -112,10 +119,11 @@ def _broker_layers(edge: Edge, row: Setting) -> Iterator[Layer]:
 def _described(
     row: Setting, key: str, layers: list[Layer], request: DescribeConfigsRequest
 ) -> DescribeConfigsResourceResult:
-    winner = layers[0]
+    # Without a layer the key has no value of its own: another one, in its unit, has the default.
+    winner = layers[0] if layers else Layer(ConfigSource.DEFAULT_CONFIG, key, "")
     result = DescribeConfigsResourceResult(
         name=key,
-        value=_shown(row, winner.value),
+        value=_shown(row, winner.value) if layers else None,
         read_only=not row.dynamic,
         config_source=winner.source,
         is_sensitive=row.secret,

@@ -5,15 +5,13 @@ every resource of the request gets the same error.
 """
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...protocol.api import ApiKey
-from ...protocol.codec import encode_bytes, response_class
-from ...protocol.control.records import BROKER
+from ...protocol.codec import decode, encode_bytes, response_class
 from ...protocol.errors import ApiError, ErrorCode
-from ...protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from ...protocol.messages.alter_configs import AlterConfigsResourceResponse as ReplacedConfig
 from ...protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -40,32 +38,39 @@ from ...protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from ...protocol.messages.incremental_alter_configs import (
-    AlterConfigsResourceResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from ...protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
 from ...protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from ...protocol.types import Buffer
-from ...runtime.errors import ConfigError
+from ...storage.topic_config import WITHOUT_EFFECT
 from ..net.answer import Answer, Call
-from ..topic_defaults import check_dynamic
+
+log = logging.getLogger(__name__)
 
 Refusal = Callable[[Any, ErrorCode, str], object]
 """The response that gives everything in a request the same error."""
+Completion = Callable[[Any], object]
+"""The response as the client gets it, made of the controller's."""
 
 
 class Forwarded(Answer):
     """A request on its way to the controller and back."""
 
-    __slots__ = ("_api_key", "_frame", "_refusal", "_request", "_task")
+    __slots__ = ("_api_key", "_complete", "_frame", "_refusal", "_request", "_task")
 
-    def __init__(self, call: Call, api_key: ApiKey, request: object, refusal: Refusal) -> None:
+    def __init__(
+        self,
+        call: Call,
+        api_key: ApiKey,
+        request: object,
+        refusal: Refusal,
+        complete: Completion | None = None,
+    ) -> None:
+        """Without `complete` the controller's answer goes out as it came, undecoded."""
         super().__init__(call)
+        self._complete = complete
         self._api_key = api_key
         self._request = request
         self._refusal = refusal
@@ -88,14 +93,23 @@ class Forwarded(Answer):
         try:
             answer = await call.edge.controller.forward(self._api_key, call.version, body)
         except ApiError as error:
-            self._frame = call.frame(self._refusal(self._request, error.code, error.detail))
+            self._frame = self._framed(self._refusal(self._request, error.code, error.detail))
         else:
-            self._frame = call.frame_encoded(response_class(self._api_key), answer)
+            cls = response_class(self._api_key)
+            if self._complete is None:
+                self._frame = call.frame_encoded(cls, answer)
+            else:
+                self._frame = self._framed(decode(cls, call.version, answer))
         call.connection.wake()
+
+    def _framed(self, response: object) -> list[Buffer]:
+        return self.call.frame(self._complete(response) if self._complete else response)
 
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> Answer:
     """Make topics."""
+    for topic in request.topics:
+        warn_of_unused(topic.name, WITHOUT_EFFECT, (each.name for each in topic.configs))
     return Forwarded(call, ApiKey.CREATE_TOPICS, request, _no_topics_created)
 
 
@@ -109,33 +123,6 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> object:
 def create_partitions(call: Call, request: CreatePartitionsRequest) -> Answer:
     """Make topics wider."""
     return Forwarded(call, ApiKey.CREATE_PARTITIONS, request, _no_partitions_created)
-
-
-def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> object:
-    """Change the configuration of topics and brokers; only a broker knows a broker's keys."""
-    for resource in request.resources:
-        if resource.resource_type == BROKER:
-            for change in resource.configs:
-                try:
-                    check_dynamic(change.name, change.value)
-                except ConfigError as error:
-                    return _no_configs_altered(request, ErrorCode.INVALID_CONFIG, str(error))
-    return Forwarded(call, ApiKey.INCREMENTAL_ALTER_CONFIGS, request, _no_configs_altered)
-
-
-def alter_configs(call: Call, request: AlterConfigsRequest) -> object:
-    """Replace whole configurations."""
-    for resource in request.resources:
-        for each in resource.configs:
-            if each.value is None:
-                why = f"{each.name}: a null is no value"
-                return _no_configs_replaced(request, ErrorCode.INVALID_REQUEST, why)
-            if resource.resource_type == BROKER:
-                try:
-                    check_dynamic(each.name, each.value)
-                except ConfigError as error:
-                    return _no_configs_replaced(request, ErrorCode.INVALID_CONFIG, str(error))
-    return Forwarded(call, ApiKey.ALTER_CONFIGS, request, _no_configs_replaced)
 
 
 def elect_leaders(call: Call, request: ElectLeadersRequest) -> Answer:
@@ -165,6 +152,13 @@ def describe_quorum(call: Call, request: DescribeQuorumRequest) -> Answer:
 def update_features(call: Call, request: UpdateFeaturesRequest) -> Answer:
     """Finalise levels of features."""
     return Forwarded(call, ApiKey.UPDATE_FEATURES, request, _no_features_updated)
+
+
+def warn_of_unused(name: str, unused: Mapping[str, str], keys: Iterable[str]) -> None:
+    """Say in one line which keys of a configuration are taken for Kafka's sake alone."""
+    without = [f"{key} ({unused[key]})" for key in keys if key in unused]
+    if without:
+        log.warning("configuration of %r: no effect have %s", name, ", ".join(without))
 
 
 def _no_topics_created(request: CreateTopicsRequest, error: ErrorCode, why: str) -> object:
@@ -225,36 +219,6 @@ def _no_reassignments_listed(
     request: ListPartitionReassignmentsRequest, error: ErrorCode, why: str
 ) -> object:
     return ListPartitionReassignmentsResponse(error_code=error, error_message=why or error.doc)
-
-
-def _no_configs_altered(
-    request: IncrementalAlterConfigsRequest, error: ErrorCode, why: str
-) -> object:
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=error,
-                error_message=why or error.doc,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ]
-    )
-
-
-def _no_configs_replaced(request: AlterConfigsRequest, error: ErrorCode, why: str) -> object:
-    return AlterConfigsResponse(
-        responses=[
-            ReplacedConfig(
-                error_code=error,
-                error_message=why or error.doc,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ]
-    )
 
 
 def _no_quorum_described(request: DescribeQuorumRequest, error: ErrorCode, why: str) -> object:

@@ -13,6 +13,7 @@ from ..net.answer import Api
 from . import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_configs,
     commit_group,
     delete_groups,
     delete_records,
@@ -64,7 +65,7 @@ def make_apis() -> Mapping[int, Api]:
         ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
         ApiKey.CREATE_PARTITIONS: forwarded.create_partitions,
         ApiKey.ELECT_LEADERS: forwarded.elect_leaders,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: forwarded.incremental_alter_configs,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs.incremental_alter_configs,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: forwarded.alter_partition_reassignments,
         ApiKey.LIST_PARTITION_REASSIGNMENTS: forwarded.list_partition_reassignments,
         ApiKey.DESCRIBE_QUORUM: forwarded.describe_quorum,
@@ -73,7 +74,7 @@ def make_apis() -> Mapping[int, Api]:
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
         ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
         ApiKey.DELETE_RECORDS: delete_records.handle,
-        ApiKey.ALTER_CONFIGS: forwarded.alter_configs,
+        ApiKey.ALTER_CONFIGS: alter_configs.alter_configs,
         ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
     }
     rows |= {

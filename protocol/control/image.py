@@ -100,6 +100,11 @@ class Delta:
     is_snapshot: bool = False
     """The image was loaded anew: what is not in it any more is gone, named here or not."""
 
+    @property
+    def touches_broker_settings(self) -> bool:
+        """May a broker's settings, or those of all of them, be others now?"""
+        return self.is_snapshot or any(kind == r.BROKER for kind, _ in self.changed_configs)
+
     def __bool__(self) -> bool:
         return (
             self.is_snapshot

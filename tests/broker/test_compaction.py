@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from minikafka.broker.compaction import Compaction, CompactionConfig
+from minikafka.broker.topic_defaults import TopicDefaults
 from minikafka.protocol import record_batch
+from minikafka.protocol.control.records import BROKER, ConfigRecord
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.config import from_mapping
 
+from .edge_support import settle
 from .node_support import ME, B, Node, led_batch, state
 
 LEAD, FOLLOW, ALONE = state(ME), state(B), state(ME, replicas=(ME,), isr=(ME,))
@@ -31,7 +34,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 def compaction(node: Node, **keys: str) -> Compaction:
     config = from_mapping(CompactionConfig, {f"log.cleaner.{k}": v for k, v in keys.items()})
-    return Compaction(node.runtime, config, node.partitions)
+    return Compaction(node.runtime, lambda: config, node.partitions)
 
 
 async def fill(node: Node, count: int, index: int = 0) -> None:
@@ -116,15 +119,64 @@ async def test_it_keeps_to_its_rate(node: Node, monkeypatch: pytest.MonkeyPatch)
     await node.configure("cleanup.policy", "compact")
     await fill(node, 50)
     size = node[0].log.size_bytes
-    slept: list[float] = []
+    waited_ms: list[float] = []
 
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        node.now_ms += int(seconds * 1000)
+    async def pause(pause_ms: float) -> bool:
+        waited_ms.append(pause_ms)
+        node.now_ms += int(pause_ms)
+        return True
 
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    assert await compaction(node, **{"io.max.bytes.per.second": "1000"}).compact_one()
-    assert sum(slept) >= 2 * size / 1000, "read for its keys, then for what is to stay"
+    work = compaction(node, **{"io.max.bytes.per.second": "1000"})
+    monkeypatch.setattr(work, "_pause", pause)
+    assert await work.compact_one()
+    assert sum(waited_ms) >= 2 * size, "read for its keys, then for what is to stay"
+
+
+async def test_a_rate_raised_at_run_time_ends_the_waiting_at_the_old_one(node: Node) -> None:
+    await node.give(ALONE)
+    await node.configure("cleanup.policy", "compact")
+    await fill(node, 50)
+    key = "log.cleaner.io.max.bytes.per.second"
+    defaults = TopicDefaults(ME, {key: "1"})
+    work = Compaction(
+        node.runtime, lambda: defaults.table_of(node.image, CompactionConfig), node.partitions
+    )
+    round_ = asyncio.ensure_future(work.compact_one())
+    await settle()
+    await node.apply(ConfigRecord(BROKER, "", key, "1000000000"))
+    work.on_settings()
+    async with asyncio.timeout(5):
+        assert await round_
+    assert offsets(node) == [49]
+
+
+async def test_a_shorter_backoff_counts_at_once(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await node.give(ALONE)
+    await node.configure("cleanup.policy", "compact")
+    await fill(node, 5)
+    defaults = TopicDefaults(ME, {})
+    work = Compaction(
+        node.runtime, lambda: defaults.table_of(node.image, CompactionConfig), node.partitions
+    )
+    compacted = asyncio.Event()
+    compact_one = work.compact_one
+
+    async def watched() -> bool:
+        if not await compact_one():
+            compacted.set()
+        return not compacted.is_set()
+
+    monkeypatch.setattr(work, "compact_one", watched)
+    work.start()
+    await settle()
+    await node.apply(ConfigRecord(BROKER, str(ME), "log.cleaner.backoff.ms", "1"))
+    work.on_settings()
+    async with asyncio.timeout(5):
+        await compacted.wait()
+    assert offsets(node) == [4]
+    await work.close()
 
 
 async def test_a_log_with_a_damaged_batch_is_put_off(node: Node) -> None:

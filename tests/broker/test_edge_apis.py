@@ -609,7 +609,7 @@ async def test_what_has_no_configuration_is_an_error_for_it_alone(
     for resource_type, name, error in (
         (ResourceType.TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (ResourceType.BROKER, "2", ErrorCode.INVALID_REQUEST),
-        (ResourceType.BROKER_LOGGER, "1", ErrorCode.INVALID_REQUEST),
+        (64, "1", ErrorCode.INVALID_REQUEST),
     ):
         (result,) = describe(broker, resource_type, name).results
         assert result.error_code == error

@@ -16,7 +16,7 @@ from minikafka.protocol.control.image import MetadataImage
 from minikafka.runtime.config import settings_of, to_mapping
 from minikafka.runtime.errors import ConfigError
 from minikafka.runtime.kafka_keys import KNOWN_UNUSED
-from minikafka.storage.topic_config import TopicConfig
+from minikafka.storage.topic_config import WITHOUT_EFFECT, TopicConfig
 
 GIVEN = {"node.id": "1", "controller.quorum.bootstrap.servers": "c:9093"}
 
@@ -102,6 +102,7 @@ def test_every_synonym_is_of_a_topics_key_and_every_topics_key_has_one() -> None
     topics_own = {
         "leader.replication.throttled.replicas",
         "follower.replication.throttled.replicas",
+        *WITHOUT_EFFECT,
     }
     keys = {row.key for row in settings_of(TopicConfig)}
     assert sorted(SYNONYMS) == sorted(keys - topics_own)
@@ -155,9 +156,26 @@ def test_only_what_topics_inherit_can_change_while_the_broker_runs() -> None:
     check_dynamic("log.retention.hours", "5")
     check_dynamic("log.retention.hours", None)
     check_dynamic("leader.replication.throttled.rate", "1000")
+    check_dynamic("log.cleaner.backoff.ms", "1000")
     for key, value in (("node.id", "5"), ("log.retention.hours", "x"), ("nope", "1")):
         with pytest.raises(ConfigError, match=key):
             check_dynamic(key, value)
+
+
+def test_what_kafka_changes_at_run_time_and_means_nothing_here_is_checked_and_taken() -> None:
+    taken = {
+        "background.threads": "20",
+        "log.cleaner.threads": "2",
+        "num.io.threads": "16",
+        "replica.alter.log.dirs.io.max.bytes.per.second": "1000000",
+        "transaction.partition.verification.enable": "true",
+    }
+    for key, value in taken.items():
+        assert key in KNOWN_UNUSED
+        check_dynamic(key, value)
+        check_dynamic(key, None)
+        with pytest.raises(ConfigError, match=f"{key}=many: must be"):
+            check_dynamic(key, "many")
 
 
 def test_what_is_read_can_be_written_and_read_again() -> None:

@@ -58,6 +58,21 @@ def test_a_whole_configuration_unsets_what_it_does_not_name(machine: Machine) ->
     assert machine.image.configs == {}
 
 
+def test_a_topic_may_say_that_it_is_not_tiered(machine: Machine) -> None:
+    answer = machine.configure(
+        "t",
+        remote_storage_enable="false",
+        local_retention_ms="1000",
+        local_retention_bytes="-2",
+        remote_log_copy_disable="false",
+        remote_log_delete_on_disable="true",
+    )
+    assert error(answer) == 0
+    assert machine.image.configs[TOPIC, "t"]["local.retention.ms"] == "1000"
+    answer = machine.configure("t", remote_storage_enable="true")
+    assert "Tiered Storage functionality is disabled in the broker" in answer.error_message
+
+
 def test_what_changes_nothing_writes_nothing(machine: Machine) -> None:
     machine.configure("t", retention_ms="5")
     length = len(machine.log)
@@ -82,6 +97,8 @@ def test_lists_grow_and_shrink_from_their_default(machine: Machine) -> None:
         ({"name": "t", "retention_ms": None}, ErrorCode.INVALID_CONFIG),
         ({"name": "t", "operation": APPEND, "retention_ms": "1"}, ErrorCode.INVALID_CONFIG),
         ({"name": "t", "operation": 7, "retention_ms": "1"}, ErrorCode.INVALID_REQUEST),
+        ({"name": "t", "remote_storage_enable": "true"}, ErrorCode.INVALID_CONFIG),
+        ({"name": "t", "local_retention_ms": "-3"}, ErrorCode.INVALID_CONFIG),
         ({"name": "t", "min_compaction_lag_ms": "2", "max_compaction_lag_ms": "1"}, 40),
         ({"name": "t", "kind": 8, "retention_ms": "1"}, ErrorCode.INVALID_REQUEST),
         ({"name": "b", "kind": BROKER, "retention_ms": "1"}, ErrorCode.INVALID_REQUEST),

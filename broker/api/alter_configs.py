@@ -1,0 +1,123 @@
+"""AlterConfigs and IncrementalAlterConfigs: each resource is changed or refused by itself.
+
+Only a broker knows a broker's keys. What it refuses is answered here; the other resources go on to
+the controller, and both are one answer, in the order asked.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ...protocol.api import ApiKey
+from ...protocol.control.records import BROKER, TOPIC
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages import alter_configs as whole
+from ...protocol.messages import incremental_alter_configs as incremental
+from ...protocol.messages.incremental_alter_configs import ConfigOperation
+from ...runtime.errors import ConfigError
+from ...runtime.kafka_keys import KNOWN_UNUSED
+from ...storage.topic_config import WITHOUT_EFFECT
+from ..net.answer import Call
+from ..topic_defaults import check_dynamic
+from .forwarded import Forwarded, warn_of_unused
+
+
+class _Kind(NamedTuple):
+    """One of the two APIs."""
+
+    api_key: ApiKey
+    response: Callable[..., object]
+    result: Callable[..., object]
+    check: Callable[[Any], None]
+    """ApiError for a resource that cannot be changed so."""
+
+
+def incremental_alter_configs(
+    call: Call, request: incremental.IncrementalAlterConfigsRequest
+) -> object:
+    """Set, unset, append to and subtract from settings of topics and brokers."""
+    return _alter(call, request, INCREMENTAL)
+
+
+def alter_configs(call: Call, request: whole.AlterConfigsRequest) -> object:
+    """Replace whole configurations."""
+    return _alter(call, request, WHOLE)
+
+
+def _check_changes(resource: incremental.AlterConfigsResource) -> None:
+    if resource.resource_type == BROKER:
+        for change in resource.configs:
+            # What is set can always be taken back, whatever value stands beside the operation.
+            if change.config_operation != ConfigOperation.DELETE:
+                _check_broker_key(change.name, change.value)
+
+
+def _check_whole(resource: whole.AlterConfigsResource) -> None:
+    for each in resource.configs:
+        if each.value is None:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{each.name}: a null is no value")
+        if resource.resource_type == BROKER:
+            _check_broker_key(each.name, each.value)
+
+
+def _check_broker_key(key: str, value: str | None) -> None:
+    try:
+        check_dynamic(key, value)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+INCREMENTAL = _Kind(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    incremental.IncrementalAlterConfigsResponse,
+    incremental.AlterConfigsResourceResponse,
+    _check_changes,
+)
+WHOLE = _Kind(
+    ApiKey.ALTER_CONFIGS,
+    whole.AlterConfigsResponse,
+    whole.AlterConfigsResourceResponse,
+    _check_whole,
+)
+
+
+def _alter(call: Call, request: Any, kind: _Kind) -> object:
+    refused: dict[int, object] = {}
+    passed: list[Any] = []
+    for index, resource in enumerate(request.resources):
+        try:
+            kind.check(resource)
+        except ApiError as error:
+            refused[index] = _result(kind, resource, error.code, error.detail)
+        else:
+            passed.append(resource)
+            unused = _reasons(resource.resource_type)
+            warn_of_unused(resource.resource_name, unused, (each.name for each in resource.configs))
+    if refused and not passed:
+        return kind.response(responses=list(refused.values()))
+    request.resources = passed
+
+    def refuse_all(request: Any, error: ErrorCode, why: str) -> object:
+        return kind.response(
+            responses=[_result(kind, each, error, why or error.doc) for each in request.resources]
+        )
+
+    def add_refused(response: Any) -> object:
+        for index, result in refused.items():
+            response.responses.insert(index, result)
+        return response
+
+    complete = add_refused if refused else None
+    return Forwarded(call, kind.api_key, request, refuse_all, complete)
+
+
+def _result(kind: _Kind, resource: Any, error: ErrorCode, why: str) -> object:
+    return kind.result(
+        error_code=error,
+        error_message=why,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _reasons(resource_type: int) -> dict[str, str]:
+    return {TOPIC: WITHOUT_EFFECT, BROKER: KNOWN_UNUSED}.get(resource_type, {})
