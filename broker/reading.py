@@ -14,9 +14,11 @@ from ..runtime.errors import CorruptLog, LogDirectoryFailed
 from ..storage.aborted import aborted_between
 from ..storage.log import Cold
 from ..storage.reading import end_of
+from ..storage.record_reading import read_records, read_records_cold
 from .log_starts import note_follower
 from .replica.history import find_divergence
 from .requests import (
+    CONSUMER,
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
@@ -122,7 +124,11 @@ def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnsw
     if max_bytes <= 0:
         return
     try:
-        answer.records = log.read(offset, max_bytes=max_bytes, up_to=up_to).data
+        if spec.replica_id == CONSUMER:
+            found = read_records(log, offset, max_bytes=max_bytes, up_to=up_to)
+        else:
+            found = log.read(offset, max_bytes=max_bytes, up_to=up_to)
+        answer.records = found.data
         if spec.isolation == READ_COMMITTED:
             _note_aborted(partition, spec, answer)
     except CorruptLog:
@@ -134,7 +140,10 @@ def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnsw
     except Cold:
 
         async def read_cold() -> Buffer:
-            found = await log.read_cold(offset, max_bytes=max_bytes, up_to=up_to)
+            if spec.replica_id == CONSUMER:
+                found = await read_records_cold(log, offset, max_bytes=max_bytes, up_to=up_to)
+            else:
+                found = await log.read_cold(offset, max_bytes=max_bytes, up_to=up_to)
             answer.records = found.data
             if spec.isolation == READ_COMMITTED:
                 _note_aborted(partition, spec, answer)

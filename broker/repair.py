@@ -1,10 +1,10 @@
 """Batches that the disk did not keep, fetched again from a peer and put in their place.
 
 Storage tells of damage whenever a reader or the scrub meets it, and never serves it. Here a peer
-is asked with an ordinary consumer's fetch: the leader first, then members of the ISR, then any
-other replica, for the same offset and leader epoch are the same record wherever they are. What
-comes must fit exactly: offsets, length, checksums, epochs. While nobody has it, its readers are
-answered KAFKA_STORAGE_ERROR, and peers are asked again.
+is asked with the fetch of a consumer that takes batches as they lie: the leader first, then members
+of the ISR, then any other replica, for the same offset and leader epoch are the same record
+wherever they are. What comes must fit exactly: offsets, length, checksums, epochs. While nobody
+has it, its readers are answered KAFKA_STORAGE_ERROR, and peers are asked again.
 
 Costs nothing while all is well: there is a task only while there is damage.
 """
@@ -17,13 +17,20 @@ from ..client.errors import ClientError
 from ..client.net.connection import ConnectionOptions, KafkaConnection
 from ..protocol.control.messages import Endpoint
 from ..protocol.errors import ErrorCode, RemoteProtocolError
-from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ..protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ReplicaState,
+)
 from ..protocol.types import TopicPartition
 from ..runtime.errors import CorruptLog, LogDirectoryFailed
 from ..runtime.runtime import Runtime
 from ..storage.damage import Damage
 from ..storage.integrity import judge
 from .partition import Partition
+from .requests import DEBUGGING_CONSUMER
 
 log = logging.getLogger(__name__)
 
@@ -189,6 +196,7 @@ def _request(partition: Partition, offset: int, max_bytes: int) -> FetchRequest:
         partition_max_bytes=max_bytes,
     )
     return FetchRequest(
+        replica_state=ReplicaState(replica_id=DEBUGGING_CONSUMER),
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=max_bytes,

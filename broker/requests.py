@@ -19,6 +19,8 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 CONSUMER = -1
 """The replica id of anyone who is not a broker."""
+DEBUGGING_CONSUMER = -2
+"""Of a reader, no broker either, who wants batches without records too, as a follower gets them."""
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2

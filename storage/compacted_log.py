@@ -45,7 +45,12 @@ class CompactedLog(LogView):
     @property
     def rules(self) -> Rules:
         """What its batches must agree with."""
-        return Rules(self.leader_epochs, self.config.is_compacted or self._has_gaps)
+        return Rules(self.leader_epochs, self.has_gaps)
+
+    @property
+    def has_gaps(self) -> bool:
+        """May offsets be missing between batches, and records within them?"""
+        return self.config.is_compacted or self._has_gaps
 
     def note_gaps(self) -> None:
         """Before the first gap. It outlives the policy that brought it, and a restart."""

@@ -17,7 +17,7 @@ from ..edge import Edge
 from ..fetch_sessions import FetchContext, FetchPartition, Key, SessionRequest
 from ..net.answer import Answer, Call
 from ..partition import Partition
-from ..requests import CONSUMER
+from ..requests import CONSUMER, DEBUGGING_CONSUMER
 from .fetch_reading import Asker, Reading
 from .fetch_response import refused, respond
 from .fetch_watch import FollowerWatch, watch_of
@@ -193,7 +193,7 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
             return error
         call.connection.is_replica = replica_id in edge.image.brokers
     return Asker(
-        replica_id=max(replica_id, CONSUMER),
+        replica_id=max(replica_id, DEBUGGING_CONSUMER),
         broker_epoch=epoch,
         isolation=request.isolation_level,
         min_bytes=request.min_bytes,

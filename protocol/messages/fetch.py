@@ -35,7 +35,7 @@ class ReplicaState:
     """Who the follower is; from version 15 on its broker epoch fences zombies (KIP-903)."""
 
     replica_id: Int32 = field(default=-1)
-    """-1 for a consumer."""
+    """-1 for a consumer, -2 for one that is given batches as they lie in the log."""
     replica_epoch: Int64 = field(default=-1)
 
 

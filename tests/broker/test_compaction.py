@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from minikafka.broker.compaction import Compaction, CompactionConfig
+from minikafka.broker.requests import CONSUMER, DEBUGGING_CONSUMER, FetchSpec
 from minikafka.broker.topic_defaults import TopicDefaults
 from minikafka.protocol import record_batch
 from minikafka.protocol.control.records import BROKER, ConfigRecord
@@ -112,6 +113,29 @@ async def test_a_follower_compacts_what_it_has(node: Node) -> None:
     node.follow(led_batch(4, 1, b"4"), high_watermark=4)
     assert await work.compact_one()
     assert offsets(node) == [3, 4]
+
+
+async def test_a_consumers_fetch_begins_with_a_record_a_followers_with_what_is_next(
+    node: Node,
+) -> None:
+    partition = await node.give(LEAD)
+    await node.configure("cleanup.policy", "compact")
+    await node.configure("segment.bytes", "100")
+    await fill(node, 4)
+    node.fetched_by(B, 3, offset=4)
+    assert await compaction(node).compact_one()
+
+    def first_batch(replica_id: int) -> tuple[int, int]:
+        spec = FetchSpec(fetch_offset=0, max_bytes=1, replica_id=replica_id)
+        if replica_id == B:
+            spec = node.follower_fetch(B, 0)
+        answer = partition.fetch(spec, node.now_ms)
+        _, header = next(iter(record_batch.headers(answer.records)))
+        return header.base_offset, header.record_count
+
+    assert first_batch(CONSUMER) == (3, 1)
+    assert first_batch(DEBUGGING_CONSUMER) == (0, 0)
+    assert first_batch(B) == (0, 0)
 
 
 async def test_it_keeps_to_its_rate(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

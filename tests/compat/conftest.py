@@ -25,6 +25,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "8",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    "log.cleaner.backoff.ms": "200",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "300",
 }
 """Groups that need not wait for more members; sessions and transactions that end soon."""

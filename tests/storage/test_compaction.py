@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 
 from minikafka.protocol.record_batch import Codec, headers, read_header, records, stamp
+from minikafka.protocol.types import Buffer
 from minikafka.runtime.errors import CorruptLog
 from minikafka.storage import compaction
 from minikafka.storage.compactor import due, groups_of
 from minikafka.storage.key_offsets import BYTES_PER_KEY, KeyOffsets
 from minikafka.storage.log import Log
 from minikafka.storage.markers import TransactionMarker, encode_marker
+from minikafka.storage.reading import Cold
+from minikafka.storage.record_reading import MAX_READS, read_records, read_records_cold
 from minikafka.storage.topic_config import TopicConfig
 
 from .compaction_support import InlineRuntime, all_records, compacted, folded, put, shown
@@ -182,6 +185,38 @@ async def test_a_segment_of_which_nothing_is_left_ends_where_it_ended(
     end = await compacted(runtime, log, 0)
     assert len(log.segments) < count, "what is left of them fits fewer"
     assert [r.offset for r in all_records(log)][-1] == 8
+    log.abandon()
+
+
+def shown_batches(data: Buffer) -> list[tuple[int, int]]:
+    return [(header.base_offset, header.record_count) for _, header in headers(data)]
+
+
+async def test_a_consumer_is_led_past_batches_without_records(
+    runtime: InlineRuntime, tmp_path: Path
+) -> None:
+    log = await opened(runtime, tmp_path, topic(**COMPACT, segment_bytes=200))
+    put(log, (b"first", b"x" * 90))
+    for n in range(2 * MAX_READS):
+        put(log, (b"a", b"%d" % n * 60), producer=(n, 0, 0))
+    end = log.log_end_offset
+    await compacted(runtime, log)
+    last = end - 2  # The newest segment is not looked at.
+    empty = [(n, 0) for n in range(1, last)]
+    assert shown_batches(contents(log)) == [(0, 1), *empty, (last, 1), (last + 1, 1)]
+    beginning = read_records(log, 0, max_bytes=1 << 20, up_to=end)
+    assert shown_batches(beginning.data)[0] == (0, 1)
+    near = read_records(log, last - MAX_READS + 1, max_bytes=1, up_to=end)
+    assert shown_batches(near.data) == [(last, 1)]
+    with pytest.raises(Cold):
+        read_records(log, 1, max_bytes=1, up_to=end)
+    far = await read_records_cold(log, 1, max_bytes=1, up_to=end)
+    assert shown_batches(far.data) == [(last, 1)]
+    # A follower gets everything, and where nothing comes behind it a consumer gets to the end.
+    assert shown_batches(log.read(1, max_bytes=1, up_to=end).data) == [(1, 0)]
+    bounded = read_records(log, last - 3, max_bytes=1, up_to=last)
+    assert shown_batches(bounded.data) == [(last - 1, 0)]
+    assert not read_records(log, end, max_bytes=1, up_to=end).data
     log.abandon()
 
 

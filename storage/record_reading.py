@@ -1,0 +1,78 @@
+"""Reading for consumers: on past batches that compaction left without records.
+
+Such a batch says how far its segment goes, or what its producer did last. An answer of nothing
+else would look to many clients like a batch larger than they asked for: they report that, or ask
+for the same offset for ever. So a consumer is given the next batch with a record, in the same
+answer; only where the log has none below the bound it gets empty ones, and knows where to go on.
+"""
+
+from struct import Struct
+
+from ..protocol.record_batch import HEADER_SIZE
+from ..protocol.types import Buffer
+from .compacted_log import CompactedLog
+from .reading import PREFIX, SIZE_AND_OFFSET, Cold, LogSlice
+
+MAX_READS = 32
+"""Reads of one call on the loop: a millisecond or two. What is left is done as a cold read."""
+_COUNT = Struct(">i")
+_COUNT_AT = HEADER_SIZE - _COUNT.size
+
+
+def read_records(log: CompactedLog, offset: int, *, max_bytes: int, up_to: int) -> LogSlice:
+    """`log.read`, beginning with a batch that has records; raises what that raises.
+
+    Without such a batch below `up_to` it is the last of the empty ones.
+    """
+    if not log.has_gaps:
+        return log.read(offset, max_bytes=max_bytes, up_to=up_to)
+    passed = Passed()
+    for _ in range(MAX_READS):
+        found = passed.take(log.read(offset, max_bytes=max_bytes, up_to=up_to))
+        if found is not None:
+            return found
+        offset = passed.next_offset
+    raise Cold
+
+
+async def read_records_cold(
+    log: CompactedLog, offset: int, *, max_bytes: int, up_to: int
+) -> LogSlice:
+    """`read_records`, off the loop. Check roles and epochs again after it: time has passed."""
+    passed = Passed()
+    while True:
+        found = passed.take(await log.read_cold(offset, max_bytes=max_bytes, up_to=up_to))
+        if found is not None:
+            return found
+        offset = passed.next_offset
+
+
+class Passed:
+    """The empty batches that one call has met."""
+
+    __slots__ = ("_last", "next_offset")
+
+    def __init__(self) -> None:
+        self._last: LogSlice | None = None
+        self.next_offset = -1
+        """Behind them."""
+
+    def take(self, found: LogSlice) -> LogSlice | None:
+        """What was read, without empty batches at its front; None: go on at `next_offset`."""
+        data = found.data
+        if not len(data):
+            return self._last or found
+        at, next_offset = _front(data)
+        if at == len(data):
+            self._last, self.next_offset = found, next_offset
+            return None
+        return LogSlice(data[at:], found.segment_base, found.position + at) if at else found
+
+
+def _front(data: Buffer) -> tuple[int, int]:
+    """How many bytes of empty batches come first, and the offset behind them."""
+    at, next_offset, limit = 0, -1, len(data)
+    while at < limit and not _COUNT.unpack_from(data, at + _COUNT_AT)[0]:
+        base, length, delta = PREFIX.unpack_from(data, at)
+        at, next_offset = at + length + SIZE_AND_OFFSET, base + delta + 1
+    return at, next_offset
