@@ -1,7 +1,7 @@
 """The `minikafka` command: a table from command to module, each imported when it is called.
 
 Owns how errors reach the terminal: one line on standard error, exit code 2 for what was asked
-wrongly, 1 for what went wrong.
+wrongly, 1 for what went wrong. A command or group that needs more words answers none with its help.
 """
 
 import importlib
@@ -10,6 +10,7 @@ import sys
 import click
 
 from ..runtime.errors import ConfigError, MinikafkaError
+from ..runtime.spelling import did_you_mean
 
 COMMANDS = {
     "up": ("minikafka.deploy.up:up", "Run a local cluster in the foreground."),
@@ -96,6 +97,15 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is called; UsageError with the nearest name if there is none."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}{did_you_mean(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, importing none."""
         with formatter.section("Commands"):
@@ -136,6 +146,9 @@ def main() -> None:
         status = minikafka.main(prog_name="minikafka", standalone_mode=False)
     except click.exceptions.Exit as exit_:
         sys.exit(exit_.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(error.exit_code)
     except click.UsageError as error:
         name = error.ctx.command_path if error.ctx is not None else "minikafka"
         sys.exit(_complain(f"{name}: {error.format_message().rstrip('.')} (see {name} --help)", 2))

@@ -104,8 +104,16 @@ def daemon_command(
         logging.shutdown()
         sys.exit(code)
 
+    def show_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+        if wanted:
+            from importlib.metadata import version
+
+            click.echo(f"{program}, version {version('minikafka')}")
+            context.exit()
+
     return click.Command(
         program,
+        context_settings={"help_option_names": ["-h", "--help"]},
         callback=run,
         help=help,
         params=[
@@ -113,6 +121,14 @@ def daemon_command(
             click.Option(["--override"], multiple=True, metavar="KEY=VALUE", help="Set one key."),
             click.Option(["--lifeline-fd"], type=int, help="End when this pipe is closed."),
             click.Option(["--ready-fd"], type=int, help="Write one line of JSON here when ready."),
+            click.Option(
+                ["--version"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=show_version,
+                help="Show the version.",
+            ),
         ],
     )
 

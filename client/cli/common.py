@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from ...protocol.errors import ApiError
 from ...runtime.config import apply_overrides, parse_properties
@@ -22,14 +23,31 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 F = TypeVar("F", bound=Callable[..., Any])
 
-bootstrap_server = click.option(
-    "--bootstrap-server",
-    "--broker-list",
-    "bootstrap",
-    required=True,
-    metavar="HOST:PORT,...",
-    help="Some brokers of the cluster.",
-)
+BOOTSTRAP_VARIABLE = "MINIKAFKA_BOOTSTRAP_SERVERS"
+
+
+def bootstrap_option(*old: str, required: bool = True) -> Callable[[F], F]:
+    """Declare `--bootstrap-server` and its former names; without it the environment is asked."""
+    return click.option(
+        "--bootstrap-server",
+        *old,
+        "bootstrap",
+        required=required,
+        envvar=BOOTSTRAP_VARIABLE,
+        show_envvar=True,
+        metavar="HOST:PORT,...",
+        help="Some brokers of the cluster.",
+    )
+
+
+bootstrap_server = bootstrap_option("--broker-list")
+
+
+def is_from_environment(parameter: str) -> bool:
+    """Tell whether the environment gave the running command this parameter."""
+    context = click.get_current_context(silent=True)
+    source = None if context is None else context.get_parameter_source(parameter)
+    return source is ParameterSource.ENVIRONMENT
 
 
 def command_config(*old: str) -> Callable[[F], F]:
@@ -67,10 +85,15 @@ def client_settings(
     properties: Iterable[str] = (),
     usual: Mapping[str, object] | None = None,
 ) -> dict[str, str]:
-    """Lay the command's usual settings under the file's and the command line's properties."""
+    """Lay the command's usual settings under the file's and the command line's properties.
+
+    `bootstrap` beats both if it was given on the command line, and neither if the environment
+    gave it: what was written for this command names the cluster that is meant.
+    """
     texts = {key: str(value) for key, value in (usual or {}).items() if value is not None}
     merged = apply_overrides({**texts, **read_properties_file(file)}, properties)
-    if bootstrap is not None:
+    is_named = "bootstrap.servers" in merged
+    if bootstrap is not None and not (is_named and is_from_environment("bootstrap")):
         merged["bootstrap.servers"] = bootstrap
     return merged
 

@@ -8,7 +8,7 @@ import click
 
 from ...runtime.errors import ConfigError
 from ..group_admin_types import LogDirectory
-from .common import client_settings, command_config, run, say, with_admin
+from .common import bootstrap_option, client_settings, command_config, run, say, with_admin
 
 if TYPE_CHECKING:
     from ..admin import Admin
@@ -17,13 +17,7 @@ COMPLAINT = "Error while executing log dirs command"
 
 
 @click.command("log-dirs")
-@click.option(
-    "--bootstrap-server",
-    "bootstrap",
-    required=True,
-    metavar="HOST:PORT,...",
-    help="Some brokers of the cluster.",
-)
+@bootstrap_option()
 @click.option("--describe", is_flag=True, help="Describe directories.")
 @click.option("--broker-list", metavar="ID,...", help="Only these brokers.")
 @click.option("--topic-list", metavar="TOPIC,...", help="Only replicas of these topics.")

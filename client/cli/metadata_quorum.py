@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 import click
 
 from ..replication_types import MetadataQuorum, QuorumReplica
-from .common import client_settings, command_config, run, say, table, with_admin
+from .common import (
+    bootstrap_option,
+    client_settings,
+    command_config,
+    is_from_environment,
+    run,
+    say,
+    table,
+    with_admin,
+)
 
 if TYPE_CHECKING:
     from ..admin import Admin
@@ -31,9 +40,7 @@ HEADERS = [
 
 
 @click.command()
-@click.option(
-    "--bootstrap-server", "bootstrap", metavar="HOST:PORT,...", help="Some brokers of the cluster."
-)
+@bootstrap_option(required=False)
 @click.option(
     "--bootstrap-controller", "controllers", metavar="HOST:PORT,...", help="Some controllers of it."
 )
@@ -55,6 +62,8 @@ def metadata_quorum(
     minikafka metadata-quorum --bootstrap-server localhost:9092 describe --status
     minikafka metadata-quorum --bootstrap-controller localhost:9095 describe --replication
     """
+    if controllers is not None and is_from_environment("bootstrap"):
+        bootstrap = None
     if (bootstrap is None) == (controllers is None):
         raise click.UsageError("needs either --bootstrap-server or --bootstrap-controller")
     if flags["status"] == flags["replication"]:

@@ -17,7 +17,7 @@ import click
 if TYPE_CHECKING:
     from ..producer.producer import Producer
 
-from .common import client_settings, command_config, command_property, run, say
+from .common import bootstrap_option, client_settings, command_config, command_property, run, say
 from .performance import ProducerStats
 
 UNTHROTTLED_CHUNK = 256
@@ -45,7 +45,7 @@ class Plan:
 
 
 @click.command("producer-perf-test")
-@click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT,...", help="Some brokers.")
+@bootstrap_option(required=False)
 @click.option("--topic", required=True, help="The topic to write to.")
 @click.option("--num-records", required=True, type=click.IntRange(min=0), help="How many to send.")
 @click.option("--record-size", type=click.IntRange(min=1), help="Bytes of each record's value.")

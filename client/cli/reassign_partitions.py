@@ -16,7 +16,7 @@ from ...runtime.errors import ConfigError, MinikafkaError
 from ..admin_types import BrokerDescription, ConfigChange, ConfigResource
 from ..errors import AdminError
 from . import reassignment as r
-from .common import client_settings, command_config, refusal, run, with_admin
+from .common import bootstrap_option, client_settings, command_config, refusal, run, with_admin
 from .json_files import entries, read_json, text_of
 
 if TYPE_CHECKING:
@@ -76,13 +76,7 @@ class Request:
 
 
 @click.command()
-@click.option(
-    "--bootstrap-server",
-    "bootstrap",
-    required=True,
-    metavar="HOST:PORT,...",
-    help="Some brokers of the cluster.",
-)
+@bootstrap_option()
 @command_config()
 @click.option("--generate", "action_generate", is_flag=True, help="Propose a placement.")
 @click.option("--execute", "action_execute", is_flag=True, help="Begin to move partitions.")

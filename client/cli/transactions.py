@@ -4,16 +4,17 @@ Owns flags, Kafka's tables and exit codes. A transaction hangs where a partition
 longer than any may take, and its coordinator does not know it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...protocol.types import TopicPartition
 from ..errors import AdminError
 from ..group_admin_types import ActiveProducer, OpenTransaction, TransactionDescription
-from .common import bootstrap_server, client_settings, command_config, run, say, table, with_admin
+from .common import bootstrap_option, client_settings, command_config, run, say, table, with_admin
 
 if TYPE_CHECKING:
     from ..admin import Admin
@@ -25,10 +26,12 @@ Found = dict[TopicPartition, list[ActiveProducer]]
 
 
 @click.group("transactions")
-@bootstrap_server
+@bootstrap_option("--broker-list", required=False)
 @command_config()
 @click.pass_context
-def transactions(context: click.Context, bootstrap: str, command_config: Path | None) -> None:
+def transactions(
+    context: click.Context, bootstrap: str | None, command_config: Path | None
+) -> None:
     """List, describe and abort transactions.
 
     \b
@@ -42,10 +45,25 @@ def transactions(context: click.Context, bootstrap: str, command_config: Path | 
     context.obj = client_settings(bootstrap, command_config, usual=usual)
 
 
+def pass_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Hand a subcommand the settings of the group; UsageError if they name no cluster.
+
+    The group itself does not demand --bootstrap-server: it is read before a subcommand's --help.
+    """
+
+    def call(**flags: Any) -> None:
+        context = click.get_current_context()
+        if "bootstrap.servers" not in context.obj:
+            raise click.UsageError("Missing option '--bootstrap-server'", context.parent)
+        command(context.obj, **flags)
+
+    return update_wrapper(call, command)
+
+
 @transactions.command("list")
 @click.option("--duration-filter", type=int, default=-1, help="Only those open for so many ms.")
 @click.option("--transactional-id-pattern", metavar="REGEX", help="Only ids like this.")
-@click.pass_obj
+@pass_settings
 def list_command(
     settings: dict[str, str], duration_filter: int, transactional_id_pattern: str | None
 ) -> None:
@@ -68,7 +86,7 @@ def list_command(
 
 @transactions.command("describe")
 @click.option("--transactional-id", required=True, help="Which one.")
-@click.pass_obj
+@pass_settings
 def describe(settings: dict[str, str], transactional_id: str) -> None:
     """Describe what its coordinator knows of a transactional id."""
     import time
@@ -102,7 +120,7 @@ def description_lines(found: TransactionDescription, now_ms: int) -> list[str]:
 @click.option("--broker-id", type=int, help="As this broker sees it; the leader without it.")
 @click.option("--topic", required=True)
 @click.option("--partition", type=click.IntRange(min=0), required=True)
-@click.pass_obj
+@pass_settings
 def describe_producers(
     settings: dict[str, str], broker_id: int | None, topic: str, partition: int
 ) -> None:
@@ -142,7 +160,7 @@ def _producer_row(one: ActiveProducer) -> list[str]:
 @click.option("--producer-id", type=int, help="For brokers that cannot describe producers.")
 @click.option("--producer-epoch", type=int)
 @click.option("--coordinator-epoch", type=int)
-@click.pass_obj
+@pass_settings
 def abort(
     settings: dict[str, str],
     topic: str,
@@ -197,7 +215,7 @@ def abort(
 )
 @click.option("--topic", help="Only partitions of this topic.")
 @click.option("--partition", type=click.IntRange(min=0), help="Only this partition of --topic.")
-@click.pass_obj
+@pass_settings
 def find_hanging(
     settings: dict[str, str],
     broker_id: int | None,

@@ -101,6 +101,8 @@ if TYPE_CHECKING:
     from .protocol.types import TopicPartition
     from .runtime.errors import ConfigError, MinikafkaError
 
+    __version__: str
+
 _HOMES = {
     ".client.admin_types": (
         "BrokerDescription",
@@ -281,6 +283,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "aio":
         return import_module(".aio", __name__)
+    if name == "__version__":
+        return import_module("importlib.metadata").version(__name__)
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

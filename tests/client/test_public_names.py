@@ -1,9 +1,11 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 
 import minikafka
 from minikafka import _HOME_OF, aio
+from minikafka.client.net.connection import SOFTWARE_VERSION
 
 
 def test_every_public_name_can_be_had() -> None:
@@ -13,6 +15,12 @@ def test_every_public_name_can_be_had() -> None:
     assert set(minikafka.__all__) <= set(dir(minikafka))
     for name in aio.__all__:
         assert getattr(aio, name) is not None
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    assert minikafka.__version__ == version("minikafka")
+    # What clients say of themselves to brokers must not fall behind.
+    assert minikafka.__version__ == SOFTWARE_VERSION
 
 
 def test_importing_the_package_loads_nothing_else() -> None:

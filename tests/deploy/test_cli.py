@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+import minikafka as minikafka_package
 from minikafka.deploy.cli import COMMANDS
 from minikafka.protocol import record_backend
 
@@ -50,10 +51,58 @@ def test_the_record_codec_in_python_can_be_forced(monkeypatch: pytest.MonkeyPatc
     assert "MINIKAFKA_RECORDS" in minikafka("--version").stderr
 
 
-def test_an_unknown_command_is_one_line() -> None:
-    done = minikafka("tpics")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["topic"], "minikafka: No such command 'topic'; did you mean topics? (see"),
+        (["xyzzy"], "minikafka: No such command 'xyzzy' (see minikafka --help)"),
+        (["transactions", "lsit"], "minikafka transactions: No such command 'lsit'"),
+    ],
+)
+def test_a_mistyped_name_is_one_line_with_the_nearest(arguments: list[str], said: str) -> None:
+    done = minikafka(*arguments)
     assert done.returncode == 2
-    assert done.stderr == "minikafka: No such command 'tpics' (see minikafka --help)\n"
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("group", [[], ["transactions"]])
+def test_a_group_alone_prints_its_help_as_it_is(group: list[str]) -> None:
+    done = minikafka(*group)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == minikafka(*group, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    "command", ["list", "describe", "describe-producers", "abort", "find-hanging"]
+)
+def test_the_help_of_a_subcommand_needs_no_cluster(command: str) -> None:
+    done = minikafka("transactions", command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: minikafka transactions {command} ")
+    flags = {"describe": ["--transactional-id", "t"], "find-hanging": ["--broker-id", "1"]}
+    if command in ("list", *flags):
+        done = minikafka("transactions", command, *flags.get(command, []))
+        assert done.returncode == 2
+        missing = "minikafka transactions: Missing option '--bootstrap-server'"
+        assert done.stderr == f"{missing} (see minikafka transactions --help)\n"
+
+
+def test_the_package_is_the_command_too() -> None:
+    run = [sys.executable, "-m", "minikafka", "--version"]
+    said = subprocess.run(run, capture_output=True, text=True).stdout
+    assert said == minikafka("--version").stdout
+
+
+@pytest.mark.parametrize("program", ["broker", "controller"])
+def test_the_daemons_say_what_they_are(program: str) -> None:
+    run = [sys.executable, "-m", f"minikafka.{program}"]
+    said = subprocess.run([*run, "--version"], capture_output=True, text=True)
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout == f"minikafka-{program}, version {minikafka_package.__version__}\n"
+    said = subprocess.run([*run, "-h"], capture_output=True, text=True)
+    assert said.returncode == 0
+    assert "--override" in said.stdout
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:

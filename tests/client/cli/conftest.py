@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
+from minikafka.client.cli.common import BOOTSTRAP_VARIABLE
 from minikafka.deploy.cli import main
 
 from .fake_admin import FakeAdmin
@@ -21,6 +22,8 @@ Run = Callable[..., Result]
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """The whole command line in this process: arguments in, exit code and texts out."""
+
+    monkeypatch.delenv(BOOTSTRAP_VARIABLE, raising=False)
 
     def call(*args: object) -> Result:
         monkeypatch.setattr(sys, "argv", ["minikafka", *map(str, args)])

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.deploy.cli import COMMANDS
+
 from .conftest import Run
 
 TO = ("--bootstrap-server", "localhost:1")
@@ -11,6 +13,7 @@ CONSUMER = ("console-consumer", *TO)
 PRODUCER = ("console-producer", *TO)
 TOPICS = ("topics", *TO)
 PRODUCER_PERF = ("producer-perf-test", *TO, "--topic", "t", "--num-records", "10")
+WITH_BROKERS = [command for command in COMMANDS if command not in ("up", "dump-log")]
 CONSUMER_PERF = ("consumer-perf-test", *TO, "--num-records", "10")
 
 
@@ -100,3 +103,50 @@ def test_nobody_there_is_one_line_and_exit_code_1(
         err.splitlines()[-1]
     ]
     assert "localhost:1" in err
+
+
+NOBODY = ("--command-property", "bootstrap.timeout.ms=50")
+
+
+def test_the_environment_may_name_the_brokers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINIKAFKA_BOOTSTRAP_SERVERS", "localhost:1")
+    code, _, err = run("console-consumer", "--topic", "t", *NOBODY)
+    assert code == 1
+    assert "localhost:1: connect" in err
+    code, _, err = run(
+        "console-consumer", "--bootstrap-server", "localhost:2", *NOBODY, "--topic=t"
+    )
+    assert "localhost:2: connect" in err
+    assert "localhost:1: connect" not in err
+
+
+def test_a_properties_file_that_names_a_cluster_beats_the_environment(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINIKAFKA_BOOTSTRAP_SERVERS", "localhost:1")
+    config = tmp_path / "client.properties"
+    config.write_text("bootstrap.servers=localhost:2\nbootstrap.timeout.ms=50\n")
+    _, _, err = run("topics", "--list", "--command-config", config)
+    assert "localhost:2: connect" in err
+    _, _, err = run("topics", "--list", *TO, "--command-config", config)
+    assert "localhost:1: connect" in err
+
+
+def test_the_environment_does_not_stand_against_bootstrap_controller(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINIKAFKA_BOOTSTRAP_SERVERS", "localhost:1")
+    config = tmp_path / "client.properties"
+    config.write_text("bootstrap.timeout.ms=50\n")
+    quorum = ("metadata-quorum", "--bootstrap-controller", "localhost:2", "--status", "describe")
+    code, _, err = run(*quorum, "--command-config", config)
+    assert code == 1
+    assert "localhost:2" in err
+
+
+@pytest.mark.parametrize("command", WITH_BROKERS)
+def test_every_tool_that_asks_brokers_says_that_the_environment_is_asked(
+    run: Run, command: str
+) -> None:
+    _, out, _ = run(command, "--help")
+    assert "MINIKAFKA_BOOTSTRAP_SERVERS" in " ".join(out.split())
