@@ -51,6 +51,7 @@ class Host:
     brokers: KnownBrokers = field(default_factory=KnownBrokers)
     throttles: Throttles = field(default_factory=Throttles)
     refusals: Refusals = field(default_factory=Refusals)
+    openings: intake.Openings = field(default_factory=intake.Openings)
     dirty: list["Partition"] = field(default_factory=list)
     """Partitions with staged appends."""
     moved: dict["Partition", None] = field(default_factory=dict)

@@ -1,23 +1,71 @@
 """What a leader checks of a producer's batch before it gets offsets, and how it is stamped.
 
-Looks at the 61-byte header only, except for compacted topics, where every record needs a key.
-Nothing here appends or remembers.
+The 61-byte header is checked at every level of `minikafka.records.validation`:
+
+    batch        nothing else: one checksum over the bytes
+    structure    uncompressed records are walked in C, none of them copied; compressed ones rest
+    full         compressed ones are opened and walked, too
+
+Compacted topics need a key in every record, so there all records are walked at every level. What
+expands too far to be opened on the loop is for a worker process: NeedsOpening. Nothing here appends
+or remembers a batch.
 """
 
 import struct
 from functools import lru_cache
 
-from ..protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from ..protocol.batch_header import CODEC_MASK, rewrite_max_timestamp
+from ..protocol.compression import ExpandsTooFar
+from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.record_batch import (
     BatchHeader,
-    records,
     rewrite_as_log_append_time,
     stamp,
     validate_for_append,
 )
+from ..protocol.record_checks import INT64_MAX, INT64_MIN, RecordRules, Verdict, judge
 from ..storage.topic_config import TopicConfig
 
 NO_LIMIT_MS = 2**63 - 1
+OPENED_AT_ONCE = 2 << 20
+"""Bytes that a compressed batch may expand to on the loop: some milliseconds."""
+OPENED_PER_EVENT = 8 << 20
+"""The same for all batches of one read event."""
+
+
+class NeedsOpening(Exception):
+    """A batch expands too far for the loop: it comes back with a worker's verdict by `rules`."""
+
+    def __init__(self, rules: RecordRules) -> None:
+        super().__init__()
+        self.rules = rules
+
+
+class Openings:
+    """How much a broker's loop may still decompress in the read event it is in."""
+
+    __slots__ = ("_event_ms", "_left")
+
+    def __init__(self) -> None:
+        self._event_ms = -1
+        self._left = 0
+
+    def judge(
+        self, buffer: memoryview, header: BatchHeader, rules: RecordRules, wall_ms: int
+    ) -> Verdict:
+        """Open and walk a batch; NeedsOpening where that is too much. `wall_ms` names the event."""
+        if wall_ms != self._event_ms:
+            self._event_ms, self._left = wall_ms, OPENED_PER_EVENT
+        most = min(self._left, OPENED_AT_ONCE)
+        if header.size > most:
+            raise NeedsOpening(rules)
+        try:
+            verdict = judge(buffer, header, rules, most)
+        except ExpandsTooFar:
+            self._left -= most
+            raise NeedsOpening(rules) from None
+        self._left -= verdict.byte_count or most
+        return verdict
 
 
 class IntakeRules:
@@ -27,9 +75,12 @@ class IntakeRules:
         "after_max_ms",
         "before_max_ms",
         "has_special_rules",
+        "has_time_limits",
         "is_compacted",
         "is_log_append_time",
         "max_message_bytes",
+        "opens",
+        "walks",
     )
 
     def __init__(self, config: TopicConfig) -> None:
@@ -38,11 +89,15 @@ class IntakeRules:
         self.is_compacted = config.is_compacted
         self.before_max_ms = config.message_timestamp_before_max_ms
         self.after_max_ms = config.message_timestamp_after_max_ms
-        self.has_special_rules = (
-            self.is_compacted
-            or self.is_log_append_time
-            or min(self.before_max_ms, self.after_max_ms) < NO_LIMIT_MS
+        self.has_time_limits = (
+            not self.is_log_append_time and min(self.before_max_ms, self.after_max_ms) < NO_LIMIT_MS
         )
+        level = "batch"
+        self.opens = self.is_compacted or level == "full"
+        """Are the records of compressed batches walked?"""
+        self.walks = self.opens or level == "structure"
+        """Are those of uncompressed ones?"""
+        self.has_special_rules = self.walks or self.has_time_limits
 
 
 @lru_cache(maxsize=256)
@@ -51,8 +106,18 @@ def rules_of(config: TopicConfig) -> IntakeRules:
     return IntakeRules(config)
 
 
-def check(buffer: memoryview, rules: IntakeRules, wall_ms: int) -> BatchHeader:
-    """Read and check the one batch of a partition in a produce request; ApiError if refused."""
+def check(
+    buffer: memoryview,
+    rules: IntakeRules,
+    wall_ms: int,
+    openings: Openings,
+    verdict: Verdict | None = None,
+) -> BatchHeader:
+    """Read and check the one batch of a partition in a produce request; ApiError if refused.
+
+    RefusedRecords, a kind of it, names the records. NeedsOpening: a worker is to look at the batch,
+    which comes back with its `verdict`.
+    """
     try:
         header = BatchHeader(buffer)
     except struct.error:
@@ -61,7 +126,13 @@ def check(buffer: memoryview, rules: IntakeRules, wall_ms: int) -> BatchHeader:
     if header.size != len(buffer):
         raise ApiError(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
     if rules.has_special_rules:
-        _check_special(buffer, header, rules, wall_ms)
+        if verdict is None:
+            verdict = _look_inside(buffer, header, rules, wall_ms, openings)
+        if verdict is not None:
+            verdict.raise_if_refused()
+            if verdict.max_timestamp != header.max_timestamp and not rules.is_log_append_time:
+                # As Kafka does: what readers search by is not the producer's word.
+                rewrite_max_timestamp(buffer, 0, header, verdict.max_timestamp)
     return header
 
 
@@ -82,22 +153,24 @@ def place(
     return header
 
 
-def _check_special(
-    buffer: memoryview, header: BatchHeader, rules: IntakeRules, wall_ms: int
-) -> None:
-    if rules.is_compacted:
-        try:
-            has_all_keys = all(record.key is not None for record in records(buffer))
-        except RemoteProtocolError as error:
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-        if not has_all_keys:
-            detail = "a compacted topic takes no record without key"
-            raise ApiError(ErrorCode.INVALID_RECORD, detail)
-    if rules.is_log_append_time:
-        return
-    if header.max_timestamp - wall_ms > rules.after_max_ms:
+def _look_inside(
+    buffer: memoryview, header: BatchHeader, rules: IntakeRules, wall_ms: int, openings: Openings
+) -> Verdict | None:
+    """Walk the records where the topic wants that; else judge times by what the header says."""
+    earliest, latest = INT64_MIN, INT64_MAX
+    if rules.has_time_limits:
+        earliest = max(INT64_MIN, wall_ms - rules.before_max_ms)
+        latest = min(INT64_MAX, wall_ms + rules.after_max_ms)
+    is_compressed = bool(header.attributes & CODEC_MASK)
+    if rules.opens if is_compressed else rules.walks:
+        wanted = RecordRules(rules.is_compacted, earliest, latest)
+        if is_compressed:
+            return openings.judge(buffer, header, wanted, wall_ms)
+        return judge(buffer, header, wanted)
+    if header.max_timestamp > latest:
         detail = f"timestamp {header.max_timestamp} is too far ahead of {wall_ms}"
         raise ApiError(ErrorCode.INVALID_TIMESTAMP, detail)
-    if 0 <= header.base_timestamp < wall_ms - rules.before_max_ms:
+    if 0 <= header.base_timestamp < earliest:
         detail = f"timestamp {header.base_timestamp} is too far behind {wall_ms}"
         raise ApiError(ErrorCode.INVALID_TIMESTAMP, detail)
+    return None

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from ..protocol.batch_header import TRANSACTIONAL_BIT
 from ..protocol.errors import ApiError, ErrorCode
+from ..protocol.record_checks import RefusedRecords, Verdict
 from ..runtime.errors import StorageError
 from ..storage.producer_state import ProducedBatch
 from ..storage.topic_config import TopicConfig
@@ -50,12 +51,18 @@ class Partition(TransactionalReplica):
     # Producing.
 
     def append_as_leader(
-        self, records: memoryview, *, acks: int, wall_ms: int, guard: Verification | None = None
+        self,
+        records: memoryview,
+        *,
+        acks: int,
+        wall_ms: int,
+        guard: Verification | None = None,
+        verdict: Verdict | None = None,
     ) -> Appended:
         """Check everything, stamp in place and stage; final after `Partitions.write_staged`.
 
         `records` must stay as it is until then. `guard` is what `needs_verification` gave for a
-        batch that begins a transaction here.
+        batch that begins a transaction here, `verdict` a worker's on one that `needs_opening`.
         """
         leader = self.leader
         if leader is None or (acks != ALL and self.has_no_lease):
@@ -64,9 +71,12 @@ class Partition(TransactionalReplica):
             return Appended(ErrorCode.NOT_ENOUGH_REPLICAS)
         rules = self._rules
         try:
-            header = intake.check(records, rules, wall_ms)
+            header = intake.check(records, rules, wall_ms, self._host.openings, verdict)
         except ApiError as error:
-            return Appended(error.code, message=error.detail)
+            named = error.record_errors if isinstance(error, RefusedRecords) else ()
+            return Appended(error.code, message=error.detail, record_errors=named)
+        except intake.NeedsOpening as needed:
+            return Appended(ErrorCode.UNKNOWN_SERVER_ERROR, needs_opening=needed.rules)
         if header.producer_id >= 0:
             if header.attributes & TRANSACTIONAL_BIT:
                 known = self._check_transactional(header, guard)

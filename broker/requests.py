@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ..protocol.errors import ErrorCode
+from ..protocol.record_checks import RecordError, RecordRules
 from ..protocol.types import Buffer, OffsetAndEpoch
 from ..storage.aborted import AbortedTransaction
 
@@ -40,6 +41,10 @@ class Appended:
     log_start_offset: int = -1
     message: str | None = None
     """A sentence for the client where the code alone does not say what was wrong."""
+    record_errors: tuple[RecordError, ...] = ()
+    """The records that are to blame, where they are known (KIP-467)."""
+    needs_opening: RecordRules | None = None
+    """Nothing is decided: a worker is to judge the batch by these, then it comes back."""
 
 
 @dataclass(slots=True)

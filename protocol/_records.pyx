@@ -19,7 +19,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32
 from libc.string cimport memcpy
 
 from .errors import LocalProtocolError
-from .record_python import Columns, encode_headers
+from .record_python import MOST_NAMED, BadRecord, Columns, encode_headers
 
 cdef extern from "Python.h":
     object PyUnicode_DecodeUTF8(const char *data, Py_ssize_t size, const char *errors)
@@ -119,6 +119,7 @@ cdef enum:
     BAD_END = 4
     BAD_HEADERS = 5
     LEFT_OVER = 6
+    BAD_OFFSET = 7
 
 
 cdef inline int get_length(
@@ -141,18 +142,24 @@ cdef inline int get_length(
     return FINE
 
 
-cdef int refuse(int wrong) except -1:
+cdef str text_of(int wrong):
     if wrong == CUT_OFF:
-        raise ValueError("the bytes end inside a record, or a record inside a field")
+        return "the bytes end inside a record, or a record inside a field"
     if wrong == TOO_LONG:
-        raise ValueError("a varint is longer than 10 bytes or 64 bits")
+        return "a varint is longer than 10 bytes or 64 bits"
     if wrong == BAD_LENGTH:
-        raise ValueError("a negative length other than -1")
+        return "a negative length other than -1"
     if wrong == BAD_END:
-        raise ValueError("a record does not end where its length says")
+        return "a record does not end where its length says"
     if wrong == BAD_HEADERS:
-        raise ValueError("a header without a key, or a negative number of them")
-    raise ValueError("bytes after the last record")
+        return "a header without a key, or a negative number of them"
+    if wrong == BAD_OFFSET:
+        return "an offset delta is not the record's place in its batch"
+    return "bytes after the last record"
+
+
+cdef int refuse(int wrong) except -1:
+    raise ValueError(text_of(wrong))
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -467,7 +474,7 @@ cdef tuple read_headers(const uint8_t **at, const uint8_t *end):
         refuse_if(get_length(at, end, &length))
         if length < 0:
             refuse(BAD_HEADERS)
-        key = PyUnicode_DecodeUTF8(<const char *>at[0], length, NULL)
+        key = PyUnicode_DecodeUTF8(<const char *>at[0], length, "replace")
         at[0] += length
         refuse_if(get_length(at, end, &length))
         if length < 0:
@@ -668,6 +675,131 @@ def decode_columns(body, count, base):
     return Columns(
         dense, timestamps, keys if has_keys else None, values, all_headers if has_headers else None
     )
+
+
+# --- examining: nothing is built for a record ---------------------------------------------------
+
+
+cdef struct Walked:
+    int64_t timestamp_delta
+    int64_t offset_delta
+    Py_ssize_t key_length
+
+
+cdef inline int walk(const uint8_t **cursor, const uint8_t *end, Walked *found) noexcept nogil:
+    """Step over one record, none of it at or past `end`: 0, or what is wrong."""
+    cdef const uint8_t *at = cursor[0]
+    cdef const uint8_t *stop
+    cdef uint64_t coded = 0, header
+    cdef Py_ssize_t length = 0
+    cdef int wrong = get(&at, end, &coded)
+    if wrong:
+        return wrong
+    if coded & 1:
+        return BAD_LENGTH
+    coded >>= 1
+    if coded > <uint64_t>(end - at) or coded == 0:
+        return CUT_OFF
+    stop = at + coded
+    at += 1  # the attributes, of which none are defined
+    wrong = get(&at, stop, &coded)
+    if wrong:
+        return wrong
+    found.timestamp_delta = unzigzag(coded)
+    wrong = get(&at, stop, &coded)
+    if wrong:
+        return wrong
+    found.offset_delta = unzigzag(coded)
+    wrong = get_length(&at, stop, &found.key_length)
+    if wrong:
+        return wrong
+    at += max(found.key_length, 0)
+    wrong = get_length(&at, stop, &length)
+    if wrong:
+        return wrong
+    at += max(length, 0)
+    wrong = get(&at, stop, &coded)
+    if wrong:
+        return wrong
+    if coded & 1:
+        return BAD_HEADERS
+    coded >>= 1
+    # A header takes two bytes at least: that bounds the loop before it begins.
+    if coded > <uint64_t>(stop - at):
+        return CUT_OFF
+    for header in range(coded):
+        wrong = get_length(&at, stop, &length)
+        if wrong:
+            return wrong
+        if length < 0:
+            return BAD_HEADERS
+        at += length
+        wrong = get_length(&at, stop, &length)
+        if wrong:
+            return wrong
+        at += max(length, 0)
+    if at != stop:
+        return BAD_END
+    cursor[0] = at
+    return FINE
+
+
+def examine(body, Py_ssize_t count, bint needs_keys, int64_t earliest, int64_t latest):
+    """Walk all records of a batch and judge them, as record_python.examine."""
+    cdef View view = View(body)
+    cdef const uint8_t *at = <const uint8_t *>view.buffer.buf
+    cdef const uint8_t *end = at + view.buffer.len
+    cdef Walked found
+    cdef int64_t lowest = INT64_MAX, highest = INT64_MIN
+    cdef Py_ssize_t index
+    cdef int wrong
+    cdef list keyless = None, untimely = None
+    if count < 1 or count > view.buffer.len // MIN_RECORD_BYTES:
+        raise BadRecord(f"{count} records in {view.buffer.len} bytes", -1)
+    for index in range(count):
+        wrong = walk(&at, end, &found)
+        if wrong == FINE and found.offset_delta != index:
+            wrong = BAD_OFFSET
+        if wrong:
+            raise BadRecord(text_of(wrong), index)
+        if found.timestamp_delta < lowest:
+            lowest = found.timestamp_delta
+        if found.timestamp_delta > highest:
+            highest = found.timestamp_delta
+        if needs_keys and found.key_length < 0:
+            keyless = noted(keyless, index)
+        if found.timestamp_delta < earliest or found.timestamp_delta > latest:
+            untimely = noted(untimely, index)
+    if at != end:
+        raise BadRecord(text_of(LEFT_OVER), -1)
+    return lowest, highest, tuple(keyless or ()), tuple(untimely or ())
+
+
+cdef list noted(list indexes, Py_ssize_t index):
+    if indexes is None:
+        indexes = []
+    if len(indexes) < <Py_ssize_t>MOST_NAMED:
+        indexes.append(index)
+    return indexes
+
+
+def first_at(body, Py_ssize_t count, int64_t timestamp_delta, int64_t offset_delta):
+    """Find the first record of a time and place, as record_python.first_at."""
+    cdef View view = View(body)
+    cdef const uint8_t *at = <const uint8_t *>view.buffer.buf
+    cdef const uint8_t *end = at + view.buffer.len
+    cdef Walked found
+    cdef Py_ssize_t index
+    cdef int wrong
+    if count > view.buffer.len // MIN_RECORD_BYTES:
+        raise BadRecord(f"{count} records in {view.buffer.len} bytes", -1)
+    for index in range(count):
+        wrong = walk(&at, end, &found)
+        if wrong:
+            raise BadRecord(text_of(wrong), index)
+        if found.timestamp_delta >= timestamp_delta and found.offset_delta >= offset_delta:
+            return found.timestamp_delta, found.offset_delta
+    return None
 
 
 # --- columns ------------------------------------------------------------------------------------

@@ -19,8 +19,9 @@ from typing import Final
 
 from crc32c import crc32c
 
-from .compression import Codec
+from .compression import MAX_DECOMPRESSED_BYTES, Codec
 from .errors import ApiError, ErrorCode, RemoteProtocolError
+from .record_python import MIN_RECORD_BYTES
 from .types import Buffer
 
 HEADER_SIZE: Final = 61
@@ -198,6 +199,10 @@ def validate_for_append(
         raise ApiError(ErrorCode.INVALID_RECORD, detail)
     if header.attributes & ~_CLIENT_BITS or header.attributes & CODEC_MASK > Codec.ZSTD:
         _refuse_attributes(header.attributes)
+    room = MAX_DECOMPRESSED_BYTES if header.attributes & CODEC_MASK else size - HEADER_SIZE
+    if header.record_count * MIN_RECORD_BYTES > room:
+        detail = f"{header.record_count} records cannot be in {size} bytes"
+        raise ApiError(ErrorCode.INVALID_RECORD, detail)
     if header.max_timestamp < header.base_timestamp or header.base_timestamp < -1:
         detail = f"timestamps {header.base_timestamp}..{header.max_timestamp}"
         raise ApiError(ErrorCode.INVALID_TIMESTAMP, detail)
@@ -231,6 +236,16 @@ def rewrite_as_log_append_time(buf: bytearray | memoryview, pos: int, timestamp_
     _INT16.pack_into(buf, pos + 21, attributes | TIMESTAMP_TYPE_BIT)
     _INT64.pack_into(buf, pos + 35, timestamp_ms)
     seal(buf, pos)
+
+
+def rewrite_max_timestamp(
+    buf: bytearray | memoryview, pos: int, header: BatchHeader, timestamp_ms: int
+) -> None:
+    """Say the greatest timestamp as it is, in the batch and its header; a pass for the checksum."""
+    _INT64.pack_into(buf, pos + 35, timestamp_ms)
+    header.max_timestamp = timestamp_ms
+    seal(buf, pos)
+    (header.crc,) = _CRC.unpack_from(buf, pos + 17)
 
 
 def rewrite_producer(

@@ -50,6 +50,10 @@ _LZ4_LARGE_BLOCK: Final = 4 * 1024 * 1024
 _LZ4_STORED: Final = 1 << 31
 
 
+class ExpandsTooFar(RemoteProtocolError):
+    """More comes out than the caller takes; nothing is known to be wrong with it."""
+
+
 def compress(codec: Codec, data: Buffer) -> Buffer:
     """Compress the records of a batch; NONE gives `data` back."""
     if codec == Codec.NONE:
@@ -64,7 +68,11 @@ def compress(codec: Codec, data: Buffer) -> Buffer:
 
 
 def decompress(codec: Codec, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """Undo `compress`, or any client's; RemoteProtocolError when damaged or above `max_bytes`."""
+    """Undo `compress`, or any client's.
+
+    RemoteProtocolError when damaged; ExpandsTooFar, a kind of it, when above `max_bytes`: it costs
+    no more time and memory than so many bytes do.
+    """
     if codec == Codec.NONE:
         return bytes(data)
     try:
@@ -104,7 +112,11 @@ def _grow_until_it_fits(codec: Codec, data: Buffer, max_bytes: int) -> bytes:
         try:
             written = _WRITE_INTO[codec](data, out)
         except cramjam.DecompressionError as error:
-            if size == limit or str(error) != _message_when_full(codec):
+            if str(error) != _message_when_full(codec):
+                raise
+            if size == max_bytes:
+                raise ExpandsTooFar(f"{codec.name.lower()}: more than {max_bytes} bytes") from error
+            if size == limit:
                 raise
             size = min(limit, 4 * size)
         else:
@@ -148,9 +160,11 @@ def _snappy(data: memoryview, max_bytes: int) -> bytes:
         chunks = _xerial_chunks(data)
     sizes = [cramjam.snappy.decompress_raw_len(chunk) for chunk in chunks]
     total = sum(sizes)
-    limit = min(max_bytes, _HIGHEST_RATIO[Codec.SNAPPY] * len(data))
+    limit = _HIGHEST_RATIO[Codec.SNAPPY] * len(data)
     if total > limit:
         raise RemoteProtocolError(f"snappy: {total} bytes announced, {limit} allowed")
+    if total > max_bytes:
+        raise ExpandsTooFar(f"snappy: {total} bytes announced, {max_bytes} taken")
     out = bytearray(total)
     view = memoryview(out)
     position = 0

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from ..runtime.switches import RECORDS
 from . import record_python
-from .record_python import Columns, encode_headers
+from .record_python import BadRecord, Columns, encode_headers
 
 T = TypeVar("T", bound=tuple[Any, ...])
 COLUMNS_PAY_FROM: Final = 400
@@ -38,6 +38,8 @@ _live: Any = compiled or record_python
 RecordBody: Any = _live.RecordBody
 measure: Any = _live.measure
 decode: Any = _live.decode
+examine: Any = _live.examine
+first_at: Any = _live.first_at
 
 
 def decode_many(
@@ -73,6 +75,7 @@ def decode_columns(body: Any, count: int, base: tuple[int, int, Any]) -> Columns
 
 __all__ = [
     "NAME",
+    "BadRecord",
     "Columns",
     "RecordBody",
     "compiled",
@@ -80,5 +83,7 @@ __all__ = [
     "decode_columns",
     "decode_many",
     "encode_headers",
+    "examine",
+    "first_at",
     "measure",
 ]

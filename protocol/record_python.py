@@ -19,6 +19,8 @@ Headers = Sequence[tuple[str, bytes | None]]
 HEADER_ROOM: Final = 61
 """Bytes left free before the records: a batch's header goes there without a copy."""
 MIN_RECORD_BYTES: Final = 7
+MOST_NAMED: Final = 100
+"""Bad records of a batch that `examine` names; the others go with them."""
 LOG_APPEND_TIME: Final = 1
 _OFFSET_SIZES: Final = (64, 8192, 1 << 20, 1 << 27, 1 << 34)
 """Up to, not including, these an offset takes 1, 2, 3, 4, 5 bytes."""
@@ -31,6 +33,14 @@ _NULL: Final = b"\x01"
 _NO_BYTES: Final = {bytes, type(None)}
 _new_tuple = tuple.__new__
 T = TypeVar("T", bound=tuple[Any, ...])
+
+
+class BadRecord(ValueError):
+    """The records of a batch do not add up; `index` is the first bad one's place, -1: no single."""
+
+    def __init__(self, why: str, index: int) -> None:
+        super().__init__(why)
+        self.index = index
 
 
 class Columns(NamedTuple):
@@ -443,13 +453,16 @@ def _read_headers(body: bytes, pos: int) -> tuple[Headers, int]:
 
 
 def read_headers(body: bytes, pos: int, count: int) -> tuple[Headers, int]:
-    """Read so many headers from `pos` on; IndexError or ValueError when they are cut off."""
+    """Read so many headers from `pos` on; IndexError or ValueError when they are cut off.
+
+    In a key that is no UTF-8 what is not takes the form U+FFFD, as Java's consumer reads it.
+    """
     headers = []
     for _ in range(count):
         length, pos = _read_length(body, pos)
         if length < 0:
             raise ValueError("a header without a key")
-        key = body[pos : pos + length].decode()
+        key = body[pos : pos + length].decode(errors="replace")
         pos += length
         length, pos = _read_length(body, pos)
         value = None if length < 0 else body[pos : pos + length]
@@ -458,13 +471,94 @@ def read_headers(body: bytes, pos: int, count: int) -> tuple[Headers, int]:
     return tuple(headers), pos
 
 
+def _zigzag(body: bytes, pos: int) -> tuple[int, int]:
+    value = body[pos]
+    return _continue(body, pos + 1, value) if value >= 0x80 else (value, pos + 1)
+
+
 def _read_length(body: bytes, pos: int) -> tuple[int, int]:
-    zigzag = body[pos]
-    pos += 1
-    if zigzag >= 0x80:
-        zigzag, pos = _continue(body, pos, zigzag)
+    zigzag, pos = _zigzag(body, pos)
     if zigzag & 1:
         if zigzag != 1:
             raise ValueError("a negative length other than -1")
         return -1, pos
     return zigzag >> 1, pos
+
+
+def examine(
+    body: Any, count: int, needs_keys: bool, earliest: int, latest: int
+) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
+    """Walk `count` records that fill `body` and judge them; nothing is built for a record.
+
+    Each must end where its length says, its fields and headers within it, and have its place in the
+    batch as offset delta; else BadRecord. Gives the least and the greatest timestamp delta, and the
+    places of up to MOST_NAMED records each: those without key, if keys are needed, and those whose
+    timestamp delta is not within `earliest` and `latest`. Text in headers is not looked at.
+    """
+    body = body if type(body) is bytes else bytes(body)
+    if not 1 <= count <= len(body) // MIN_RECORD_BYTES:
+        raise BadRecord(f"{count} records in {len(body)} bytes", -1)
+    lowest, highest = _INT64 - 1, -_INT64
+    keyless: list[int] = []
+    untimely: list[int] = []
+    end = 0
+    for index in range(count):
+        try:
+            timestamp, offset, has_key, end = _step_over(body, end)
+            if offset != index:
+                raise ValueError("an offset delta is not the record's place in its batch")
+        except (IndexError, ValueError) as error:
+            raise BadRecord(str(error), index) from None
+        lowest, highest = min(lowest, timestamp), max(highest, timestamp)
+        if needs_keys and not has_key and len(keyless) < MOST_NAMED:
+            keyless.append(index)
+        if not earliest <= timestamp <= latest and len(untimely) < MOST_NAMED:
+            untimely.append(index)
+    if end != len(body):
+        raise BadRecord("bytes after the last record", -1)
+    return lowest, highest, tuple(keyless), tuple(untimely)
+
+
+def first_at(
+    body: Any, count: int, timestamp_delta: int, offset_delta: int
+) -> tuple[int, int] | None:
+    """Give both deltas of the first record that has at least these; None where none has.
+
+    What follows it is not looked at. BadRecord where a record before it does not add up.
+    """
+    body = body if type(body) is bytes else bytes(body)
+    if count > len(body) // MIN_RECORD_BYTES:
+        raise BadRecord(f"{count} records in {len(body)} bytes", -1)
+    end = 0
+    for index in range(count):
+        try:
+            timestamp, offset, _, end = _step_over(body, end)
+        except (IndexError, ValueError) as error:
+            raise BadRecord(str(error), index) from None
+        if timestamp >= timestamp_delta and offset >= offset_delta:
+            return timestamp, offset
+    return None
+
+
+def _step_over(body: bytes, pos: int) -> tuple[int, int, bool, int]:
+    """Give a record's timestamp and offset deltas, whether it has a key, and where it ends."""
+    length, pos = _read_length(body, pos)
+    end = pos + length
+    if length < 1 or end > len(body):
+        raise ValueError("the bytes end inside a record")
+    timestamp, pos = _zigzag(body, pos + 1)
+    offset, pos = _zigzag(body, pos)
+    key_length, pos = _read_length(body, pos)
+    value_length, pos = _read_length(body, pos + max(key_length, 0))
+    headers, pos = _read_length(body, pos + max(value_length, 0))
+    if headers < 0 or headers > end - pos:
+        raise ValueError("a wrong number of headers")
+    for _ in range(headers):
+        length, pos = _read_length(body, pos)
+        if length < 0 or pos + length > end:
+            raise ValueError("a header without a key, or outside its record")
+        length, pos = _read_length(body, pos + length)
+        pos += max(length, 0)
+    if pos != end:
+        raise ValueError(f"a record ends at {pos}, its length says {end}")
+    return (timestamp >> 1) ^ -(timestamp & 1), (offset >> 1) ^ -(offset & 1), key_length >= 0, end

@@ -1,14 +1,17 @@
 """Finding records by timestamp: by the time index, then batch headers, then one batch's records.
 
-The only place in storage that opens a batch, and only the one that holds the answer.
+The only place in storage that opens a batch for a reader, and only those that may hold the answer.
+No record is built, and a batch that expands too far for the loop is opened by a worker process.
 """
 
 from struct import error as StructError
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ..protocol.compression import ExpandsTooFar
 from ..protocol.errors import ProtocolError
-from ..protocol.record_batch import HEADER_SIZE, BatchHeader, Record, records
-from ..runtime.errors import CorruptLog
+from ..protocol.record_batch import HEADER_SIZE, BatchHeader
+from ..protocol.record_checks import find
+from ..runtime.errors import CorruptLog, WorkerLost
 from ..runtime.runtime import Runtime
 from .files import LOG, Files
 from .reading import Cold, locate, warm
@@ -18,6 +21,10 @@ from .segment_indexes import CorruptIndex
 
 if TYPE_CHECKING:
     from .log_view import LogView
+
+
+OPENED_AT_ONCE: Final = 2 << 20
+"""Bytes that a batch may expand to on the loop: some milliseconds."""
 
 
 class TimestampOffset(NamedTuple):
@@ -61,15 +68,22 @@ async def _find(
         return None
     has_gaps = log.rules.has_gaps or position > 0
     scan = Scan(files, segment, position, check_crc=True, has_gaps=has_gaps)
-    pace = Pace(runtime)
-    while not segment.is_removed and (window := scan.next_window()):
+    pace, start = Pace(runtime), log.log_start_offset
+    while window := [] if segment.is_removed else scan.next_window():
         for at, header in window:
-            if header.max_timestamp < timestamp or header.last_offset < log.log_start_offset:
+            if header.max_timestamp < timestamp or header.last_offset < start:
                 continue
-            found = _in_batch(files, segment, at, header)
-            for record in found:
-                if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
-                    return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+            if segment.is_removed:
+                return None
+            try:
+                found = await _in_batch(runtime, scan.batch(at, header), timestamp, start)
+            except StructError:
+                return None  # It was cut off meanwhile: we lead no more.
+            except (ProtocolError, WorkerLost) as error:
+                raise CorruptLog(segment.path + LOG, at, str(error)) from error
+            if found is not None:
+                return TimestampOffset(*found, header.leader_epoch)
+            await pace.step()
         await pace.step()
     if scan.problem is not None and not segment.is_removed:
         raise log.damaged(CorruptLog(segment.path + LOG, scan.position, scan.problem))
@@ -97,8 +111,11 @@ async def _start_for(log: "LogView", files: Files, segment: Segment, timestamp: 
     return 0
 
 
-def _in_batch(files: Files, segment: Segment, position: int, header: BatchHeader) -> list[Record]:
+async def _in_batch(
+    runtime: Runtime, batch: memoryview, timestamp: int, start: int
+) -> tuple[int, int] | None:
+    """Timestamp and offset of its first record that is wanted."""
     try:
-        return records(files.read_some(segment.file(), position, header.size))
-    except ProtocolError as error:
-        raise CorruptLog(segment.path + LOG, position, str(error)) from error
+        return find(batch, timestamp, start, OPENED_AT_ONCE)
+    except ExpandsTooFar:
+        return await runtime.offload(find, bytes(batch), timestamp, start)

@@ -16,12 +16,15 @@ from ...protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from ...protocol.record_checks import Verdict
 from ...protocol.types import NO_LEADER, Buffer
 from ..net.answer import Answer, Call
 from ..partition import Partition
 from ..requests import Appended
+from ..verification import Verification
 from ..waiters import Waiter
 from .common import INTERNAL_TOPICS, STALE_LEADER, endpoints_of
+from .produce_opening import Opening, ToOpen
 
 ALL = -1
 NOTHING: list[Buffer] = []
@@ -32,9 +35,7 @@ CURRENT_LEADER_FROM = 10
 class ProduceAnswer(Answer):
     """One Produce request from its appends to its response."""
 
-    __slots__ = ("_acks", "_timeout_ms", "_waiters", "_waiting", "results")
-
-    overlaps = True
+    __slots__ = ("_acks", "_opening", "_timeout_ms", "_to_open", "_waiters", "_waiting", "results")
 
     def __init__(self, call: Call, request: ProduceRequest) -> None:
         self.call = call
@@ -45,6 +46,13 @@ class ProduceAnswer(Answer):
         self._timeout_ms = request.timeout_ms
         self._waiting = 0
         self._waiters: list[Waiter] = []
+        self._to_open: list[ToOpen] = []
+        self._opening: Opening | None = None
+
+    @property
+    def overlaps(self) -> bool:
+        """Not while a batch is opened: what follows it from its producer must come after it."""
+        return not self._to_open and self._opening is None
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> None:
         """Stage one partition's batches, or note why not."""
@@ -55,12 +63,20 @@ class ProduceAnswer(Answer):
             appended = Appended(error=ErrorCode.INVALID_RECORD, message="there are no records")
             self.results.append((topic, data, partition, appended))
         else:
-            appended = partition.append_as_leader(
-                cast(memoryview, data.records),
-                acks=self._acks,
-                wall_ms=self.call.connection.wall_ms,
-            )
+            records = cast(memoryview, data.records)
+            wall_ms = self.call.connection.wall_ms
+            appended = partition.append_as_leader(records, acks=self._acks, wall_ms=wall_ms)
             self.results.append((topic, data, partition, appended))
+            self.open_if_needed(len(self.results) - 1, records)
+
+    def open_if_needed(
+        self, place: int, records: memoryview, guard: Verification | None = None
+    ) -> None:
+        """Keep a copy of a batch that must be opened off the loop before it can be appended."""
+        _, _, partition, appended = self.results[place]
+        rules = appended.needs_opening
+        if rules is not None and partition is not None:
+            self._to_open.append(ToOpen(place, partition, bytearray(records), rules, guard))
 
     def find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition | ErrorCode:
         """The partition that is meant; what coordinators keep is not for clients to write."""
@@ -82,6 +98,11 @@ class ProduceAnswer(Answer):
         for _, data, _, _ in self.results:
             # Written: no answer that waits may hold the connection's receive buffer.
             data.records = None
+        if self._to_open:
+            self._waiting = 1
+            self._opening = Opening(self.call, self._to_open, self._on_opened)
+            self._to_open = []
+            return
         if not self._acks:
             return
         deadline_ms = self.call.edge.runtime.monotonic_ms() + max(self._timeout_ms, 0)
@@ -100,6 +121,24 @@ class ProduceAnswer(Answer):
                     self._waiters.append(waiter)
         self._waiting -= 1
 
+    def _on_opened(self, verdicts: list[Verdict]) -> None:
+        """Append what was opened, and go on as if it had come only now."""
+        assert self._opening is not None
+        wall_ms = self.call.edge.runtime.wall_ms()
+        for (place, partition, records, _, guard), verdict in zip(
+            self._opening.batches, verdicts, strict=True
+        ):
+            appended = partition.append_as_leader(
+                memoryview(records), acks=self._acks, wall_ms=wall_ms, guard=guard, verdict=verdict
+            )
+            topic, data, _, _ = self.results[place]
+            self.results[place] = (topic, data, partition, appended)
+        self._opening = None
+        self._waiting = 0
+        self.call.edge.partitions.write_staged()
+        self.begin()
+        self.call.connection.wake()
+
     def _on_done(self) -> None:
         self._waiting -= 1
         if not self._waiting:
@@ -117,7 +156,9 @@ class ProduceAnswer(Answer):
         return self.call.frame(self._response())
 
     def cancel(self) -> None:
-        """The client is gone."""
+        """The client is gone: what waits to be opened is not appended."""
+        if self._opening is not None:
+            self._opening.cancel()
         for waiter in self._waiters:
             waiter.cancel()
 

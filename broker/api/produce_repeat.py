@@ -78,8 +78,6 @@ class RepeatedProduce(Answer):
 
     __slots__ = ("_appended", "_holds", "_partition", "_pattern", "_waiter")
 
-    overlaps = True
-
     def __init__(
         self, call: Call, pattern: Pattern, partition: Partition, records: memoryview
     ) -> None:
@@ -91,6 +89,16 @@ class RepeatedProduce(Answer):
         self._appended = partition.append_as_leader(
             records, acks=pattern.request.acks, wall_ms=call.connection.wall_ms
         )
+
+    @property
+    def overlaps(self) -> bool:
+        """Nothing holds up the Produce that follows."""
+        return True
+
+    @property
+    def needs_opening(self) -> bool:
+        """Nothing was appended: the batch expands too far to be looked at here."""
+        return self._appended.needs_opening is not None
 
     def begin(self) -> None:
         """The append is written. Wait until it is final for what acks asks."""
@@ -159,7 +167,9 @@ class Patterns:
             if isinstance(partition, ErrorCode):
                 return None
             call = Call(edge, connection, pattern.version, correlation_id, None)
-            return RepeatedProduce(call, pattern, partition, records)
+            repeated = RepeatedProduce(call, pattern, partition, records)
+            # What must be opened off the loop goes the long way.
+            return None if repeated.needs_opening else repeated
         return None
 
     def learn(self, frame: memoryview, version: int, request: ProduceRequest) -> None:

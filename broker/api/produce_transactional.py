@@ -168,6 +168,7 @@ class TransactionalProduce(ProduceAnswer):
                     records, acks=self._acks, wall_ms=wall_ms, guard=guard
                 )
             self.results[place] = (topic, data, partition, appended)
+            self.open_if_needed(place, records, guard)
         self._release()
         if self._has_begun:
             self._waiting = 0

@@ -62,11 +62,13 @@ class Answer:
 
     __slots__ = ("call",)
 
-    overlaps = False
-    """May the next request start before this one is answered? Only among Produce requests."""
-
     def __init__(self, call: Call) -> None:
         self.call = call
+
+    @property
+    def overlaps(self) -> bool:
+        """May the next request start before this one is answered? Only among Produce requests."""
+        return False
 
     def begin(self) -> None:
         """What the request staged has been written: wait for the rest."""

@@ -209,7 +209,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
         if not self._pending:
             return True
-        if self._pending[0].overlaps and len(frame) > 1 and not (frame[0] or frame[1]):
+        if self._pending[-1].overlaps and len(frame) > 1 and not (frame[0] or frame[1]):
             # API key 0: another Produce.
             return len(self._pending) < WAITING_MAX
         if self._fresh:

@@ -32,6 +32,7 @@ from minikafka.protocol.control import records as r
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.messages import Endpoint, VersionRange
 from minikafka.protocol.errors import ApiError, ErrorCode
+from minikafka.protocol.record_checks import Verdict
 from minikafka.protocol.records import NewRecord, build
 from minikafka.runtime.config import from_mapping
 from minikafka.runtime.runtime import SystemRuntime
@@ -66,7 +67,13 @@ class FakePartition(Partition):
         return 0
 
     def append_as_leader(
-        self, records: memoryview, *, acks: int, wall_ms: int, guard: Verification | None = None
+        self,
+        records: memoryview,
+        *,
+        acks: int,
+        wall_ms: int,
+        guard: Verification | None = None,
+        verdict: Verdict | None = None,
     ) -> Appended:
         if self.error:
             return Appended(error=self.error)

@@ -446,3 +446,79 @@ def test_the_backend_that_is_live_is_named() -> None:
     live: ModuleType = record_python if record_backend.compiled is None else _records
     assert ("python" if live is record_python else "compiled") == record_backend.NAME
     assert record_backend.RecordBody is live.RecordBody
+
+
+FURTHEST = ((-1 << 63), (1 << 63) - 1)
+
+
+def examined(codec: Any, body: bytes, count: int, *rules: Any) -> Any:
+    """What was found, or which record is refused."""
+    try:
+        return codec.examine(body, count, *rules)
+    except record_python.BadRecord as error:
+        return "refused", error.index
+
+
+@settings(max_examples=100, deadline=None)
+@given(ROWS, st.integers(-50, 50), st.integers(-50, 50))
+def test_both_find_the_same_in_good_records(rows: list[Any], earliest: int, latest: int) -> None:
+    body = written(record_python, rows)
+    deltas = [timestamp - rows[0][0] for timestamp, *_ in rows]
+    keyless = tuple(n for n, (_, key, _, _) in enumerate(rows) if key is None)
+    untimely = tuple(n for n, delta in enumerate(deltas) if not earliest <= delta <= latest)
+    for codec in (record_python, *([_records] if _records else [])):
+        found = codec.examine(body, len(rows), True, earliest, latest)
+        assert found == (min(deltas), max(deltas), keyless, untimely)
+        assert codec.examine(memoryview(body), len(rows), False, *FURTHEST)[2:] == ((), ())
+        first = next(((d, n) for n, d in enumerate(deltas) if d >= latest and n >= 1), None)
+        assert codec.first_at(body, len(rows), latest, 1) == first
+
+
+@EACH_WRITER
+def test_only_so_many_bad_records_are_named(codec: Any) -> None:
+    count = record_python.MOST_NAMED + 50
+    body = written(codec, [(n, None, b"") for n in range(count)])
+    _, _, keyless, untimely = codec.examine(body, count, True, count, count)
+    assert keyless == untimely == tuple(range(record_python.MOST_NAMED))
+
+
+@EACH_WRITER
+def test_the_first_record_that_does_not_add_up_is_named(codec: Any) -> None:
+    three = written(codec, [(1, b"key", b"value")] * 3)
+    size = len(three) // 3
+    twice = three[:size] * 2
+    cases = {
+        "a record less": (three, 4, 3),
+        "a record more": (three, 2, -1),
+        "offset deltas that stand still": (twice, 2, 1),
+        "noise": (three[:size] + b"\xff" * size, 2, 1),
+        "more than could be": (three, 1000, -1),
+        "none": (three, 0, -1),
+        "fewer than none": (three, -1, -1),
+        "a key beyond its record": (three.replace(b"\x06key", b"\x7ekey", 1), 3, 0),
+        "a negative length": (three[:size] + b"\x01" + three[size + 1 :], 3, 1),
+    }
+    for name, (body, count, index) in cases.items():
+        assert examined(codec, body, count, False, *FURTHEST) == ("refused", index), name
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_m_05_both_judge_damage_alike_and_readers_read_what_they_let_pass(seed: int) -> None:
+    dice = random.Random(seed)
+    refused = 0
+    for _ in range(400):
+        rows = [
+            (dice.randrange(99), dice.choice([None, b"k"]), b"v" * dice.randrange(90))
+            for _ in range(dice.randint(1, 5))
+        ]
+        rows.append((1, b"k", b"v", (("h", b"x"), ("i", None))))  # type: ignore[arg-type]
+        body = hostile(dice, written(record_python, rows))
+        count = len(rows) + dice.choice([0, 0, 0, 1, -1])
+        rules = (True, dice.randrange(-9, 9), dice.randrange(-9, 99))
+        expected = examined(record_python, body, count, *rules)
+        refused += expected[0] == "refused"
+        if _records is not None:
+            assert examined(_records, body, count, *rules) == expected, (body.hex(), count)
+        if expected[0] != "refused":
+            assert read(record_python, body, count) != "refused", (body.hex(), count)
+    assert refused > 100

@@ -1,11 +1,15 @@
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from minikafka.protocol.record_batch import Codec, build, read_header, rewrite_as_log_append_time
 from minikafka.storage.log import Log
+from minikafka.storage.lookup import OPENED_AT_ONCE
 from tests.storage.support import TestRuntime, batch, topic
+from tests.support.bombs import Expanded, many_small, one_large
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -72,4 +76,44 @@ async def test_under_log_append_time_every_record_has_the_brokers_time(
     found = await log.offset_for_timestamp(40)
     assert found is not None
     assert (found.timestamp, found.offset) == (77, 0)
+    log.abandon()
+
+
+@pytest.mark.parametrize("bomb", [one_large(50), many_small(50, 300_000)])
+async def test_m_04_a_batch_that_expands_far_is_searched_by_a_worker(
+    runtime: TestRuntime, tmp_path: Path, bomb: bytearray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[str] = []
+
+    async def offload(job: Callable[..., Any], *args: Any) -> Any:
+        jobs.append(job.__name__)
+        assert expanded.largest <= OPENED_AT_ONCE
+        found = job(*args)
+        expanded.sizes.clear()  # The worker's.
+        return found
+
+    monkeypatch.setattr(runtime, "offload", offload)
+    log = await Log.open(runtime, str(tmp_path / "t-0"), topic())
+    log.append([(read_header(bomb), bomb)])
+    expanded = Expanded(monkeypatch)
+    for found in (await log.offset_for_timestamp(1), await log.max_timestamp()):
+        assert found is not None
+        assert found[:2] == (50, 0)
+    assert jobs == ["find", "find"]
+    log.abandon()
+
+
+async def test_m_04_no_record_is_built_to_find_one(
+    runtime: TestRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = await Log.open(runtime, str(tmp_path / "t-0"), topic())
+    log.append([batch(0, count=1000, timestamp=range(1000))])
+
+    def built(*_: Any) -> Any:
+        raise AssertionError("a record is built")
+
+    monkeypatch.setattr("minikafka.protocol.records.decode", built)
+    found = await log.offset_for_timestamp(500)
+    assert found is not None
+    assert (found.timestamp, found.offset) == (500, 500)
     log.abandon()

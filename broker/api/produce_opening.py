@@ -1,0 +1,66 @@
+"""Batches of one produce request that a worker process opens before they can be appended.
+
+What a compressed batch expands to is the producer's choice: where it is much, the loop does not
+touch it. The request is parked meanwhile with copies of those batches, and no later Produce of its
+connection starts before it, so that a producer's sequence stays in order.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...protocol.record_checks import RecordRules, Verdict, judge_in_full
+from ...runtime.errors import WorkerLost
+from ..net.answer import Call
+from ..partition import Partition
+from ..verification import Verification
+
+
+class ToOpen(NamedTuple):
+    """A batch that waits for a worker's verdict."""
+
+    place: int
+    """Among the results of its request."""
+    partition: Partition
+    records: bytearray
+    rules: RecordRules
+    guard: Verification | None = None
+
+
+class Opening:
+    """One task for all such batches of a request; none of them is appended by it."""
+
+    __slots__ = ("_call", "_held_bytes", "_task", "batches")
+
+    def __init__(
+        self, call: Call, batches: list[ToOpen], done: Callable[[list[Verdict]], None]
+    ) -> None:
+        """`done` is called with a verdict for each, unless it is cancelled before."""
+        self.batches = batches
+        self._call = call
+        self._held_bytes = sum(len(each.records) for each in batches)
+        call.edge.load.add(request_bytes=self._held_bytes)
+        self._task: asyncio.Task[None] = call.edge.runtime.spawn(self._run(done), "record-opening")
+
+    def cancel(self) -> None:
+        """The client is gone."""
+        self._task.cancel()
+        self._release()
+
+    async def _run(self, done: Callable[[list[Verdict]], None]) -> None:
+        verdicts = [await self._judge(each) for each in self.batches]
+        self._release()
+        done(verdicts)
+
+    async def _judge(self, batch: ToOpen) -> Verdict:
+        offload = self._call.edge.runtime.offload
+        try:
+            return await offload(judge_in_full, bytes(batch.records), batch.rules)
+        except WorkerLost as error:
+            why = f"the batch could not be opened: {error}"
+            return Verdict(error=ErrorCode.UNKNOWN_SERVER_ERROR, detail=why)
+
+    def _release(self) -> None:
+        self._call.edge.load.add(request_bytes=-self._held_bytes)
+        self._held_bytes = 0

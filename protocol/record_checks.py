@@ -1,0 +1,146 @@
+"""Whether the records of a batch are what they must be, and where one of a time is; none is built.
+
+For brokers, which otherwise never look behind a batch's header. A compressed batch is opened for
+it, up to as many bytes as the caller allows: what it expands to is the sender's choice, so the
+caller opens little on its loop and leaves the rest to a worker process.
+"""
+
+from typing import Final, NamedTuple
+
+from .batch_header import BatchHeader, TimestampType
+from .compression import MAX_DECOMPRESSED_BYTES, ExpandsTooFar
+from .errors import ApiError, ErrorCode, RemoteProtocolError
+from .record_backend import BadRecord, examine, first_at
+from .records import record_view
+from .types import Buffer
+
+INT64_MIN: Final = -(1 << 63)
+INT64_MAX: Final = (1 << 63) - 1
+
+
+class RecordRules(NamedTuple):
+    """What the records of a batch must be beside well-formed."""
+
+    needs_keys: bool = False
+    earliest_ms: int = INT64_MIN
+    """Records without a timestamp (-1) are never too early."""
+    latest_ms: int = INT64_MAX
+
+
+class RecordError(NamedTuple):
+    """One record that breaks a rule, as a produce response names it (KIP-467)."""
+
+    batch_index: int
+    """Its place in the batch, from 0."""
+    message: str
+
+
+class RefusedRecords(ApiError):
+    """A batch is refused because of its records; `record_errors` names up to 100 of them."""
+
+    def __init__(
+        self, code: ErrorCode, detail: str, record_errors: tuple[RecordError, ...] = ()
+    ) -> None:
+        super().__init__(code, detail)
+        self.record_errors = record_errors
+
+
+class Verdict(NamedTuple):
+    """What was found in a batch: a plain value, for it may come from another process."""
+
+    max_timestamp: int = -1
+    """The greatest of its records' timestamps, whatever its header says."""
+    byte_count: int = 0
+    """Decompressed; 0 where it could not be opened."""
+    error: ErrorCode = ErrorCode.NONE
+    detail: str = ""
+    record_errors: tuple[RecordError, ...] = ()
+
+    def raise_if_refused(self) -> None:
+        """RefusedRecords where something is wrong with the records."""
+        if self.error:
+            raise RefusedRecords(self.error, self.detail, self.record_errors)
+
+
+def judge(
+    buf: Buffer,
+    header: BatchHeader,
+    rules: RecordRules,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> Verdict:
+    """Walk all records of a client's batch, whose header is checked already.
+
+    INVALID_RECORD where they do not add up or lack a key, INVALID_TIMESTAMP where one is out of
+    bounds: Kafka's codes. ExpandsTooFar where the batch is larger than `max_bytes` decompressed.
+    """
+    base = header.base_timestamp
+    earliest = INT64_MIN if base < 0 else _within(rules.earliest_ms - base)
+    latest = _within(rules.latest_ms - base)
+    try:
+        body = record_view(buf, 0, header, max_bytes)
+        _, highest, keyless, untimely = examine(
+            body, header.record_count, rules.needs_keys, earliest, latest
+        )
+    except ExpandsTooFar:
+        raise
+    except RemoteProtocolError as error:
+        return Verdict(error=ErrorCode.INVALID_RECORD, detail=str(error))
+    except BadRecord as error:
+        detail = f"{header!r}: {error}"
+        named = () if error.index < 0 else (RecordError(error.index, str(error)),)
+        return Verdict(-1, len(body), ErrorCode.INVALID_RECORD, detail, named)
+    if untimely:
+        why = f"the timestamp is not within [{rules.earliest_ms}, {rules.latest_ms}]"
+        return _refusal(len(body), ErrorCode.INVALID_TIMESTAMP, untimely, why)
+    if keyless:
+        why = "a compacted topic takes no record without key"
+        return _refusal(len(body), ErrorCode.INVALID_RECORD, keyless, why)
+    if base + highest > INT64_MAX:
+        return Verdict(-1, len(body), ErrorCode.INVALID_TIMESTAMP, "a timestamp beyond 64 bits")
+    return Verdict(base + highest, len(body))
+
+
+def _refusal(size: int, code: ErrorCode, indexes: tuple[int, ...], why: str) -> Verdict:
+    named = tuple(RecordError(index, why) for index in indexes)
+    return Verdict(-1, size, code, f"record {indexes[0]} of the batch: {why}", named)
+
+
+def judge_in_full(batch: bytes, rules: RecordRules) -> Verdict:
+    """Do what `judge` does, for a worker process; a batch too large to be opened is refused."""
+    try:
+        return judge(batch, BatchHeader(batch), rules)
+    except ExpandsTooFar as error:
+        return Verdict(error=ErrorCode.MESSAGE_TOO_LARGE, detail=f"decompressed: {error}")
+
+
+def find(
+    batch: Buffer,
+    timestamp: int,
+    first_offset: int,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> tuple[int, int] | None:
+    """Give timestamp and offset of a batch's first record that has at least these; None for none.
+
+    RemoteProtocolError where the batch cannot be read, ExpandsTooFar where it is larger than
+    `max_bytes` decompressed.
+    """
+    header = BatchHeader(batch)
+    if header.max_timestamp < timestamp or header.last_offset < first_offset:
+        return None
+    is_by_broker = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    delta = INT64_MIN if is_by_broker else _within(timestamp - header.base_timestamp)
+    place = _within(first_offset - header.base_offset)
+    body = record_view(batch, 0, header, max_bytes)
+    try:
+        found = first_at(body, header.record_count, delta, place)
+    except BadRecord as error:
+        raise RemoteProtocolError(f"{header!r}: {error}") from error
+    if found is None:
+        return None
+    delta, place = found
+    when = header.max_timestamp if is_by_broker else header.base_timestamp + delta
+    return when, header.base_offset + place
+
+
+def _within(number: int) -> int:
+    return max(INT64_MIN, min(INT64_MAX, number))

@@ -1,0 +1,209 @@
+"""What a leader looks at in a producer's batch, and how much of that its loop does."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minikafka.broker.intake import OPENED_AT_ONCE, OPENED_PER_EVENT
+from minikafka.broker.requests import Appended
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from minikafka.protocol.record_batch import Codec, build, read_header, seal
+from minikafka.protocol.record_checks import RecordRules, Verdict, judge_in_full
+from minikafka.runtime.errors import WorkerLost
+from tests.support.bombs import Expanded, many_small, one_large
+
+from .conftest import MakeBroker
+from .edge_support import TOPIC, FakePartition
+from .node_support import ME, WALL_MS, Node, state
+
+LEAD = state(ME)
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    made = await Node(tmp_path).start()
+    await made.give(LEAD)
+    yield made
+    await made.stop()
+
+
+def judged(node: Node, data: bytearray) -> Appended:
+    """Append a batch as the produce handler does: a worker judges it where that is needed."""
+    appended = node.append(data)
+    if appended.needs_opening is None:
+        return appended
+    verdict = judge_in_full(bytes(data), appended.needs_opening)
+    appended = node[0].append_as_leader(memoryview(data), acks=1, wall_ms=WALL_MS, verdict=verdict)
+    node.partitions.write_staged()
+    return appended
+
+
+# Bombs.
+
+
+@pytest.mark.parametrize("bomb", [one_large(WALL_MS), many_small(WALL_MS, 300_000)])
+async def test_m_04_a_batch_that_expands_far_is_not_opened_on_the_loop(
+    node: Node, bomb: bytearray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await node.configure("cleanup.policy", "compact")
+    expanded = Expanded(monkeypatch)
+    appended = node.append(bytearray(bomb))
+    assert expanded.largest <= OPENED_AT_ONCE
+    assert appended.needs_opening == RecordRules(needs_keys=True)
+    assert node[0].log_end_offset == 0
+    assert judged(node, bomb).error == ErrorCode.NONE
+    assert node[0].log_end_offset == read_header(bomb).record_count
+
+
+async def test_m_04_one_read_event_opens_only_so_much(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await node.configure("cleanup.policy", "compact")
+    expanded = Expanded(monkeypatch)
+    batch = one_large(WALL_MS, size=OPENED_AT_ONCE // 2)
+    found = [node.append(bytearray(batch)).needs_opening is None for _ in range(20)]
+    assert found == sorted(found, reverse=True), "first on the loop, then elsewhere"
+    assert 4 <= sum(found) <= 2 * OPENED_PER_EVENT // OPENED_AT_ONCE
+    assert sum(expanded.sizes) <= 4 * OPENED_PER_EVENT
+
+
+async def test_m_04_records_of_a_large_batch_need_keys_too(node: Node) -> None:
+    await node.configure("cleanup.policy", "compact")
+    appended = judged(node, one_large(WALL_MS, key=None))
+    assert appended.error == ErrorCode.INVALID_RECORD
+    assert [each.batch_index for each in appended.record_errors] == [0]
+
+
+async def test_m_04_a_batch_too_large_for_anybody_is_refused(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minikafka.protocol.record_checks.MAX_DECOMPRESSED_BYTES", 1 << 20)
+    verdict = judge_in_full(bytes(one_large(WALL_MS, size=129 << 20)), RecordRules())
+    assert verdict.error == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize(("count", "codec"), [(1 << 30, Codec.ZSTD), (20, Codec.NONE)])
+async def test_m_04_no_more_records_are_declared_than_can_be_there(
+    node: Node, count: int, codec: Codec
+) -> None:
+    data = build([(WALL_MS, b"k", b"v" * 50)], compression=codec)
+    data[23:27] = (count - 1).to_bytes(4, "big")
+    data[57:61] = count.to_bytes(4, "big")
+    seal(data)
+    assert node.append(data).error == ErrorCode.INVALID_RECORD
+    assert node[0].log_end_offset == 0
+
+
+# What the handler does with one that must be opened elsewhere.
+
+
+class OpeningPartition(FakePartition):
+    """Has batches opened whose value begins with `large`."""
+
+    def append_as_leader(self, records: memoryview, **rest: Any) -> Appended:
+        if b"large" in bytes(records) and rest.get("verdict") is None:
+            return Appended(ErrorCode.UNKNOWN_SERVER_ERROR, needs_opening=RecordRules())
+        verdict = rest.get("verdict")
+        if verdict is not None and verdict.error:
+            return Appended(verdict.error, message=verdict.detail)
+        return super().append_as_leader(records, **rest)
+
+
+def produce(value: bytes, acks: int = -1) -> ProduceRequest:
+    data = PartitionProduceData(index=0, records=build([(0, b"k", value)]))
+    topic = TopicProduceData(name=TOPIC, partition_data=[data])
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[topic])
+
+
+class Worker:
+    """The worker process, which answers when it is told to."""
+
+    def __init__(self, broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.gate = asyncio.Event()
+        self.batches: list[bytes] = []
+        self.answer: Verdict | Exception = Verdict()
+        monkeypatch.setattr(broker.runtime, "offload", self.offload)
+
+    async def offload(self, job: Any, batch: bytes, rules: RecordRules) -> Verdict:
+        assert job is judge_in_full
+        self.batches.append(batch)
+        await self.gate.wait()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("repeats", [False, True])
+async def test_a_producers_order_holds_while_a_batch_is_opened(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch, acks: int, repeats: bool
+) -> None:
+    broker = make_broker(OpeningPartition(0))
+    worker = Worker(broker, monkeypatch)
+    client = broker.connect()
+    before = 1 if repeats else 0
+    for _ in range(before):
+        client.ask(produce(b"other", acks), 9)
+    client.send(produce(b"large", acks), 9)
+    client.send(produce(b"small", acks), 9)
+    await settle()
+    assert len(broker.partition.batches) == before, "what comes after it must not overtake it"
+    assert client.responses() == []
+    worker.gate.set()
+    await settle()
+    values = [batch[2] for batch in broker.partition.batches[before:]]
+    assert [b"large" in value for value in values] == [True, False]
+    offsets = [r.responses[0].partition_responses[0].base_offset for r in client.responses()]
+    assert offsets == [before, before + 1]
+    assert broker.edge.load.request_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Verdict(error=ErrorCode.INVALID_RECORD), ErrorCode.INVALID_RECORD),
+        (WorkerLost("killed"), ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+async def test_a_batch_that_a_worker_refuses_is_not_appended(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch, answer: Any, error: ErrorCode
+) -> None:
+    broker = make_broker(OpeningPartition(0))
+    worker = Worker(broker, monkeypatch)
+    worker.answer = answer
+    worker.gate.set()
+    client = broker.connect()
+    client.send(produce(b"large"), 9)
+    await settle()
+    (response,) = client.responses()
+    assert response.responses[0].partition_responses[0].error_code == error
+    assert broker.partition.batches == []
+
+
+async def test_nothing_is_appended_for_a_client_that_left(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = make_broker(OpeningPartition(0))
+    worker = Worker(broker, monkeypatch)
+    client = broker.connect()
+    client.send(produce(b"large"), 9)
+    await settle()
+    client.transport.close()
+    worker.gate.set()
+    await settle()
+    assert len(worker.batches) == 1
+    assert broker.partition.batches == []
+    assert broker.edge.load.request_bytes == 0
