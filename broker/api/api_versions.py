@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from ...protocol.api import ApiKey, advertised_versions
 from ...protocol.errors import ErrorCode
+from ...protocol.kafka_features import NOT_HERE, told_level, told_range
 from ...protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -46,7 +47,8 @@ class ApiVersions:
     def _response(self, edge: Edge, version: int) -> ApiVersionsResponse:
         image = edge.image
         this = image.brokers.get(edge.node_id)
-        supported = {} if this is None else this.features
+        ours = {} if this is None else this.features
+        supported = {name: told_range(name, levels) for name, levels in ours.items()} | NOT_HERE
         return ApiVersionsResponse(
             error_code=ErrorCode.NONE,
             api_keys=self._spoken,
@@ -60,7 +62,8 @@ class ApiVersions:
             finalized_features_epoch=image.offset,
             finalized_features=[
                 FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-                for name, level in image.features.items()
+                for name, ours in image.features.items()
+                for level in (told_level(name, ours),)
             ],
         )
 

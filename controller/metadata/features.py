@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from ...protocol.control.messages import VersionRange
 from ...protocol.control.records import (
     ELIGIBLE_LEADERS,
-    METADATA_VERSION,
     SUPPORTED_FEATURES,
     ClusterRecord,
     FeatureRecord,
     MetadataRecord,
 )
 from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.kafka_features import NOT_HERE, meant_level, told_level, told_range
 from ...protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -30,7 +30,7 @@ ON_CHANGE: dict[str, Callable[[Cluster, int], Sequence[MetadataRecord]]] = {
     ELIGIBLE_LEADERS: on_level_changed
 }
 """What else a new level changes, in the batch of its record, by feature."""
-UNSUPPORTED = VersionRange(0, 0)
+NONE = VersionRange(0, 0)
 
 
 def first_records(cluster: Cluster, cluster_id: str) -> list[MetadataRecord]:
@@ -71,32 +71,34 @@ def update_features(
 
 def _changes(cluster: Cluster, update: FeatureUpdateKey) -> Sequence[MetadataRecord]:
     """The records of one update; none where the level is as asked already."""
-    name, level = update.feature, update.max_version_level
+    name = update.feature
+    level = meant_level(name, update.max_version_level)
     present = cluster.image.features.get(name, 0)
-    _check_supported(cluster, name, level)
+    _check_supported(cluster, update)
     if level == present:
         return ()
-    _check_direction(update, present)
+    _check_direction(update, told_level(name, present))
     more = ON_CHANGE[name](cluster, level) if name in ON_CHANGE else ()
     return (FeatureRecord(name, level), *more)
 
 
-def _check_supported(cluster: Cluster, name: str, level: int) -> None:
-    supported = SUPPORTED_FEATURES.get(name)
+def _check_supported(cluster: Cluster, update: FeatureUpdateKey) -> None:
+    name, level = update.feature, update.max_version_level
+    supported = SUPPORTED_FEATURES.get(name) or NOT_HERE.get(name)
     if supported is None:
         detail = "the controller does not know this feature"
         raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, detail)
     if level < 0:
         raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"there is no level {level}")
-    lowest = max(supported.lowest, 1) if name == METADATA_VERSION else 0
-    if not lowest <= level <= supported.highest:
-        detail = f"the controller supports levels {supported.lowest}-{supported.highest}"
-        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"{detail}, not {level}")
-    for broker_id in sorted(cluster.image.brokers):
-        levels = cluster.image.brokers[broker_id].features.get(name, UNSUPPORTED)
-        if not levels.lowest <= level <= levels.highest:
-            detail = f"broker {broker_id} supports levels {levels.lowest}-{levels.highest}"
-            raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"{detail}, not {level}")
+    brokers = cluster.image.brokers
+    for who, levels in (
+        ("the controller", supported),
+        *((f"broker {each}", brokers[each].features.get(name, NONE)) for each in sorted(brokers)),
+    ):
+        told = told_range(name, levels)
+        if not told.lowest <= level <= told.highest:
+            detail = f"{who} supports levels {told.lowest}-{told.highest}, not {level}"
+            raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, detail)
 
 
 def _check_direction(update: FeatureUpdateKey, present: int) -> None:

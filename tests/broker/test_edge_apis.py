@@ -125,7 +125,22 @@ async def test_api_versions_tells_what_a_kafka_broker_of_today_tells(
         ApiKey.INIT_COMMIT_GROUP: (0, 0),
         ApiKey.COMMIT_GROUP: (0, 0),
     }
-    assert [f.name for f in response.supported_features] == ["metadata.version"] * (version >= 3)
+    at_zero = ["group.version", "kraft.version", "share.version", "streams.version"]
+    expected = ["metadata.version"] * (version >= 3) + at_zero * (version >= 4)
+    assert [f.name for f in response.supported_features] == expected
+
+
+async def test_features_are_told_in_kafkas_levels(make_broker: MakeBroker) -> None:
+    """kafka-features shows the release's name for its number, and UNKNOWN for any other."""
+    broker = make_broker()
+    broker.image.apply(r.FeatureRecord("metadata.version", 1), 70)
+    request = ApiVersionsRequest(client_software_name="c", client_software_version="1")
+    response = broker.connect().ask(request, 4)
+    supported = {f.name: (f.min_version, f.max_version) for f in response.supported_features}
+    assert supported["metadata.version"] == (30, 30)
+    assert supported["group.version"] == (0, 0)
+    finalized = {f.name: f.max_version_level for f in response.finalized_features}
+    assert finalized == {"metadata.version": 30}
 
 
 async def test_api_versions_takes_no_software_name_that_would_spoil_a_log(
@@ -139,11 +154,12 @@ async def test_a_feature_level_0_is_hidden_from_clients_that_fail_on_it(
     make_broker: MakeBroker,
 ) -> None:
     broker = make_broker()
-    broker.image.brokers[1].features["kraft.version"] = VersionRange(0, 1)
+    broker.image.brokers[1].features["new.version"] = VersionRange(0, 1)
     request = ApiVersionsRequest(client_software_name="c", client_software_version="1")
     client = broker.connect()
     assert len(client.ask(request, 3).supported_features) == 1
-    assert len(client.ask(request, 4).supported_features) == 2
+    levels = client.ask(request, 4).supported_features
+    assert [(f.min_version, f.max_version) for f in levels if f.name == "new.version"] == [(0, 1)]
 
 
 # Metadata.

@@ -60,7 +60,8 @@ def test_switching_eligible_leaders_off_clears_them() -> None:
 def test_what_is_so_already_writes_nothing() -> None:
     machine = Machine(brokers_up=1)
     length = len(machine.log)
-    assert update(machine, (METADATA_VERSION, 1, UP)).error_code == 0
+    assert update(machine, ("group.version", 0, UP)).error_code == 0
+    assert update(machine, (METADATA_VERSION, 30, UP)).error_code == 0
     assert update(machine, (ELIGIBLE_LEADERS, 0, UP)).error_code == 0
     assert len(machine.log) == length
 
@@ -71,7 +72,9 @@ def test_what_is_so_already_writes_nothing() -> None:
         (("no.such.feature", 1, UP), "does not know this feature"),
         ((ELIGIBLE_LEADERS, 2, UP), "the controller supports levels 0-1, not 2"),
         ((ELIGIBLE_LEADERS, -1, UNSAFE), "there is no level -1"),
-        ((METADATA_VERSION, 0, UNSAFE), "the controller supports levels 1-1, not 0"),
+        ((METADATA_VERSION, 0, UNSAFE), "the controller supports levels 30-30, not 0"),
+        ((METADATA_VERSION, 31, UP), "the controller supports levels 30-30, not 31"),
+        (("group.version", 1, UP), "the controller supports levels 0-0, not 1"),
         ((ELIGIBLE_LEADERS, 1, SAFE), "1 is no downgrade"),
         ((ELIGIBLE_LEADERS, 1, UNSAFE), "1 is no downgrade"),
     ],

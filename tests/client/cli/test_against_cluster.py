@@ -260,10 +260,13 @@ def test_metadata_quorum(minikafka: Minikafka, cluster: LocalCluster) -> None:
 
 def test_features(minikafka: Minikafka) -> None:
     out, _ = minikafka("features", "describe")
-    elr, metadata, transactions = out.splitlines()
+    elr, groups, _kraft, metadata, _share, _streams, transactions = out.splitlines()
     assert elr.startswith("Feature: eligible.leader.replicas.version\tSupportedMinVersion: 0\t")
     assert "\tFinalizedVersionLevel: 1\t" in elr
+    assert groups.startswith("Feature: group.version\tSupportedMinVersion: 0\t")
+    assert "SupportedMaxVersion: 0\tFinalizedVersionLevel: 0\t" in groups
     assert metadata.startswith("Feature: metadata.version\t")
+    assert "\tFinalizedVersionLevel: 30\t" in metadata
     assert transactions.startswith("Feature: transaction.version\tSupportedMinVersion: 0\t")
     assert "\tFinalizedVersionLevel: 2\t" in transactions
     flags = ("--feature", "eligible.leader.replicas.version=7")

@@ -1,0 +1,35 @@
+"""Levels of features in Kafka's words: what its clients and tools are told, and what they mean.
+
+Our metadata.version counts formats of our own metadata log. Kafka's tools know theirs by number, so
+they are told the release whose protocol is spoken. Features of Kafka that are not here are told as
+level 0 of 0: a client then does without them, and an upgrade to them is refused with the reason.
+"""
+
+from typing import Final
+
+from .control.messages import VersionRange
+from .control.records import METADATA_VERSION
+
+METADATA_LEVELS: Final = {1: 30}
+"""Our level of metadata.version: Kafka's. 30 is 4.3-IV0."""
+NOT_HERE: Final = dict.fromkeys(
+    ("group.version", "kraft.version", "share.version", "streams.version"), VersionRange(0, 0)
+)
+"""Kafka's features that are not here: the new protocols of groups, a quorum that changes."""
+
+
+def told_level(feature: str, level: int) -> int:
+    """The level as clients are told it."""
+    return METADATA_LEVELS.get(level, level) if feature == METADATA_VERSION else level
+
+
+def told_range(feature: str, levels: VersionRange) -> VersionRange:
+    """A range of levels as clients are told it."""
+    return VersionRange(told_level(feature, levels.lowest), told_level(feature, levels.highest))
+
+
+def meant_level(feature: str, told: int) -> int:
+    """Our level for one that a client names; one that no cluster has where there is none."""
+    if feature != METADATA_VERSION:
+        return told
+    return next((ours for ours, theirs in METADATA_LEVELS.items() if theirs == told), -1)
