@@ -1,8 +1,10 @@
 """Where the replicas of new partitions go.
 
-The leader goes to the broker that leads least; the followers to brokers in racks not yet used,
-among those to the ones that hold least, ties turning with the partition so that the load of a
-lost leader falls on all others alike. Deterministic: equal clusters place equally.
+Within a topic preferred leaders differ by one at most, and so do copies where racks leave a choice;
+copies of a partition lie in as many racks as there are. The followers of a leader take turns behind
+it, so that the load of a lost leader falls on the others. What the topic leaves open goes to the
+broker that carries least in the whole cluster. Partitions that a topic has already count: those
+added later go on where these left off. Deterministic: equal clusters place equally.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,22 +14,11 @@ from ...protocol.control.image import BrokerRegistration, PartitionState
 
 
 @dataclass(slots=True)
-class Load:
-    """What each broker carries now, and the brokers that may carry more."""
+class Count:
+    """How many partitions each broker leads, and has copies of. The preferred leader counts."""
 
-    brokers: Sequence[BrokerRegistration]
     leaders: dict[int, int] = field(default_factory=dict)
     replicas: dict[int, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls, brokers: Sequence[BrokerRegistration], partitions: Iterable[PartitionState]
-    ) -> "Load":
-        """Count what is there. The preferred leader counts, not who leads at the moment."""
-        load = cls(brokers)
-        for state in partitions:
-            load.add(state.replicas)
-        return load
 
     def add(self, replicas: Sequence[int]) -> None:
         """Count one partition more."""
@@ -35,35 +26,103 @@ class Load:
             self.replicas[broker_id] = self.replicas.get(broker_id, 0) + 1
         self.leaders[replicas[0]] = self.leaders.get(replicas[0], 0) + 1
 
-    def place(self, partition: int, replication_factor: int) -> tuple[int, ...]:
-        """Choose brokers for one partition, preferred leader first, and count it."""
-        count = len(self.brokers)
-        assert 0 < replication_factor <= count
-        leader = min(range(count), key=lambda at: (*self._weight(at), at))
-        # After each round over the brokers, the first follower is one place further on.
-        shift = 1 + partition // count % max(1, count - 1)
-        chosen = [leader]
-        racks = {self._rack(leader): 1}
-        while len(chosen) < replication_factor:
-            position = min(
-                (at for at in range(count) if at not in chosen),
-                key=lambda at: (
-                    racks.get(self._rack(at), 0),
-                    self.replicas.get(self.brokers[at].broker_id, 0),
-                    (at - leader - shift) % count,
-                ),
-            )
-            chosen.append(position)
-            racks[self._rack(position)] = racks.get(self._rack(position), 0) + 1
-        replicas = tuple(self.brokers[at].broker_id for at in chosen)
-        self.add(replicas)
-        return replicas
-
-    def _weight(self, at: int) -> tuple[int, int]:
-        broker_id = self.brokers[at].broker_id
+    def of(self, broker_id: int) -> tuple[int, int]:
+        """Leaderships and copies of a broker."""
         return self.leaders.get(broker_id, 0), self.replicas.get(broker_id, 0)
 
-    def _rack(self, at: int) -> str | int:
-        """Brokers without a rack are each a rack of their own."""
-        broker = self.brokers[at]
-        return broker.broker_id if broker.rack is None else broker.rack
+
+@dataclass(slots=True)
+class Load:
+    """The brokers that may carry more, and what every broker of the cluster carries now."""
+
+    brokers: Sequence[BrokerRegistration]
+    count: Count = field(default_factory=Count)
+
+    @classmethod
+    def of(
+        cls, brokers: Sequence[BrokerRegistration], partitions: Iterable[PartitionState]
+    ) -> "Load":
+        """Count what is there."""
+        load = cls(brokers)
+        for state in partitions:
+            load.count.add(state.replicas)
+        return load
+
+
+class Spread:
+    """The partitions of one topic, spread over the brokers one after the other."""
+
+    def __init__(self, load: Load, partitions: Iterable[PartitionState]) -> None:
+        """`partitions` are those that the topic has; the load counts them already."""
+        self._load = load
+        self._ids = [broker.broker_id for broker in load.brokers]
+        self._racks: dict[int, str | int] = {
+            # Brokers without a rack are each a rack of their own.
+            broker.broker_id: broker.broker_id if broker.rack is None else broker.rack
+            for broker in load.brokers
+        }
+        self._count = Count()
+        self._in_rack: dict[str | int, int] = {}
+        self._behind: dict[tuple[int, int], int] = {}
+        """How often a leader has this broker as its first follower, who succeeds it."""
+        for state in partitions:
+            self._note(state.replicas)
+
+    def place(self, replication_factor: int) -> tuple[int, ...]:
+        """Choose brokers for the next partition, preferred leader first, and count them."""
+        ids = self._ids
+        assert 0 < replication_factor <= len(ids)
+        leader = self._leader()
+        start = ids.index(leader)
+        turn = {each: (at - start) % len(ids) for at, each in enumerate(ids)}
+        chosen, racks = [leader], {self._racks[leader]: 1}
+        while len(chosen) < replication_factor:
+            follower = min(
+                (each for each in ids if each not in chosen),
+                key=lambda each: (racks.get(self._racks[each], 0), *self._rank(leader, each, turn)),
+            )
+            chosen.append(follower)
+            racks[self._racks[follower]] = racks.get(self._racks[follower], 0) + 1
+        behind = sorted(chosen[1:], key=lambda e: (self._behind.get((leader, e), 0), turn[e]))
+        replicas = (leader, *behind)
+        self._note(replicas)
+        self._load.count.add(replicas)
+        return replicas
+
+    def _leader(self) -> int:
+        """Who leads least of the topic; the first of equals is another in each round over them."""
+        ids, count = self._ids, len(self._ids)
+        of, of_all = self._count.of, self._load.count.of
+        rounds = min(of(each)[0] for each in ids)
+        at = min(
+            range(count),
+            key=lambda at: (
+                *of(ids[at]),
+                self._in_rack.get(self._racks[ids[at]], 0),
+                *of_all(ids[at]),
+                (at - rounds) % count,
+            ),
+        )
+        return ids[at]
+
+    def _rank(self, leader: int, broker_id: int, turn: dict[int, int]) -> tuple[int, ...]:
+        leaders, replicas = self._count.of(broker_id)
+        return (
+            replicas,
+            self._in_rack.get(self._racks[broker_id], 0),
+            # Who has led least stays free for it: the next leader then has the fewest copies too.
+            -leaders,
+            self._behind.get((leader, broker_id), 0),
+            self._load.count.of(broker_id)[1],
+            turn[broker_id],
+        )
+
+    def _note(self, replicas: Sequence[int]) -> None:
+        self._count.add(replicas)
+        for broker_id in replicas:
+            rack = self._racks.get(broker_id)
+            if rack is not None:
+                self._in_rack[rack] = self._in_rack.get(rack, 0) + 1
+        if len(replicas) > 1:
+            pair = (replicas[0], replicas[1])
+            self._behind[pair] = self._behind.get(pair, 0) + 1

@@ -6,11 +6,11 @@ the topic it is to create is the one it created.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...protocol.control import records as r
-from ...protocol.control.image import Topic
+from ...protocol.control.image import PartitionState, Topic
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -35,7 +35,7 @@ from ...runtime.config import settings_of
 from ...storage.topic_config import TopicConfig
 from .configuration import check_length, check_topic_config
 from .decision import DECISION_RECORDS_MAX, Cluster, Decision
-from .placement import Load
+from .placement import Load, Spread
 from .topic_names import check_topic_name, metric_name
 
 DEFAULT_CONFIG = 5
@@ -158,10 +158,13 @@ def _placement(draft: _Draft, topic: CreatableTopic) -> list[tuple[int, ...]]:
     factor = draft.cluster.defaults.replication_factor if factor == -1 else factor
     if count < 1:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"{count} partitions: at least 1 is needed")
-    return _chosen(draft, range(count), factor)
+    return _chosen(draft, (), count, factor)
 
 
-def _chosen(draft: _Draft, indexes: range, factor: int) -> list[tuple[int, ...]]:
+def _chosen(
+    draft: _Draft, existing: Collection[PartitionState], count: int, factor: int
+) -> list[tuple[int, ...]]:
+    """The replicas of so many partitions more of a topic."""
     alive = [broker.broker_id for broker in draft.load.brokers]
     if factor < 1:
         detail = f"replication factor {factor}: at least 1 is needed"
@@ -170,8 +173,9 @@ def _chosen(draft: _Draft, indexes: range, factor: int) -> list[tuple[int, ...]]
         detail = f"replication factor {factor} is larger than the {len(alive)} brokers alive"
         detail = f"{detail} ({alive}): start more brokers or ask for fewer replicas"
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, detail)
-    draft.check_room(len(indexes))
-    return [draft.load.place(index, factor) for index in indexes]
+    draft.check_room(count)
+    spread = Spread(draft.load, existing)
+    return [spread.place(factor) for _ in range(count)]
 
 
 def _assigned(
@@ -197,7 +201,7 @@ def _assigned(
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
     placed = [tuple(int(each) for each in replicas) for replicas in wanted]
     for replicas in placed:
-        draft.load.add(replicas)
+        draft.load.count.add(replicas)
     return placed
 
 
@@ -258,7 +262,7 @@ def _grow(draft: _Draft, wanted: CreatePartitionsTopic) -> None:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"{detail} only grow")
     factor = len(topic.partitions[0].replicas)
     if wanted.assignments is None:
-        placed = _chosen(draft, range(now, wanted.count), factor)
+        placed = _chosen(draft, topic.partitions.values(), wanted.count - now, factor)
     elif len(wanted.assignments) != wanted.count - now:
         detail = f"{wanted.count - now} new partitions, {len(wanted.assignments)} assignments"
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)

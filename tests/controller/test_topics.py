@@ -235,3 +235,17 @@ def test_new_partitions_without_the_living_have_no_leader() -> None:
     machine.fence(1)
     machine.fence(2)
     assert machine.state("t").leader == NO_LEADER
+
+
+def test_a_new_broker_leads_no_more_of_a_topic_than_the_others() -> None:
+    machine = Machine(brokers_up=3)
+    machine.create("busy", 50, 3)
+    machine.create("grows", 6, 3)
+    machine.come_up(4)
+    machine.create("fresh", 8, 4)
+    fresh = machine.states("fresh")
+    assert Counter(state.leader for state in fresh) == {1: 2, 2: 2, 3: 2, 4: 2}
+    behind = Counter(state.replicas[:2] for state in fresh)
+    assert set(behind.values()) == {1}, "nobody succeeds a leader in both of its partitions"
+    machine.grow("grows", 12)
+    assert Counter(state.leader for state in machine.states("grows")) == {1: 3, 2: 3, 3: 3, 4: 3}
