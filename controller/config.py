@@ -147,6 +147,13 @@ class ControllerConfig:
         at_least=1,
         doc="A snapshot for so many bytes of log: rarer costs less and makes starts slower.",
     )
+    metadata_log_cut_at: int = setting(
+        "minikafka.metadata.log.cut.at",
+        -1,
+        at_least=-1,
+        doc="Gives up what an only controller's damaged metadata log held from this offset on: the"
+        " one that its refusal to start names. Nothing where the log is not damaged there.",
+    )
 
     def check(self) -> None:
         """Refuse what cannot be carried out."""

@@ -22,7 +22,7 @@ from .config import ControllerConfig, Listener, listener_of, quorum_of
 from .driver import Controller, Settings
 from .handovers import Handovers
 from .liveness import Liveness
-from .quorum.metadata_log import MetadataLog
+from .quorum.lost_log import open_metadata_log
 from .quorum.raft import RaftQuorum
 from .upkeep import Upkeep
 
@@ -93,7 +93,13 @@ class ControllerServer:
                 # several the first leader does, with its first record.
                 cluster_id = uuid_to_text(runtime.rng.randbytes(16))
                 await directory.join(cluster_id)
-            metadata_log = await MetadataLog.open(runtime, directory.files)
+            metadata_log = await open_metadata_log(
+                runtime,
+                directory.files,
+                is_alone=len(settings.voters) == 1,
+                cluster_id=cluster_id,
+                cut_at=config.metadata_log_cut_at,
+            )
             quorum = await RaftQuorum.open(
                 runtime, metadata_log, settings, cluster_id=cluster_id, endpoints=endpoints
             )

@@ -81,25 +81,18 @@ class Log(CompactedLog):
         clean: bool = False,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        never_cut_below: int = 0,
     ) -> "Log":
         """Open what is in `directory`, which need not exist; recover it unless `clean`.
 
         `recovery_point` and `log_start_offset` are what checkpoints say, at worst 0. Logs of one
-        data directory share its `files`.
+        data directory share its `files`. CutRefused if what is good ends before `never_cut_below`.
         """
         files = files or Files(runtime.fs, directory)
         log = cls(runtime, files, directory, config, topic_id)
-        opened = await open_from_disk(
-            Opening(
-                runtime=runtime,
-                files=files,
-                directory=directory,
-                config=config,
-                is_clean=clean,
-                recovery_point=recovery_point,
-                log_start_offset=log_start_offset,
-            )
-        )
+        place = (runtime, files, directory, config)
+        points = (recovery_point, log_start_offset, never_cut_below)
+        opened = await open_from_disk(Opening(*place, clean, *points))
         log.segments.extend(opened.segments)
         log.segments.names_changed = opened.names_changed
         log.log_start_offset, log.log_end_offset = opened.log_start_offset, opened.log_end_offset

@@ -8,6 +8,9 @@ anew from its batches. The recovery point never moves forward here.
 
 Checkpoints, snapshots and indexes only ever save work: missing, torn or corrupt, they are made
 anew or taken for their safest value, and opening goes on.
+
+A log of which the opener knows how far it was stable is cut above that only: damage below it is no
+torn tail, and is told (`CutRefused`) before anything is changed.
 """
 
 import logging
@@ -15,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ..protocol.record_batch import BatchHeader
+from ..runtime.errors import CorruptLog
 from ..runtime.runtime import Runtime
 from . import compacted
 from .aborted import AbortedIndex
@@ -41,7 +45,16 @@ from .topic_config import TopicConfig
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, kw_only=True)
+class CutRefused(CorruptLog):
+    """The log is damaged below an offset up to which it was stable: nothing was cut."""
+
+    def __init__(self, path: str, position: int, why: str, offset: int) -> None:
+        super().__init__(path, position, why)
+        self.offset = offset
+        """Everything below it is good."""
+
+
+@dataclass(slots=True)
 class Opening:
     """A log to be opened, and what is known of it from outside its directory."""
 
@@ -52,6 +65,8 @@ class Opening:
     is_clean: bool
     recovery_point: int
     log_start_offset: int
+    never_cut_below: int = 0
+    """CutRefused instead of a log that ends before this offset."""
 
 
 @dataclass(slots=True)
@@ -109,6 +124,8 @@ class _Loader:
             self._recovery_point = 0
             producers = await self._load_segments()
         segments, end = self._segments, self._end()
+        where = segments[-1].path + LOG if segments else self._directory
+        self._refuse_cut(where, segments[-1].size if segments else 0, end, "the log ends there")
         if segments:
             start = max(start, segments[0].base_offset)
         if end < start:
@@ -137,6 +154,13 @@ class _Loader:
             are_gaps_noted=is_noted,
             producers=producers,
         )
+
+    def _refuse_cut(self, path: str, position: int, offset: int, why: str) -> None:
+        """Nothing is cut below where the log was stable."""
+        if offset < self._opening.never_cut_below:
+            for segment in self._segments:
+                segment.close()
+            raise CutRefused(path, position, why, offset)
 
     def _end(self) -> int:
         return self._segments[-1].next_offset if self._segments else self._opening.log_start_offset
@@ -296,6 +320,8 @@ class _Loader:
         before = self._segments[at - 1].next_offset if at else segment.base_offset
         if segment.base_offset < before or (not is_first and self._is_hole(before, segment)):
             # A hole means that the tail of the segment before never reached the disk.
+            why = f"offset {segment.base_offset} where {before} is due"
+            self._refuse_cut(segment.path + LOG, 0, before, why)
             log.warning("%s: %s does not follow %d: dropped", self, segment, before)
             self._drop_from(at)
             return False
@@ -323,6 +349,8 @@ class _Loader:
             producers.settle(self._recovery_point)
             await self._pace.step()
         if scan.problem is not None:
+            why = scan.problem
+            self._refuse_cut(segment.path + LOG, scan.position, scan.next_offset, why)
             log.warning(
                 "%s.log at byte %d of %d: %s: cut off here, the log ends at %d",
                 *(segment.path, scan.position, segment.size, scan.problem, scan.next_offset),

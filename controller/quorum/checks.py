@@ -51,10 +51,10 @@ def wrong_receiver(me: VoterKey, asked: VoterKey) -> Refusal | None:
 
 
 def forgotten(me: VoterKey, abstains: bool) -> Refusal | None:
-    """A voter that has lost its log, or its vote, must not vote as if it never had any."""
+    """A voter that has forgotten what it voted must not vote as if it never had."""
     if not abstains:
         return None
-    detail = f"voter {me.voter_id} has lost something that others count on: it abstains"
+    detail = f"voter {me.voter_id} has forgotten what it voted: it abstains"
     return Refusal(ErrorCode.INVALID_VOTER_KEY, detail)
 
 

@@ -1,11 +1,14 @@
 """The metadata log on disk: a storage log in `__cluster_metadata-0`, with the quorum's files.
 
 Nothing ages out of it: what a snapshot holds is forgotten by whole segments, everything else
-stays. The data directory's lock and identity are its opener's. Knows how far it is stable, and is
-what the quorum's state machine may know of a log (`LogFacts`).
+stays. What was stable is never cut off as if a crash had torn it (stable_end.py). The data
+directory's lock and identity are its opener's. Knows how far it is stable, and is what the quorum's
+state machine may know of a log (`LogFacts`).
 """
 
+import logging
 from collections.abc import Sequence
+from typing import Final
 
 from ...protocol.control.messages import SnapshotId
 from ...protocol.control.quorum_messages import EpochEnd
@@ -14,11 +17,18 @@ from ...protocol.record_batch import BatchHeader
 from ...protocol.types import Buffer
 from ...runtime.config import MiB, from_mapping
 from ...runtime.runtime import Runtime
-from ...storage.files import Files
+from ...storage.files import LOG, Files
 from ...storage.log import Cold, Log, OffsetOutOfRange
+from ...storage.recovery import CutRefused
 from ...storage.topic_config import TopicConfig
+from .log_damage import DamagedLog, end_behind
 from .log_facts import LogEnd
 from .snapshots import Snapshots
+from .stable_end import StableEnd
+
+ANY_OFFSET: Final = 1 << 62
+
+log = logging.getLogger(__name__)
 
 CONFIG = from_mapping(
     TopicConfig,
@@ -32,9 +42,10 @@ class MetadataLog:
     def __init__(self, runtime: Runtime, files: Files) -> None:
         """Use `open`."""
         self._runtime = runtime
-        self.directory = f"{files.root}/{METADATA_TOPIC}-0"
+        self.directory = directory_in(files)
         self.files = files
         self._log: Log
+        self._noted = StableEnd(files, self.directory)
         # With files of their own: a snapshot that cannot be written is no failure of the log.
         self.snapshots = Snapshots(Files(runtime.fs, files.root), self.directory)
         self._stable_offset = 0
@@ -43,22 +54,67 @@ class MetadataLog:
         """After a failed write, until it is open again."""
 
     @classmethod
-    async def open(cls, runtime: Runtime, files: Files) -> "MetadataLog":
-        """Open and recover what is in the data directory of `files`, which is locked."""
-        files.make_directory(f"{files.root}/{METADATA_TOPIC}-0")
+    async def open(cls, runtime: Runtime, files: Files, *, cut_at: int = -1) -> "MetadataLog":
+        """Open and recover what is in the data directory of `files`, which is locked.
+
+        DamagedLog, with nothing changed, if what was stable cannot be read; unless that is from
+        offset `cut_at` on, which an operator has given up.
+        """
+        files.make_directory(directory_in(files))
         opened = cls(runtime, files)
-        opened._log = await opened._open_log()
+        opened.snapshots.set_damaged_aside()
+        opened._log = await opened._open_unless_damaged(cut_at)
         # A crash may have left bytes in the page cache that no one was told of: they count, but
         # only once they are stable.
         await opened.flush()
         snapshot = opened.snapshot
         if snapshot is not None and opened.end_offset < snapshot.end_offset:
             opened.start_at(snapshot.end_offset)
+        await opened._noted.settle(at_least=1)
+        await files.fsync_directory(opened.directory)
         return opened
 
-    async def _open_log(self) -> Log:
+    async def _open_unless_damaged(self, cut_at: int) -> Log:
+        snapshot = self.snapshot
+        noted, in_snapshot = self._noted.end, snapshot.end_offset if snapshot is not None else 0
+        # What a snapshot holds need not be in the log. Where nothing is known of a log's end, a
+        # good batch behind a bad one shows that the bad one was once good.
+        is_needed = noted.offset > in_snapshot or not self._noted.is_known
+        least = noted.offset if self._noted.is_known else ANY_OFFSET
+        try:
+            whole = await self._open_log(least if is_needed else 0)
+            is_there = is_needed and whole.log_start_offset < noted.offset
+            if is_there and noted.epoch != whole.leader_epochs.epoch_for(noted.offset - 1):
+                raise self._of_another_epoch(whole)
+            return whole
+        except CutRefused as found:
+            behind = end_behind(self.files, self.directory, found)
+            if not self._noted.is_known and behind is None:
+                return await self._open_log(0)
+            damage = DamagedLog(found, max(noted, behind or noted))
+            if cut_at != found.offset:
+                raise damage from found
+        log.error("%s: cut off at offset %d by the configuration", damage, cut_at)
+        shorter = await self._open_log(0)
+        shorter.truncate_to(min(cut_at, shorter.log_end_offset))
+        return shorter
+
+    def _of_another_epoch(self, found: Log) -> CutRefused:
+        """No checksum covers the epoch of a batch, but the note has that of the last one."""
+        found.abandon()
+        epochs, last = found.leader_epochs, found.segments[-1]
+        why = f"epoch {epochs.latest_epoch} where {self._noted.end.epoch} was"
+        return CutRefused(last.path + LOG, 0, why, epochs.latest_start)
+
+    async def _open_log(self, never_cut_below: int) -> Log:
         # Read from the first byte: what an unclean stop tore off was never acknowledged.
-        return await Log.open(self._runtime, self.directory, CONFIG, files=self.files)
+        return await Log.open(
+            self._runtime,
+            self.directory,
+            CONFIG,
+            files=self.files,
+            never_cut_below=never_cut_below,
+        )
 
     @property
     def start_offset(self) -> int:
@@ -130,12 +186,21 @@ class MetadataLog:
         await self._log.flush()
         if cuts == self._cuts:
             self._stable_offset = end_offset
+            self._noted.note(self.stable)
+            await self._noted.settle()
 
     def truncate_to(self, offset: int) -> None:
         """Cut off `offset` and everything later. What is appended next must be flushed anew."""
         self._cuts += 1
+        self._lower_noted(LogEnd(self._epoch_at(offset), offset))
         self._log.truncate_to(offset)
+        self._lower_noted(self.end)
         self._stable_offset = min(self._stable_offset, self.end_offset)
+
+    def _lower_noted(self, end: LogEnd) -> None:
+        """The log is about to end there. What is noted must not outlast it."""
+        if self._noted.end.offset > end.offset:
+            self._noted.note_at_once(end)
 
     async def read(self, offset: int, max_bytes: int, up_to: int) -> bytes:
         """Whole batches from the one that holds `offset`, below `up_to`.
@@ -161,7 +226,7 @@ class MetadataLog:
     async def reopen(self) -> None:
         """After `forget_unstable`: start over with what is stable on disk."""
         self.files = Files(self._runtime.fs, self.files.root)
-        self._log = await self._open_log()
+        self._log = await self._open_log(self._stable_offset)
         self._log.truncate_to(self._stable_offset)
         self.is_closed = False
         await self.flush()
@@ -169,6 +234,8 @@ class MetadataLog:
     def start_at(self, offset: int) -> None:
         """Everything before `offset` is in a snapshot, and nothing is after it."""
         self._cuts += 1
+        snapshot = self.snapshot
+        self._lower_noted(LogEnd(snapshot.epoch if snapshot is not None else -1, offset))
         self._log.truncate_fully_and_start_at(offset)
         self._stable_offset = offset
 
@@ -179,4 +246,13 @@ class MetadataLog:
 
     async def close(self) -> None:
         """Flush and close the files."""
+        if not self.is_closed and self.files.failure is None:
+            await self.flush()
+            await self._noted.settle(at_least=1)
+        self._noted.close()
         await self._log.close()
+
+
+def directory_in(files: Files) -> str:
+    """Where in the data directory the metadata log is."""
+    return f"{files.root}/{METADATA_TOPIC}-0"

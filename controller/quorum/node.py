@@ -177,8 +177,6 @@ class QuorumNode(Standing):
         if self.recover_to is not None and self.log.stable >= self.recover_to:
             self.recover_to = None
             self.save(self.leader_id)
-            if isinstance(self.role, Following):
-                self.role.may_count = not self.abstains
         match self.role:
             case Leading() as role:
                 self.effects += role.on_stable(now_ms)

@@ -334,7 +334,6 @@ async def _recall(
     if state is None or (state == QuorumState(cluster_id) and end.offset > 0):
         # An only voter has voted for nobody else; its log knows the epochs that mattered.
         state = QuorumState(cluster_id) if is_alone else None
-    metadata_log.snapshots.set_damaged_aside()
     snapshot = metadata_log.snapshot
     reached = snapshot.end_offset if snapshot is not None else 0
     if metadata_log.start_offset <= reached:

@@ -56,7 +56,7 @@ def on_vote(at: Standing, ticket: int, request: m.Vote, now_ms: int) -> None:
         return
     if request.epoch > at.epoch:
         at.enter_epoch(request.epoch, now_ms)
-    is_new_enough = LogEnd(request.last_epoch, request.end_offset) >= at.log.end
+    is_new_enough = LogEnd(request.last_epoch, request.end_offset) >= at.least_end
     if request.pre_vote:
         is_granted = is_new_enough and not at.has_leader(now_ms)
     else:

@@ -49,16 +49,18 @@ class Standing:
         self.settings = settings
         self.log = log
         self.me = settings.me.voter_id
-        self._has_forgotten = abstains and settings.me not in settings.readmitted
+        self.abstains = abstains and settings.me not in settings.readmitted
+        """Nobody may count on our vote, nor on our copy of the log."""
         self.recover_to = LogEnd(*state.recover_to) if state.recover_to is not None else None
-        """Until our log is as new as this one again, it must not be taken for what it was."""
+        """Until our log is as new as this one again we are not elected, and vote for nobody whose
+        log is older: others have counted on what ours was."""
         self.cluster_id = state.cluster_id
         self.epoch = max(state.epoch, log.end.epoch, 0)
         """The log's epochs count too: the state may have been lost with its file."""
         self.voted_id = state.voted_id if self.epoch == state.epoch else m.NO_NODE
         named = {key.voter_id: key.directory_id for key in settings.readmitted}
         self.voters = Voters(settings.voters, {**dict(state.directory_ids), **named})
-        if not self._has_forgotten:
+        if not self.abstains:
             self.voters.learn([settings.me])
         snapshot = log.snapshot
         self.high_watermark = snapshot.end_offset if snapshot is not None else 0
@@ -79,15 +81,17 @@ class Standing:
         return m.NO_NODE
 
     @property
-    def abstains(self) -> bool:
-        """Must nobody count on our vote, nor on our copy of the log?"""
-        return self._has_forgotten or self.recover_to is not None
-
-    @property
     def may_stand(self) -> bool:
         """May this node be elected?"""
         known = not self.abstains and self.voters.counts(self.settings.me)
-        return known and self.me in self.voters.ids and not self.is_leaving
+        is_whole = self.recover_to is None
+        return known and is_whole and self.me in self.voters.ids and not self.is_leaving
+
+    @property
+    def least_end(self) -> LogEnd:
+        """A candidate's log must not be older: ours, or what it was before it was lost."""
+        end = self.log.end
+        return end if self.recover_to is None else max(end, self.recover_to)
 
     def has_leader(self, now_ms: int) -> bool:
         """Is there a leader that has not given us reason to doubt?"""

@@ -75,6 +75,8 @@ class World:
         self.network = Network(self.loop, self.rng("network"), self.trace)
         self.processes: dict[str, Process] = {}
         self.exits: dict[str, object] = {}
+        self.ended_by: dict[str, BaseException] = {}
+        """Why processes ended that were allowed to fail."""
         self.violations: list[str] = []
         self.logs: list[tuple[float, str, logging.LogRecord]] = []
         self.starts = 0
@@ -176,6 +178,7 @@ class World:
             return
         if self.may_crash(process, error):
             self.trace.emit(process.name, "crash", type(error).__name__)
+            self.ended_by[process.name] = error
             self._end(process)
             self.on_exit(process)
         else:

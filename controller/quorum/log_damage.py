@@ -1,0 +1,55 @@
+"""Damage in a metadata log where it was stable, and how far the log had reached.
+
+Only reads. What becomes of such a log: lost_log.py.
+"""
+
+from typing import Final
+
+from ...protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader, crc_is_valid
+from ...runtime.errors import CorruptLog
+from ...storage.files import LOG, Files, offset_in
+from ...storage.recovery import CutRefused
+from .log_facts import LogEnd
+
+_MAGIC_AT: Final = 16
+
+
+class DamagedLog(CorruptLog):
+    """The log cannot be read to where it was stable; nothing on disk has been changed."""
+
+    def __init__(self, found: CutRefused, end: LogEnd) -> None:
+        super().__init__(found.path, found.position, found.why)
+        self.offset = found.offset
+        """Everything below it is good."""
+        self.end = end
+        """How far it had reached: others may count on that."""
+
+
+def end_behind(files: Files, directory: str, found: CutRefused) -> LogEnd | None:
+    """Where the last good batch behind the damage ends, None if there is none.
+
+    No length there can be believed, so every byte may begin a batch; its checksum decides.
+    """
+    end: LogEnd | None = None
+    for name in files.names(directory):
+        path = f"{directory}/{name}"
+        if offset_in(name, LOG) is None or path < found.path:
+            continue
+        data = files.read_small(path) or b""
+        at = found.position + 1 if path == found.path else 0
+        while (at := data.find(MAGIC, at + _MAGIC_AT) - _MAGIC_AT) >= 0:
+            header = _good_batch(data, at, found.offset)
+            if header is not None:
+                end = LogEnd(header.leader_epoch, header.next_offset)
+            at += header.size if header is not None else 1
+    return end
+
+
+def _good_batch(data: bytes, at: int, due: int) -> BatchHeader | None:
+    """The header of a whole batch that begins there, with offsets from `due` on."""
+    if at + HEADER_SIZE > len(data):
+        return None
+    header = BatchHeader(data, at)
+    is_whole = HEADER_SIZE <= header.size <= len(data) - at
+    is_later = header.base_offset >= due and header.last_offset_delta >= 0
+    return header if is_whole and is_later and crc_is_valid(data, at, header) else None

@@ -1,0 +1,72 @@
+"""A metadata log that is damaged where it was stable: how far it reached, and what is done then.
+
+It is never cut as a torn tail is. Nobody has an only voter's records but its own disk: it does not
+start. A voter among others has them fetched anew: its state says, before anything else changes,
+how far its log had reached, for others have counted on that; the damaged files stay beside it.
+"""
+
+import logging
+from dataclasses import replace
+from typing import Final
+
+from ...runtime.errors import CorruptLog
+from ...runtime.runtime import Runtime
+from ...storage.files import LOG, Files, offset_in
+from .log_damage import DamagedLog
+from .log_facts import LogEnd
+from .metadata_log import MetadataLog, directory_in
+from .quorum_state import QuorumState, read_quorum_state, write_quorum_state
+from .stable_end import StableEnd
+
+log = logging.getLogger(__name__)
+CUT_AT: Final = "minikafka.metadata.log.cut.at"
+
+
+async def open_metadata_log(
+    runtime: Runtime,
+    files: Files,
+    *,
+    is_alone: bool,
+    cluster_id: str | None = None,
+    cut_at: int = -1,
+) -> MetadataLog:
+    """Open the log; CorruptLog if it is damaged and no other voter can have what is lost.
+
+    An operator gives up what an only voter has lost by naming the offset it is cut at.
+    """
+    try:
+        return await MetadataLog.open(runtime, files, cut_at=cut_at if is_alone else -1)
+    except DamagedLog as damage:
+        if is_alone:
+            lost = f"offsets {damage.offset} to {damage.end.offset - 1} cannot be read"
+            why = f"{damage.why}: {lost}, which were on disk before; restore the directory from a"
+            why = f"{why} backup, or give them up with {CUT_AT}={damage.offset}"
+            raise CorruptLog(damage.path, damage.position, why) from damage
+        await _give_up(runtime, files, damage, cluster_id)
+        return await MetadataLog.open(runtime, files)
+
+
+async def _give_up(
+    runtime: Runtime, files: Files, damage: DamagedLog, cluster_id: str | None
+) -> None:
+    """Set the damaged log aside; the state says what others may have counted on."""
+    directory = directory_in(files)
+    state = read_quorum_state(files, directory, cluster_id)
+    if state is None or state == QuorumState(cluster_id):
+        why = f"{damage.why}, and the quorum-state is lost too: give this controller an empty"
+        why = f"{why} directory, and have the others readmit it"
+        raise CorruptLog(damage.path, damage.position, why) from damage
+    end = damage.end
+    if state.recover_to is not None:
+        end = max(end, LogEnd(*state.recover_to))
+    # Before the log goes: a crash in between must not make it look like a new one.
+    state = replace(state, epoch=max(state.epoch, end.epoch), recover_to=(end.epoch, end.offset))
+    await write_quorum_state(Files(runtime.fs, files.root), directory, state)
+    log.error("%s: set aside, and fetched anew from the other controllers", damage)
+    for name in files.names(directory):
+        if offset_in(name, LOG) is not None:
+            files.rename(f"{directory}/{name}", f"{directory}/{name}.damaged")
+    await files.fsync_directory(directory)
+    noted = StableEnd(files, directory)
+    noted.note_at_once(LogEnd(-1, 0))
+    noted.close()

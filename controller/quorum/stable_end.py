@@ -1,0 +1,111 @@
+"""The file `stable-end`: up to where the metadata log is known to have reached the disk.
+
+    at 0 and at 512      sequence int64, epoch int32, end offset int64, crc32c uint32
+
+Written in place after every flush of the log and before anybody is told of it, without a flush of
+its own: whatever a crash leaves of it was true once, and a log does not become shorter by itself.
+So damage below it is damage, and only above it can it be what a write left that never ended. The
+one way for a log to become shorter is a leader that cuts it: then the new end is on stable storage
+before the cut is made.
+
+A killed process leaves it exact. Power may take back the newest notes, `FLUSH_EVERY` at most.
+"""
+
+import logging
+from struct import Struct
+from typing import Final
+
+from crc32c import crc32c
+
+from ...runtime.errors import StorageError
+from ...runtime.fs import File
+from ...storage.files import Files
+from .log_facts import LogEnd
+
+FILE_NAME: Final = "stable-end"
+FLUSH_EVERY: Final = 64
+_SLOT: Final = 512
+"""The slots take turns and lie in sectors of their own: one of them is always whole."""
+_NOTE: Final = Struct(">qiq")
+_CRC: Final = Struct(">I")
+
+log = logging.getLogger(__name__)
+
+
+class StableEnd:
+    """What is noted of one log."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        """Reads what is there."""
+        # With files of their own: a note that cannot be written is no failure of the log.
+        self._files = Files(files.fs, files.root)
+        self._path = f"{directory}/{FILE_NAME}"
+        data = self._files.read_small(self._path) or b""
+        found = [note for at in (0, _SLOT) if (note := _decode(data[at : at + _SLOT])) is not None]
+        self._sequence, self.end = max(found, default=(0, LogEnd(-1, 0)))
+        self.is_known = bool(found)
+        """False for a new log, one of an older release, and where both slots are damaged."""
+        self._is_whole = len(data) >= 2 * _SLOT
+        self._unflushed = 0
+        self._file: File | None = None
+
+    def note(self, end: LogEnd) -> None:
+        """The log is stable up to there. Where that cannot be written, an older note stands."""
+        if self.is_known and end == self.end:
+            return
+        try:
+            self._write(end)
+        except StorageError as error:
+            log.warning("%s is not noted: %s", end, error)
+            self._files = Files(self._files.fs, self._files.root)
+
+    def note_at_once(self, end: LogEnd) -> None:
+        """The same, on stable storage on return or StorageError. It waits for the disk."""
+        self._write(end)
+        assert self._file is not None
+        with self._files.guard:
+            self._file.fdatasync_wait()
+            self._files.fs.fsync_dir_wait(self._path.rpartition("/")[0])
+        self._unflushed = 0
+
+    def _write(self, end: LogEnd) -> None:
+        if self._file is None:
+            with self._files.guard:
+                self._file = self._files.fs.open(self._path, create=True, write=True)
+        if not self._is_whole:
+            self._files.write(self._file, [bytes(2 * _SLOT)], 0, 2 * _SLOT)
+            self._is_whole = True
+        note = _NOTE.pack(self._sequence + 1, end.epoch, end.offset)
+        note += _CRC.pack(crc32c(note))
+        self._files.write(self._file, [note], (self._sequence + 1) % 2 * _SLOT, len(note))
+        self._sequence += 1
+        self.end, self.is_known = end, True
+        self._unflushed += 1
+
+    async def settle(self, *, at_least: int = FLUSH_EVERY) -> None:
+        """Flush the file if so many notes are not on stable storage yet."""
+        if self._file is None or self._unflushed < at_least:
+            return
+        count = self._unflushed
+        try:
+            await self._files.fdatasync(self._file)
+        except StorageError as error:
+            log.warning("%s is not flushed: %s", self._path, error)
+            self._files = Files(self._files.fs, self._files.root)
+        self._unflushed -= count
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _decode(slot: bytes) -> tuple[int, LogEnd] | None:
+    """A note that is what was written, and its place in the order of notes."""
+    if len(slot) < _NOTE.size + _CRC.size:
+        return None
+    sequence, epoch, offset = _NOTE.unpack_from(slot)
+    if _CRC.unpack_from(slot, _NOTE.size)[0] != crc32c(slot[: _NOTE.size]):
+        return None
+    return sequence, LogEnd(epoch, offset)
