@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from minikafka.broker.hosted_replica import HostedReplica
 from minikafka.broker.partition import Partition
 from minikafka.broker.partitions import Partitions
+from minikafka.broker.replica.leader import LeaderReplica
 from minikafka.broker.server import Broker
 from minikafka.controller.driver import Controller
 from minikafka.controller.quorum.effects import Answer
@@ -16,8 +18,10 @@ from minikafka.controller.quorum.raft import RaftQuorum
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.quorum_messages import Vote, VoteAnswer
 from minikafka.protocol.types import TopicIdPartition
+from minikafka.storage.log import Log
 
 from .loop import PROCESS, Process
+from .truth import Seen
 
 NOTHING: Mapping[TopicIdPartition, Partition] = {}
 
@@ -44,8 +48,28 @@ def watched() -> Iterator[None]:
         watching(RaftQuorum, "quorum"),
         _votes_noted(),
         _grants_noted(),
+        _touches_noted(HostedReplica, ("leader", "metadata", "high_watermark", "offline_because")),
+        _touches_noted(LeaderReplica, ("metadata",)),
+        _touches_noted(Log, ("log_start_offset", "log_end_offset")),
     ):
         yield
+
+
+def _touches_noted(cls: type, names: tuple[str, ...]) -> Any:
+    """A process notes of which objects of the class one of these attributes was set.
+
+    They are all that `seen` looks at: a step that sets none of them has changed no replica.
+    """
+    set_attribute = object.__setattr__
+
+    def setting(self: object, name: str, value: object) -> None:
+        set_attribute(self, name, value)
+        if name in names:
+            process = PROCESS.get()
+            if process is not None:
+                process.touched[self] = None
+
+    return patch.object(cls, "__setattr__", setting)
 
 
 def _grants_noted() -> Any:
@@ -85,10 +109,21 @@ def partitions_of(process: Process) -> Mapping[TopicIdPartition, Partition]:
     return NOTHING if partitions is None else partitions._partitions
 
 
-def seen(partition: Partition) -> tuple[object, int, int, int, tuple[int, ...]]:
-    """What changes when anything does: see truth.Seen."""
+def touched_replicas(process: Process) -> list[Partition]:
+    """Those of a broker of which anything was set since the last question."""
+    touched, process.touched = process.touched, {}
+    return [
+        each
+        for each in partitions_of(process).values()
+        if each in touched or each.log in touched or each.leader in touched
+    ]
+
+
+def seen(partition: Partition) -> Seen:
+    """What changes when anything does."""
     leader = partition.leader
-    return (
+    return Seen(
+        partition,
         leader,
         partition.metadata.leader_epoch,
         partition.high_watermark,
@@ -184,6 +219,8 @@ def granted_votes(process: Process) -> list[Granted]:
 
 def grants_of(process: Process) -> list[Grant]:
     """The votes that this voter has given since the last question."""
+    if not process.grants:
+        return []
     given, process.grants = process.grants, []
     return given
 

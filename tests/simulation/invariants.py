@@ -5,9 +5,8 @@ clients are told; metadata_checks.py has what controllers commit. Each check loo
 step has changed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
-from minikafka.broker.partition import Partition
 from minikafka.protocol.control.image import MetadataImage, PartitionState
 from minikafka.protocol.types import TopicIdPartition
 
@@ -15,7 +14,14 @@ from .cluster import Cluster, Daemon
 from .coverage import Coverage
 from .history import Partition as ClientPartition
 from .history import Sent, name
-from .inside import holds_lease, image_of_broker, image_of_controller, partitions_of, seen
+from .inside import (
+    holds_lease,
+    image_of_broker,
+    image_of_controller,
+    partitions_of,
+    seen,
+    touched_replicas,
+)
 from .loop import Process
 from .metadata_checks import MetadataChecks
 from .quorum_checks import QuorumChecks
@@ -23,7 +29,8 @@ from .rawlog import LogCursor
 from .truth import Place, Seen, Truth, cursor_of
 from .world import World
 
-Check = Callable[[], Iterator[str]]
+Check = Callable[[], Iterable[str]]
+NOTHING: tuple[str, ...] = ()
 
 
 class Invariants:
@@ -128,53 +135,71 @@ class Invariants:
     def _controller_check(self, daemon: Daemon, process: Process) -> Check:
         last_offset = -1
 
-        def check() -> Iterator[str]:
+        def check() -> Iterable[str]:
             nonlocal last_offset
-            yield from self.quorum.check(daemon, process)
             image = image_of_controller(process)
-            if image is None or image.offset == last_offset:
-                return
-            last_offset = image.offset
-            if self.image is None or image.offset >= self.image.offset:
-                self.image = image
-                self.checks += 1
-                yield from self.metadata.check(image)
+            offset = image.offset if image is not None else -1
+            if offset == last_offset and not self.quorum.has_news(daemon, process):
+                return NOTHING
+            is_new, last_offset = offset != last_offset, offset
+            return self._check_controller(daemon, process, image if is_new else None)
 
         return check
+
+    def _check_controller(
+        self, daemon: Daemon, process: Process, image: MetadataImage | None
+    ) -> Iterator[str]:
+        """A step of a controller changed its part in the quorum or, if given, its image."""
+        yield from self.quorum.check(daemon, process)
+        if image is not None and (self.image is None or image.offset >= self.image.offset):
+            self.image = image
+            self.checks += 1
+            yield from self.metadata.check(image)
 
     # -- brokers ----------------------------------------------------------------------------
 
     def _broker_check(self, daemon: Daemon, process: Process) -> Check:
-        replicas: list[Partition] = []
-        remembered: Sequence[tuple[object, ...]] = []
-        name = daemon.name
         metadata_offset = -1
         states: dict[TopicIdPartition, PartitionState] = {}
 
-        def check() -> Iterator[str]:
-            nonlocal remembered, replicas, metadata_offset
-            if self.has_leases:
-                yield from self._follow_lease(daemon, process)
+        def check() -> Iterable[str]:
+            nonlocal metadata_offset
             image = image_of_broker(process)
-            if image is not None and image.offset != metadata_offset:
-                metadata_offset = image.offset
-                yield from self.metadata.check_follower(name, image, states)
-            there = list(partitions_of(process).values())
-            now = list(map(seen, there))
-            if now == remembered and there == replicas:
-                return
-            yield from _check_coordinator(name, process)
-            remembered, replicas = now, there
-            for replica, values in zip(there, now, strict=True):
-                place = (name, replica.key)
-                before = self._seen.get(place)
-                each = Seen(replica, *values)
-                if each != before:
-                    self._seen[place] = each
-                    self.checks += 1
-                    yield from self._check_replica(daemon, before, each)
+            offset = image.offset if image is not None else -1
+            if offset != metadata_offset:
+                metadata_offset = offset
+                return self._check_broker(daemon, process, image, states)
+            if process.touched or (
+                self.has_leases and holds_lease(process) is not self._leases.get(daemon.name)
+            ):
+                return self._check_broker(daemon, process, None, states)
+            return NOTHING
 
         return check
+
+    def _check_broker(
+        self,
+        daemon: Daemon,
+        process: Process,
+        image: MetadataImage | None,
+        states: dict[TopicIdPartition, PartitionState],
+    ) -> Iterator[str]:
+        """A step of a broker changed its lease, something of a replica or, if given, its image."""
+        if self.has_leases:
+            yield from self._follow_lease(daemon, process)
+        if image is not None:
+            yield from self.metadata.check_follower(daemon.name, image, states)
+        if not process.touched:
+            return
+        yield from _check_coordinator(daemon.name, process)
+        for replica in touched_replicas(process):
+            place = (daemon.name, replica.key)
+            before = self._seen.get(place)
+            now = seen(replica)
+            if now != before:
+                self._seen[place] = now
+                self.checks += 1
+                yield from self._check_replica(daemon, before, now)
 
     def _follow_lease(self, daemon: Daemon, process: Process) -> Iterator[str]:
         """A lease is won or ends. Nobody wins one that believes to lead what others lead by now."""

@@ -12,9 +12,11 @@ import heapq
 import itertools
 import socket
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable
 from enum import Enum
 from typing import Any, NoReturn, TypeVarTuple, cast
+
+from .handles import SimHandle, SimTimer
 
 Arguments = TypeVarTuple("Arguments")
 
@@ -52,7 +54,9 @@ class Process:
         self.votes: list[Any] = []
         self.grants: list[Any] = []
         """What of the product runs in it: see inside.py."""
-        self.check: Callable[[], Iterator[str]] | None = None
+        self.touched: dict[Any, None] = {}
+        """Replicas, and parts of them, that its steps have changed: see inside.py."""
+        self.check: Callable[[], Iterable[str]] | None = None
         """Invariants that concern this process, checked after each of its steps."""
         self.context = contextvars.Context()
         self.context.run(PROCESS.set, self)
@@ -102,11 +106,16 @@ class SimTask(asyncio.Task[Any]):
 class SimLoop(asyncio.BaseEventLoop):
     """Virtual time; equal deadlines fire in the order in which they were set."""
 
+    _ready: deque[asyncio.Handle]
+    _closed: bool
+    _stopping: bool
+    _check_closed: Callable[[], None]
+
     def __init__(self) -> None:
         super().__init__()
         self._clock_resolution = CLOCK_RESOLUTION
         self._now = START_TIME
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, int, SimTimer]] = []
         self._timer_ids = itertools.count()
         self._cancelled_timers = 0
         self._task_serials = itertools.count(1)
@@ -132,11 +141,23 @@ class SimLoop(asyncio.BaseEventLoop):
         *args: *Arguments,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        self._check_closed()  # type: ignore[attr-defined]
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        if self._closed:
+            self._check_closed()
+        timer = SimTimer(when, callback, args, self, context)
         heapq.heappush(self._timers, (when, next(self._timer_ids), timer))
-        timer._scheduled = True  # type: ignore[attr-defined]
         return timer
+
+    def call_soon(
+        self,
+        callback: Callable[[*Arguments], object],
+        *args: *Arguments,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        if self._closed:
+            self._check_closed()
+        handle = SimHandle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         self._cancelled_timers += 1
@@ -146,29 +167,41 @@ class SimLoop(asyncio.BaseEventLoop):
             self._cancelled_timers = 0
 
     def _run_once(self) -> None:
-        ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
-        if not ready:
-            self._advance()
-        self._collect_due_timers(ready)
-        self._idle_steps += len(ready)
-        if self._idle_steps > STEPS_WITHOUT_TIME:
-            raise SimulationError(f"livelock: {self._idle_steps} steps at {self._now}")
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if handle._cancelled:
-                continue
-            process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
-            self.running = process
-            if process is None:
-                handle._run()
-            elif process.state is ProcessState.RUNNING:
-                self.steps += 1
-                handle._run()
-                if self.after_step is not None and process.alive:
-                    self.after_step(process)
-            elif process.state is ProcessState.PAUSED:
-                process.deferred.append(handle)
-        handle = None  # type: ignore[assignment]
+        """Everything that is due, moment after moment, until somebody stops the loop."""
+        ready = self._ready
+        while not self._stopping:
+            if not ready:
+                self._advance()
+            self._collect_due_timers(ready)
+            self._idle_steps += len(ready)
+            if self._idle_steps > STEPS_WITHOUT_TIME:
+                raise SimulationError(f"livelock: {self._idle_steps} steps at {self._now}")
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    self._step(handle)
+
+    def _step(self, handle: Any) -> None:
+        """One handle, if its process lives and is not paused; then what must hold after it."""
+        context = handle._context
+        process = context.get(PROCESS)
+        self.running = process
+        if process is not None:
+            if process.state is not ProcessState.RUNNING:
+                if process.state is ProcessState.PAUSED:
+                    process.deferred.append(handle)
+                return
+            self.steps += 1
+        try:
+            context.run(handle._callback, *handle._args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            callback = handle._callback
+            told = f"Exception in callback {getattr(callback, '__qualname__', type(callback))}"
+            self.call_exception_handler({"message": told, "exception": error, "handle": handle})
+        if process is not None and self.after_step is not None and process.alive:
+            self.after_step(process)
 
     def _advance(self) -> None:
         timers = self._timers
@@ -176,8 +209,6 @@ class SimLoop(asyncio.BaseEventLoop):
             heapq.heappop(timers)
             self._cancelled_timers -= 1
         if not timers:
-            if self._stopping:  # type: ignore[attr-defined]
-                return
             raise SimulationError("nothing is left to happen, and the run has not ended")
         if timers[0][0] > self._now:
             self._now = timers[0][0]
@@ -188,7 +219,7 @@ class SimLoop(asyncio.BaseEventLoop):
         due = self._now + CLOCK_RESOLUTION
         while timers and timers[0][0] <= due:
             timer = heapq.heappop(timers)[2]
-            timer._scheduled = False  # type: ignore[attr-defined]
+            timer._scheduled = False
             if timer.cancelled():
                 self._cancelled_timers -= 1
             else:
@@ -231,7 +262,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def resume(self, process: Process) -> None:
         if process.state is ProcessState.PAUSED:
             process.state = ProcessState.RUNNING
-            self._ready.extend(process.deferred)  # type: ignore[attr-defined]
+            self._ready.extend(process.deferred)
             process.deferred.clear()
 
     def bury(self) -> None:
@@ -245,7 +276,7 @@ class SimLoop(asyncio.BaseEventLoop):
                     cast(Any, task.get_coro()).close()
         self._graveyard.clear()
         self._timers.clear()
-        self._ready.clear()  # type: ignore[attr-defined]
+        self._ready.clear()
 
     # -- the network ------------------------------------------------------------------------
 

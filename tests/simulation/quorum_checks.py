@@ -54,6 +54,12 @@ class QuorumChecks:
         for stable in (False, True):
             self._cursors.pop((daemon.name, stable), None)
 
+    def has_news(self, daemon: Daemon, process: Process) -> bool:
+        """Has the step changed anything that `check` looks at?"""
+        if process.grants or process.votes:
+            return True
+        return quorum_key(process) != self._keys.get(daemon.name)
+
     def check(self, daemon: Daemon, process: Process) -> Iterator[str]:
         """The daemon has made a step."""
         for grant in grants_of(process):

@@ -233,7 +233,8 @@ class Endpoint(asyncio.Transport):
             self._schedule_read()
 
     def _deliver_bytes(self) -> None:
-        available = sum(map(len, self._incoming))
+        incoming = self._incoming
+        available = len(incoming[0]) if len(incoming) == 1 else sum(map(len, incoming))
         size = min(available, READ_BYTES)
         rng = self._network.rng
         if rng.random() < 0.1:
@@ -253,7 +254,9 @@ class Endpoint(asyncio.Transport):
             self._peer._acknowledged(size)
             self._protocol.data_received(data)
 
-    def _take(self, size: int) -> bytearray:
+    def _take(self, size: int) -> bytearray | memoryview:
+        if len(self._incoming[0]) == size:
+            return self._incoming.popleft()
         taken = bytearray()
         while len(taken) < size:
             chunk = self._incoming.popleft()
@@ -318,6 +321,9 @@ class Endpoint(asyncio.Transport):
             self._finish_writing()
 
     def _next_segment(self, room: int) -> bytes:
+        if len(self._outgoing) == 1 and len(self._outgoing[0]) <= room:
+            self._outgoing_bytes = 0
+            return bytes(self._outgoing.popleft())
         parts: list[memoryview] = []
         while self._outgoing and room:
             view = self._outgoing.popleft()

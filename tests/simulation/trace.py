@@ -4,8 +4,12 @@ Only values enter: times, names, sizes and checksums. Never a repr that may hold
 """
 
 import hashlib
+import struct
 import zlib
 from collections.abc import Callable
+
+_NOTE = struct.Struct("<qqqd")
+"""Number of the event, two values, the time."""
 
 
 class Trace:
@@ -25,7 +29,7 @@ class Trace:
 
     def note(self, event: int, a: int = 0, b: int = 0) -> None:
         """An event too frequent for a line: it only enters the hash, with its time."""
-        self._checksum = zlib.crc32(b"%d %d %d %.9f" % (event, a, b, self._now()), self._checksum)
+        self._checksum = zlib.crc32(_NOTE.pack(event, a, b, self._now()), self._checksum)
         self.event_count += 1
 
     def digest(self) -> str:

@@ -39,7 +39,7 @@ class SimRuntime:
         self._start = self.rng.uniform(1, 1e6)
 
     def monotonic_ms(self) -> int:
-        return int((self._loop.time() - START_TIME + self._start) * 1000)
+        return int((self._loop._now - START_TIME + self._start) * 1000)
 
     def wall_ms(self) -> int:
         skew: int = self.process.host.wall_skew_ms
@@ -204,6 +204,7 @@ class World:
         loop = self.loop
         collector = gc.isenabled()
         gc.disable()
+        gc.freeze()  # What was there before is not searched for what the run leaves behind.
         watch = LogWatch(self)
         try:
             with watch:
@@ -218,6 +219,7 @@ class World:
             return task.result()
         finally:
             self._bury()
+            gc.unfreeze()
             if collector:
                 gc.enable()
 
