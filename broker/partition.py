@@ -256,7 +256,8 @@ class Partition(TransactionalReplica):
     def go_offline(self, error: ErrorCode) -> None:
         """The role ends for good: the directory failed, or the topic is gone."""
         self.offline_because = error
-        self.leader = self.follower = self._verifications = None
+        self.leader = self.follower = None
+        self._end_verifications()
         for appended in self._staged_answers:
             appended.error = error
         self._staged, self._staged_answers = None, NO_ANSWERS
@@ -285,7 +286,8 @@ class Partition(TransactionalReplica):
 
     def _follow(self, metadata: PartitionMetadata) -> None:
         if self.leader is not None:
-            self.leader = self._verifications = None
+            self.leader = None
+            self._end_verifications()
             if self._commit_waiters is not None:
                 self._commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self._fail_flush_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)

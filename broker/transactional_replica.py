@@ -4,7 +4,7 @@ Up to where transactions are decided is the log's to know; which of them may beg
 leader's (KIP-890). Nothing here asks a coordinator: the produce handler does.
 """
 
-from ..protocol.batch_header import TRANSACTIONAL_BIT
+from ..protocol.batch_header import CODEC_MASK, TRANSACTIONAL_BIT
 from ..protocol.errors import ErrorCode
 from ..protocol.record_batch import BatchHeader
 from ..storage.markers import TransactionMarker, encode_marker
@@ -31,8 +31,9 @@ class TransactionalReplica(StagingReplica):
     ) -> Verification | None:
         """What a batch must come back with that would begin a transaction here; None if none is.
 
-        Its coordinator is to be asked in between. `raises_epoch`: each transaction of this client
-        has an epoch of its own (Produce version 12 and later).
+        Its coordinator is to be asked in between, and the batch waits in line meanwhile
+        (`Verification.join`). `raises_epoch`: each transaction of this client has an epoch of its
+        own (Produce version 12 and later).
         """
         if self.log.producers.has_open_transaction(producer_id, producer_epoch):
             return None
@@ -42,6 +43,10 @@ class TransactionalReplica(StagingReplica):
             producer_epoch, base_sequence, self._host.monotonic_ms(), raises_epoch=raises_epoch
         )
         return self._verifications.begin(producer_id, attempt)
+
+    def may_need_opening(self, header: BatchHeader) -> bool:
+        """May a worker have to open a batch that is appended later (`intake.NeedsOpening`)?"""
+        return self._rules.opens and bool(header.attributes & CODEC_MASK)
 
     def _check_transactional(
         self, header: BatchHeader, guard: Verification | None
@@ -55,7 +60,10 @@ class TransactionalReplica(StagingReplica):
             up_to = 0 if begins_at_0 else guard.lowest_sequence
         refused = producers.check_transactional(header, up_to)
         if refused is None:
-            self._end_verification(producer_id)
+            self._end_verification(header)
+        elif refused is ErrorCode.INVALID_TXN_STATE and guard is not None and not guard.is_led:
+            # Not the client's fault, and nothing was appended: it finds the leader, and asks again.
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return refused
 
     def _is_verified(self, header: BatchHeader, guard: Verification) -> bool:
@@ -66,11 +74,17 @@ class TransactionalReplica(StagingReplica):
             and attempts.is_current(header.producer_id, guard)
         )
 
-    def _end_verification(self, producer_id: int) -> None:
+    def _end_verification(self, header: BatchHeader) -> None:
         if self._verifications is not None:
-            self._verifications.end(producer_id)
+            self._verifications.end(header.producer_id, header.producer_epoch)
             if not len(self._verifications):
                 self._verifications = None
+
+    def _end_verifications(self) -> None:
+        """The role ends: whatever is being asked counts for nothing afterwards."""
+        if self._verifications is not None:
+            self._verifications.end_leadership()
+            self._verifications = None
 
     # What coordinators write.
 
@@ -89,7 +103,7 @@ class TransactionalReplica(StagingReplica):
                 return Appended(error)
         appended = super().append_own(batch, wall_ms)
         if header.attributes & TRANSACTIONAL_BIT and not appended.error:
-            self._end_verification(header.producer_id)
+            self._end_verification(header)
         return appended
 
     def _refuse_producer(self, header: BatchHeader, guard: Verification | None) -> ErrorCode:

@@ -3,12 +3,13 @@
 A batch goes straight into a partition in which its transaction is open. Where it would begin one,
 its coordinator first says that the partition belongs to it: asked only (KIP-890, part 1), or told
 so, by clients from version 12 on that do not say it themselves (part 2). The request is parked
-meanwhile, with copies of those batches, and without a task.
+meanwhile, with copies of those batches, and without a task. What the producer sends there before
+the answer, in other requests and over other connections, queues behind: one question for all.
 """
 
 import struct
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from ...protocol.batch_header import BatchHeader
 from ...protocol.errors import ErrorCode
@@ -18,8 +19,11 @@ from ..net.answer import Answer, Call
 from ..partition import Partition
 from ..requests import Appended
 from ..transaction.decisions import AddPartitions
-from ..verification import Verification
+from ..verification import Verification, Waiting
 from .produce_answer import ProduceAnswer
+
+if TYPE_CHECKING:
+    from ..edge import Edge
 
 ADDS_PARTITIONS_FROM = 12
 ABORTABLE_FROM = 11
@@ -45,13 +49,37 @@ def handle(call: Call, request: ProduceRequest, transactional_id: str) -> Answer
     return answer
 
 
-class _Asked(NamedTuple):
+class _Held:
     """A batch that waits for its verification."""
 
-    place: int
-    partition: Partition
-    records: memoryview
-    guard: Verification
+    __slots__ = ("_answer", "_guard", "_partition", "_place", "records")
+
+    def __init__(
+        self, answer: "TransactionalProduce", partition: Partition, guard: Verification
+    ) -> None:
+        self._answer = answer
+        self._partition = partition
+        self._guard = guard
+        self._place = len(answer.results)
+        self.records: memoryview | None = None
+        """None once it is settled, or the client is gone."""
+
+    def settle(self, error: ErrorCode) -> None:
+        """Be appended, or refused for this reason."""
+        records, self.records = self.records, None
+        if records is None:
+            return
+        answer = self._answer
+        if error:
+            appended = _refused(error, answer.call.version)
+        else:
+            appended = answer.append_verified(self._partition, records, self._guard)
+        answer.on_settled(self._place, appended)
+        answer.open_if_needed(self._place, records, self._guard)
+
+    def proceed(self) -> None:
+        """All that waited for the same answer is written."""
+        self._answer.proceed()
 
 
 class TransactionalProduce(ProduceAnswer):
@@ -60,8 +88,10 @@ class TransactionalProduce(ProduceAnswer):
     __slots__ = (
         "_asked",
         "_has_begun",
+        "_held",
         "_held_bytes",
-        "_is_cancelled",
+        "_held_count",
+        "_holds_up",
         "_producer",
         "_transactional_id",
     )
@@ -71,13 +101,24 @@ class TransactionalProduce(ProduceAnswer):
         self._transactional_id = transactional_id
         self._producer: tuple[int, int] | None = None
         """Id and epoch; all batches of a request are one producer's."""
-        self._asked: list[_Asked] = []
+        self._asked: dict[TopicPartition, Verification] = {}
+        """What this request is the first to ask about."""
+        self._held: list[_Held] = []
         self._held_bytes = 0
+        self._held_count = 0
+        """How many of `_held` have no answer yet."""
         self._has_begun = False
-        self._is_cancelled = False
+        """Is it parked until those have one?"""
+        self._holds_up = False
+        """May a worker have to open one of `_held`, so that nothing may be started behind it?"""
+
+    @property
+    def overlaps(self) -> bool:
+        """Not where a batch is opened, or may have to be once it is verified."""
+        return not self._holds_up and super().overlaps
 
     def take(self, topic: TopicProduceData, data: PartitionProduceData) -> None:
-        """Append a batch, or note that the coordinator must be asked first."""
+        """Append a batch, or have it wait for what its coordinator says."""
         partition = self.find(topic, data)
         if isinstance(partition, ErrorCode) or data.records is None or partition.leader is None:
             self.append(topic, data)
@@ -106,25 +147,30 @@ class TransactionalProduce(ProduceAnswer):
         if guard is None:
             self.append(topic, data)
             return
-        self._asked.append(_Asked(len(self.results), partition, records, guard))
+        held = _Held(self, partition, guard)
+        held.records = records
+        self._held.append(held)
+        self._held_count += 1
+        self._holds_up |= partition.may_need_opening(header)
+        if guard.join(held):
+            self._asked[TopicPartition(partition.topic, partition.index)] = guard
         self.results.append((topic, data, partition, Appended()))
 
     def ask(self) -> None:
-        """Ask the coordinator about all that need it, in one request."""
-        if not self._asked:
-            return
-        self._ask()
+        """Ask the coordinator about all that nobody asks about yet, in one request."""
         if self._asked:
+            self._ask()
+        if self._held_count:
             # The records lie in the connection's receive buffer, which is about to be filled again.
-            self._asked = [
-                each._replace(records=memoryview(bytearray(each.records))) for each in self._asked
-            ]
-            self._held_bytes = sum(len(each.records) for each in self._asked)
+            for held in self._held:
+                if held.records is not None:
+                    held.records = memoryview(bytearray(held.records))
+                    self._held_bytes += len(held.records)
             self.call.edge.load.add(request_bytes=self._held_bytes)
 
     def begin(self) -> None:
         """What could be appended is written; the rest follows when the coordinator has answered."""
-        if not self._asked:
+        if not self._held_count:
             super().begin()
             return
         self._has_begun = True
@@ -134,51 +180,74 @@ class TransactionalProduce(ProduceAnswer):
 
     def cancel(self) -> None:
         """The client is gone: what was not appended is not."""
-        self._is_cancelled = True
+        for held in self._held:
+            held.records = None
+        self._has_begun = False
         self._release()
         super().cancel()
+
+    def append_verified(
+        self, partition: Partition, records: memoryview, guard: Verification
+    ) -> Appended:
+        """Append a batch that begins a transaction, or comes behind the one that does."""
+        wall_ms = self.call.edge.runtime.wall_ms()
+        return partition.append_as_leader(records, acks=self._acks, wall_ms=wall_ms, guard=guard)
+
+    def on_settled(self, place: int, appended: Appended) -> None:
+        """A batch that was held was appended, or refused."""
+        topic, data, partition, _ = self.results[place]
+        self.results[place] = (topic, data, partition, appended)
+        self._held_count -= 1
+
+    def proceed(self) -> None:
+        """What was appended is written: wait for the rest, once nothing is held any more."""
+        if self._has_begun and not self._held_count:
+            self._has_begun = False
+            self._release()
+            self._waiting = 0
+            super().begin()
+            self.call.connection.wake()
 
     def _ask(self) -> None:
         assert self._producer is not None
         producer_id, epoch = self._producer
-        partitions = tuple(TopicPartition(p.topic, p.index) for _, p, _, _ in self._asked)
+        edge, guards = self.call.edge, self._asked
         asked = AddPartitions(
             transactional_id=self._transactional_id,
             producer_id=producer_id,
             epoch=epoch,
-            partitions=partitions,
+            partitions=tuple(guards),
         )
-        adds = self.call.version >= ADDS_PARTITIONS_FROM
-        self.call.edge.transactions.verify(asked, self._on_verified, adds=adds)
 
-    def _on_verified(self, errors: Mapping[TopicPartition, ErrorCode]) -> None:
-        """The coordinator has answered, perhaps before `ask` returned."""
-        if self._is_cancelled:
-            return
-        asked, self._asked = self._asked, []
-        wall_ms = self.call.edge.runtime.wall_ms()
-        for place, partition, records, guard in asked:
-            topic, data, _, _ = self.results[place]
-            name = TopicPartition(partition.topic, partition.index)
-            error = errors.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)
-            if error:
-                appended = _refused(error, self.call.version)
-            else:
-                appended = partition.append_as_leader(
-                    records, acks=self._acks, wall_ms=wall_ms, guard=guard
-                )
-            self.results[place] = (topic, data, partition, appended)
-            self.open_if_needed(place, records, guard)
-        self._release()
-        if self._has_begun:
-            self._waiting = 0
-            self.call.edge.partitions.write_staged()
-            super().begin()
-            self.call.connection.wake()
+        def on_verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
+            _settle(edge, guards, errors)
+
+        adds = self.call.version >= ADDS_PARTITIONS_FROM
+        edge.transactions.verify(asked, on_verified, adds=adds)
 
     def _release(self) -> None:
         self.call.edge.load.add(request_bytes=-self._held_bytes)
         self._held_bytes = 0
+
+
+def _settle(
+    edge: "Edge",
+    guards: Mapping[TopicPartition, Verification],
+    errors: Mapping[TopicPartition, ErrorCode],
+) -> None:
+    """The coordinator has answered, perhaps before the question returned.
+
+    Whoever asked may be gone by now: others may still wait for the answer.
+    """
+    settled: list[Waiting] = []
+    for name, guard in guards.items():
+        error = errors.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)
+        for held in guard.answered():
+            held.settle(error)
+            settled.append(held)
+    edge.partitions.write_staged()
+    for held in settled:
+        held.proceed()
 
 
 def _refused(error: ErrorCode, version: int) -> Appended:

@@ -173,11 +173,11 @@ async def test_h_05_where_each_transaction_has_its_epoch_it_begins_with_0(node: 
 
 async def test_h_05_a_verification_does_not_outlive_the_leadership(node: Node) -> None:
     """Given a verification under way; when this broker follows and leads again; then it is void:
-    markers that another leader wrote could not end it."""
+    markers that another leader wrote could not end it. The producer is to ask again."""
     guard = node[0].needs_verification(7, 0, 0)
     await node.change(state(B, leader_epoch=2, partition_epoch=2))
     await node.change(state(ME, leader_epoch=3, partition_epoch=3))
-    assert write(node, b"x", (7, 0, 0), guard) is NOT_IN_TRANSACTION
+    assert write(node, b"x", (7, 0, 0), guard) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_h_07_a_replaced_coordinator_ends_nothing(node: Node) -> None:
