@@ -61,6 +61,15 @@ KNOWN_UNUSED: Final[dict[str, str]] = {
 }
 """Kafka's client keys that mean nothing here, with the reason: accepted with a warning."""
 
+INSTEAD: Final = {
+    "compression.codec": "compression.type",
+    "message.send.max.retries": "delivery.timeout.ms",
+    "message.timeout.ms": "delivery.timeout.ms",
+    "queue.buffering.max.ms": "linger.ms",
+    "retries": "delivery.timeout.ms",
+}
+"""Keys of other clients that are refused, and which of ours to use: retries end by time alone."""
+
 
 @config_table
 class CommonConfig:
@@ -435,6 +444,8 @@ def configured(table: type[C], servers: Servers | None, settings: Mapping[str, A
     nearest), a value out of bounds, and the same setting given twice. A key that Kafka's clients
     know but that means nothing here is logged.
     """
+    if isinstance(servers, Mapping):
+        raise ConfigError("bootstrap.servers", None, "settings in a mapping go to from_config(...)")
     given = dict(settings) if servers is None else {"bootstrap_servers": servers, **settings}
     known = {row.key: None for row in settings_of(table)}
     mapping: dict[str, str] = {}
@@ -443,6 +454,8 @@ def configured(table: type[C], servers: Servers | None, settings: Mapping[str, A
         key = dotted if dotted in known or dotted in KNOWN_UNUSED else name
         if key in mapping:
             raise ConfigError(key, value, "is given twice")
+        if key not in known and INSTEAD.get(key) in known:
+            raise ConfigError(key, value, f"unknown key; use {INSTEAD[key]} instead")
         mapping[key] = _as_text(value)
     for warning in check_keys(mapping, table, known_unused=KNOWN_UNUSED):
         log.warning("%s", warning)

@@ -155,7 +155,11 @@ class MessageTooLarge(ClientError):
         self.limit = limit
 
     def __str__(self) -> str:
-        return f"a record of {self.size} bytes exceeds max_request_size={self.limit}"
+        return (
+            f"a record of {self.size} bytes exceeds max.request.size={self.limit}: raise that of "
+            "the producer (of a tool: --producer-property max.request.size=BYTES), and the topic's "
+            "max.message.bytes where it is less"
+        )
 
 
 class BufferFull(ClientError):
@@ -249,6 +253,13 @@ class BadRecord(ClientError):
 
 class ConcurrentPoll(ClientError):
     """Two tasks polled one consumer at a time: give each a consumer of its own."""
+
+
+class NothingToRead(ClientError):
+    """A poll of a consumer without subscription or assignment: it would wait in vain."""
+
+    def __str__(self) -> str:
+        return "the consumer has nothing to read: subscribe to topics or assign partitions first"
 
 
 class AdminError(ClientError):

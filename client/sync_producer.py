@@ -19,6 +19,7 @@ from .commit_group_types import PreparedTransaction
 from .config import ProducerConfig, ProducerSettings, Servers
 from .errors import BufferFull, ClientClosed, ClientError
 from .group_types import ConsumerGroupMetadata
+from .milliseconds import check_ms
 from .producer import producer as aio_producer
 from .producer.accumulator import Row, check_target, checked_size
 from .producer.columns import Columns, Records
@@ -127,6 +128,7 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
 
     def close(self, timeout_ms: int | None = None) -> None:
         """Flush and end; after `timeout_ms` what is not acknowledged fails with ClientClosed."""
+        check_ms(timeout_ms)
         if self._is_closed:
             return
         self._thread.check_process()

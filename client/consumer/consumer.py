@@ -19,6 +19,7 @@ from ..coordinator import Coordinator
 from ..errors import ClientClosed
 from ..group_types import OffsetAndMetadata
 from ..metadata import Metadata, pool_for
+from ..milliseconds import check_ms
 from ..records import ConsumerRecord
 from ..serialization import Deserializer, K, V
 from .commits import Commits
@@ -158,6 +159,7 @@ class Consumer(Polling[K, V], Generic[K, V]):
         A poll under way raises ClientClosed. Takes `timeout_ms` at most where the coordinator
         cannot be reached.
         """
+        check_ms(timeout_ms)
         if self._is_closing:
             return
         self._is_closing = True  # No poll any more; but whoever loses partitions may still commit.

@@ -9,8 +9,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, Generic, Self, cast
 
 from ...protocol.types import TopicPartition
-from ..errors import BadRecord, ClientClosed, ClientError, ConcurrentPoll, CorruptRecord
+from ..errors import (
+    BadRecord,
+    ClientClosed,
+    ClientError,
+    ConcurrentPoll,
+    CorruptRecord,
+    NothingToRead,
+)
 from ..group_types import OffsetAndMetadata
+from ..milliseconds import check_ms
 from ..records import ConsumerRecord, RawRecords, RecordColumns
 from ..serialization import Deserializer, K, V
 from .chunk import Chunk
@@ -40,11 +48,12 @@ class Polling(Subscribing[K, V], Generic[K, V]):
         listener; those may take longer than `timeout_ms`. Raises, once each: NoOffsetForPartition,
         OffsetOutOfRange, LogTruncated (all only under auto_offset_reset=none), CorruptRecord,
         BadRecord (a deserializer's error), Refused where a broker refuses for good, ClientClosed,
-        ConcurrentPoll.
+        ConcurrentPoll, NothingToRead where nothing was subscribed to or assigned, TypeError for a
+        float: it would be seconds elsewhere.
         """
         most = self.config.max_poll_records if max_records is None else max_records
         taken: list[ConsumerRecord[K, V]] = []
-        with self._polling():
+        with self._polling(timeout_ms):
             await self._carry_out_pending()
             while self._iterated and len(taken) < most:
                 taken.append(self._iterated.popleft())
@@ -68,7 +77,7 @@ class Polling(Subscribing[K, V], Generic[K, V]):
         what is returned. Raises as `poll` does, but never CorruptRecord.
         """
         taken: list[RawRecords] = []
-        with self._polling():
+        with self._polling(timeout_ms):
             await self._carry_out_pending()
             chunk = await self._chunk(timeout_ms, may_raise=True)
             while chunk is not None:
@@ -94,7 +103,7 @@ class Polling(Subscribing[K, V], Generic[K, V]):
         """
         taken: list[RecordColumns] = []
         count = 0
-        with self._polling():
+        with self._polling(timeout_ms):
             await self._carry_out_pending()
             while count < max_records:
                 chunk = await self._chunk(0 if taken else timeout_ms, may_raise=not taken)
@@ -117,11 +126,14 @@ class Polling(Subscribing[K, V], Generic[K, V]):
         return taken
 
     @contextlib.contextmanager
-    def _polling(self) -> Iterator[None]:
+    def _polling(self, timeout_ms: int) -> Iterator[None]:
         """One poll at a time: two could not both know what the other has taken."""
+        check_ms(timeout_ms)
         self._check_open()
         if self._is_polling:
             raise ConcurrentPoll("another task is polling this consumer")
+        if not (self._subscription or self._pattern or self._group or self._positions.states):
+            raise NothingToRead
         now_ms = self._runtime.monotonic_ms()
         self._metrics.on_poll(now_ms)
         self._in_hand.clear()

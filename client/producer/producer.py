@@ -16,6 +16,7 @@ from ...runtime.runtime import Runtime, SystemRuntime
 from ..config import ProducerConfig, ProducerSettings, Servers, configured
 from ..errors import ClientClosed, ClientError, TransactionMisuse
 from ..metadata import Metadata, pool_for
+from ..milliseconds import check_ms
 from ..records import OnDelivery
 from ..serialization import K, Serializer, V
 from .accumulator import Limits, Row, check_target, checked_size
@@ -80,10 +81,7 @@ class Producer(Transacting, Generic[K, V]):
         self._on_delivery = on_delivery
         self._pool = pool_for(self._runtime, self.config)
         self._metadata = Metadata(
-            self._runtime,
-            self.config,
-            self._pool,
-            auto_create=self.config.allow_auto_create_topics,
+            self._runtime, self.config, self._pool, auto_create=self.config.allow_auto_create_topics
         )
         self.intake = Intake(self._runtime, self.config, self._metadata, _limits(self.config))
         """For the sync producer, which hands records over in its own way."""
@@ -164,6 +162,7 @@ class Producer(Transacting, Generic[K, V]):
         What is not acknowledged after `timeout_ms` (default: no bound but delivery_timeout_ms)
         fails with ClientClosed.
         """
+        check_ms(timeout_ms)
         if self.intake.is_closed:
             return
         self.intake.is_closed = True
@@ -298,6 +297,7 @@ class Producer(Transacting, Generic[K, V]):
 
         Errors are for the deliveries and callbacks. Raises TimeoutError after `timeout_ms`.
         """
+        check_ms(timeout_ms)
         if self.intake.wake is None:
             raise ClientClosed("not started")
         self._accumulator.flush_count += 1

@@ -4,6 +4,7 @@ import pytest
 
 from minikafka.aio import Admin, Consumer, Producer
 from minikafka.client.config import (
+    INSTEAD,
     KNOWN_UNUSED,
     AdminConfig,
     AdminSettings,
@@ -42,6 +43,24 @@ def test_dotted_keys_and_keywords_mean_the_same() -> None:
     keywords = Producer(["a:1", "b:2"], linger_ms=7, acks=1)
     assert dotted.config == keywords.config
     assert dotted.config.bootstrap_servers == ("a:1", "b:2")
+
+
+def test_a_mapping_given_for_the_servers_is_told_where_it_belongs() -> None:
+    with pytest.raises(ConfigError, match=r"from_config\(...\)") as caught:
+        Producer({"bootstrap.servers": "a:1", "sasl.password": "secret"})  # type: ignore[arg-type]
+    assert "secret" not in str(caught.value)
+
+
+def test_keys_of_other_clients_name_ours() -> None:
+    with pytest.raises(ConfigError, match=r"^retries=3: .*use delivery\.timeout\.ms instead"):
+        Producer("a:1", retries=3)  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match=r"use linger\.ms instead"):
+        Producer.from_config({"queue.buffering.max.ms": "5"})
+    with pytest.raises(ConfigError, match="unknown key"):
+        Consumer("a:1", retries=3)  # type: ignore[call-arg]
+    ours = {row.key for table in (ProducerConfig, ConsumerConfig) for row in settings_of(table)}
+    assert set(INSTEAD.values()) <= ours
+    assert not set(INSTEAD) & (ours | set(KNOWN_UNUSED))
 
 
 def test_an_unknown_key_names_the_nearest() -> None:

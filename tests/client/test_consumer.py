@@ -14,6 +14,7 @@ from minikafka.client.errors import (
     CorruptRecord,
     LogTruncated,
     NoOffsetForPartition,
+    NothingToRead,
     OffsetOutOfRange,
     RequestTimedOut,
     UnknownTopic,
@@ -496,6 +497,32 @@ async def test_an_unknown_topic_is_told() -> None:
             await consumer.subscribe(["nowhere"], timeout_ms=50)
         with pytest.raises(TypeError, match="list of names"):
             await consumer.subscribe("t")
+
+
+async def test_a_poll_without_anything_to_read_says_so_instead_of_waiting_in_vain() -> None:
+    async with FakeCluster() as cluster, earliest(cluster) as consumer:
+        cluster.create("t")
+        with pytest.raises(NothingToRead, match="subscribe to topics or assign"):
+            await consumer.poll(60_000)
+        with pytest.raises(NothingToRead):
+            await anext(consumer)
+        await consumer.subscribe(["t"])
+        assert await consumer.poll(0) == []
+        await consumer.unsubscribe()
+        with pytest.raises(NothingToRead):
+            await consumer.poll_columns(60_000)
+        consumer.assign([TP])
+        assert await consumer.poll_raw(0) == []
+
+
+async def test_seconds_are_not_taken_for_milliseconds() -> None:
+    async with FakeCluster() as cluster, earliest(cluster) as consumer:
+        cluster.create("t")
+        consumer.assign([TP])
+        for call in (consumer.poll, consumer.poll_raw, consumer.poll_columns, consumer.close):
+            with pytest.raises(TypeError, match=r"milliseconds, not 1\.0: .*timeout_ms=1000"):
+                await call(1.0)  # type: ignore[arg-type]
+        assert await consumer.poll(0) == []
 
 
 async def test_a_misspelt_topic_is_said_with_the_names_near_it(

@@ -101,10 +101,23 @@ def test_leaving_the_block_waits_for_all(cluster: FakeCluster) -> None:
         producer.flush()
 
 
+def test_seconds_are_not_taken_for_milliseconds(cluster: FakeCluster) -> None:
+    cluster.create("t")
+    with Producer(cluster.bootstrap) as producer, Consumer(cluster.bootstrap) as consumer:
+        consumer.assign([("t", 0)])
+        for call in (producer.flush, producer.close, consumer.poll, consumer.close):
+            with pytest.raises(TypeError, match="milliseconds"):
+                call(0.5)  # type: ignore[arg-type]
+        assert producer.send("t", b"x").result(5).offset == 0
+        assert len(consumer.poll(5000)) == 1
+
+
 def test_errors_come_where_they_belong(cluster: FakeCluster) -> None:
     with Producer(cluster.bootstrap, max_block_ms=50, max_request_size=100) as producer:
-        with pytest.raises(MessageTooLarge):
+        with pytest.raises(MessageTooLarge) as caught:
             producer.send("t", b"x" * 101)
+        for what_to_raise in ("max.request.size=100", "--producer-property", "max.message.bytes"):
+            assert what_to_raise in str(caught.value)
         with pytest.raises(TypeError):
             producer.send("t", 5)  # type: ignore[arg-type]
         delivery = producer.send("nowhere", b"x")
