@@ -5,6 +5,7 @@ The 61-byte header is checked at every level of `minikafka.records.validation`:
     batch        nothing else: one checksum over the bytes
     structure    uncompressed records are walked in C, none of them copied; compressed ones rest
     full         compressed ones are opened and walked, too
+    auto         structure where the compiled codec runs, else batch
 
 Compacted topics need a key in every record, so there all records are walked at every level. What
 expands too far to be opened on the loop is for a worker process: NeedsOpening. Nothing here appends
@@ -14,6 +15,7 @@ or remembers a batch.
 import struct
 from functools import lru_cache
 
+from ..protocol import record_backend
 from ..protocol.batch_header import CODEC_MASK, rewrite_max_timestamp
 from ..protocol.compression import ExpandsTooFar
 from ..protocol.errors import ApiError, ErrorCode
@@ -92,7 +94,9 @@ class IntakeRules:
         self.has_time_limits = (
             not self.is_log_append_time and min(self.before_max_ms, self.after_max_ms) < NO_LIMIT_MS
         )
-        level = "batch"
+        level = config.records_validation
+        if level == "auto":
+            level = "structure" if record_backend.compiled is not None else "batch"
         self.opens = self.is_compacted or level == "full"
         """Are the records of compressed batches walked?"""
         self.walks = self.opens or level == "structure"

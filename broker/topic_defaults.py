@@ -38,6 +38,7 @@ SYNONYMS: dict[str, dict[str, int]] = {
     "message.timestamp.type": {"log.message.timestamp.type": 1},
     "min.cleanable.dirty.ratio": {"log.cleaner.min.cleanable.ratio": 1},
     "min.compaction.lag.ms": {"log.cleaner.min.compaction.lag.ms": 1},
+    "minikafka.records.validation": {"minikafka.records.validation": 1},
     "min.insync.replicas": {"min.insync.replicas": 1},
     "preallocate": {"log.preallocate": 1},
     "retention.bytes": {"log.retention.bytes": 1},

@@ -62,6 +62,7 @@ BROKER_KEYS: Final = frozenset(
         "message.max.bytes",
         "minikafka.max.fetch.session.partitions",
         "minikafka.queued.max.response.bytes",
+        "minikafka.records.validation",
         "num.replica.fetchers",
         "offset.metadata.max.bytes",
         "offsets.commit.timeout.ms",

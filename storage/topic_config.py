@@ -193,6 +193,14 @@ class TopicConfig:
         dynamic=True,
         doc="Only false: there is no tiered storage.",
     )
+    records_validation: str = setting(
+        "minikafka.records.validation",
+        "auto",
+        choices=("auto", "batch", "structure", "full"),
+        dynamic=True,
+        doc="Checked of a batch: its header; also uncompressed records; full: compressed ones too."
+        " auto: structure with the compiled codec, else batch.",
+    )
     retention_bytes: int = setting(
         "retention.bytes",
         -1,

@@ -1,6 +1,7 @@
 """What a leader looks at in a producer's batch, and how much of that its loop does."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,20 +10,29 @@ import pytest
 
 from minikafka.broker.intake import OPENED_AT_ONCE, OPENED_PER_EVENT
 from minikafka.broker.requests import Appended
+from minikafka.protocol import record_backend
+from minikafka.protocol.compression import compress
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
-from minikafka.protocol.record_batch import Codec, build, read_header, seal
+from minikafka.protocol.record_batch import (
+    Codec,
+    build,
+    crc_is_valid,
+    read_header,
+    seal,
+    stamp,
+)
 from minikafka.protocol.record_checks import RecordRules, Verdict, judge_in_full
 from minikafka.runtime.errors import WorkerLost
 from tests.support.bombs import Expanded, many_small, one_large
 
 from .conftest import MakeBroker
 from .edge_support import TOPIC, FakePartition
-from .node_support import ME, WALL_MS, Node, state
+from .node_support import ME, WALL_MS, B, Node, state
 
 LEAD = state(ME)
 
@@ -44,6 +54,149 @@ def judged(node: Node, data: bytearray) -> Appended:
     appended = node[0].append_as_leader(memoryview(data), acks=1, wall_ms=WALL_MS, verdict=verdict)
     node.partitions.write_staged()
     return appended
+
+
+# Levels.
+
+
+def resealed(data: bytearray, count: int, body: bytes | None = None) -> bytearray:
+    """A batch that declares so many records, over another body if one is given."""
+    if body is not None:
+        data[61:] = body
+        data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    data[23:27] = (count - 1).to_bytes(4, "big")
+    data[57:61] = count.to_bytes(4, "big")
+    seal(data)
+    return data
+
+
+def three(codec: Codec = Codec.NONE, key: bytes | None = b"k") -> bytearray:
+    return build([(WALL_MS, key, b"value")] * 3, compression=codec)
+
+
+ONE = bytes(build([(WALL_MS, b"k", b"value")])[61:])
+# What a hostile or clumsy client may send under a good checksum, and the record to blame or -1.
+GARBAGE = {
+    "noise": (resealed(three(), 3, random.Random(1).randbytes(200)), 0),
+    "fewer records than declared": (resealed(three(), 5), 3),
+    "more records than declared": (resealed(three(), 2), -1),
+    "offset deltas that stand still": (resealed(three(), 2, ONE + ONE), 1),
+}
+PACKED = {
+    "no zstd": (resealed(three(Codec.ZSTD), 3, b"no frame"), -1),
+    "compressed noise": (
+        resealed(three(Codec.GZIP), 3, bytes(compress(Codec.GZIP, bytes(range(200))))),
+        0,
+    ),
+    "fewer, compressed": (resealed(three(Codec.LZ4), 5), 3),
+    "more, compressed": (resealed(three(Codec.SNAPPY), 2), -1),
+}
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+@pytest.mark.parametrize("level", ["structure", "full"])
+async def test_m_06_garbage_is_refused_and_the_record_to_blame_is_named(
+    node: Node, name: str, level: str
+) -> None:
+    await node.configure("minikafka.records.validation", level)
+    data, index = GARBAGE[name]
+    appended = node.append(bytearray(data), acks=-1)
+    assert appended.error == ErrorCode.INVALID_RECORD
+    assert appended.message
+    assert [each.batch_index for each in appended.record_errors] == ([index] if index >= 0 else [])
+    assert node[0].log_end_offset == 0
+
+
+@pytest.mark.parametrize("name", PACKED)
+async def test_m_06_compressed_garbage_is_refused_where_it_is_opened(node: Node, name: str) -> None:
+    data, index = PACKED[name]
+    await node.configure("minikafka.records.validation", "structure")
+    assert node.append(bytearray(data)).error == ErrorCode.NONE, "nobody looks into it"
+    await node.configure("minikafka.records.validation", "full")
+    appended = node.append(bytearray(data))
+    assert appended.error == ErrorCode.INVALID_RECORD
+    assert [each.batch_index for each in appended.record_errors] == ([index] if index >= 0 else [])
+    assert node[0].log_end_offset == read_header(data).record_count
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+async def test_m_06_at_batch_only_the_header_is_looked_at(node: Node, name: str) -> None:
+    await node.configure("minikafka.records.validation", "batch")
+    assert node.append(bytearray(GARBAGE[name][0])).error == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("level", ["batch", "structure", "full"])
+@pytest.mark.parametrize("codec", list(Codec))
+async def test_good_batches_pass_at_every_level(node: Node, level: str, codec: Codec) -> None:
+    await node.configure("minikafka.records.validation", level)
+    assert node.append(three(codec, key=None)).error == ErrorCode.NONE
+    await node.configure("cleanup.policy", "compact")
+    assert node.append(three(codec)).error == ErrorCode.NONE
+    appended = node.append(three(codec, key=None))
+    assert appended.error == ErrorCode.INVALID_RECORD
+    assert [each.batch_index for each in appended.record_errors] == [0, 1, 2]
+    assert node[0].log_end_offset == 6
+
+
+@pytest.mark.parametrize(("compiled", "index"), [(None, 1), (record_backend, 0)])
+async def test_records_are_walked_by_default_where_that_is_cheap(
+    node: Node, compiled: object, index: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_backend, "compiled", compiled)
+    await node.configure("retention.ms", str(77_000 + index))  # Rules are made anew.
+    found = node.append(bytearray(GARBAGE["noise"][0]))
+    assert found.error == (ErrorCode.NONE, ErrorCode.INVALID_RECORD)[1 - index]
+
+
+async def test_a_brokers_level_is_its_topics_default(tmp_path: Path) -> None:
+    node = await Node(tmp_path).start(**{"minikafka.records.validation": "full"})
+    await node.give(LEAD)
+    assert node.append(bytearray(PACKED["no zstd"][0])).error == ErrorCode.INVALID_RECORD
+    await node.configure("minikafka.records.validation", "batch")
+    assert node.append(bytearray(PACKED["no zstd"][0])).error == ErrorCode.NONE
+    await node.stop()
+
+
+async def test_a_wrong_greatest_timestamp_is_set_right(node: Node) -> None:
+    """Lookups by time and retention go by it."""
+    await node.configure("minikafka.records.validation", "structure")
+    data = three()
+    data[35:43] = (WALL_MS * 1000).to_bytes(8, "big")
+    seal(data)
+    assert node.append(data).error == ErrorCode.NONE
+    stored = node[0].log.read(0, max_bytes=1 << 20, up_to=3).data
+    header = read_header(stored)
+    assert header.max_timestamp == WALL_MS
+    assert crc_is_valid(stored, 0, header)
+    found = await node[0].log.max_timestamp()
+    assert found is not None
+    assert found.timestamp == WALL_MS
+
+
+@pytest.mark.parametrize("level", ["batch", "structure"])
+async def test_times_out_of_bounds_are_refused_by_record(node: Node, level: str) -> None:
+    await node.configure("minikafka.records.validation", level)
+    await node.configure("message.timestamp.after.max.ms", "1000")
+    await node.configure("message.timestamp.before.max.ms", "2000")
+    assert node.append(build([(WALL_MS, None, b""), (WALL_MS + 999, None, b"")])).error == 0
+    assert node.append(build([(-1, None, b"no time")])).error == 0
+    for times, index in (([0, 1001], 1), ([-2001, 0], 0)):
+        appended = node.append(build([(WALL_MS + at, None, b"") for at in times]))
+        assert appended.error == ErrorCode.INVALID_TIMESTAMP
+        named = [each.batch_index for each in appended.record_errors]
+        assert named == ([index] if level == "structure" else [])
+    await node.configure("message.timestamp.type", "LogAppendTime")
+    assert node.append(build([(5, None, b"")])).error == 0
+
+
+async def test_own_batches_and_what_followers_take_are_not_walked(node: Node) -> None:
+    data = bytearray(GARBAGE["noise"][0])
+    assert node[0].append_own(bytearray(data), WALL_MS).error == ErrorCode.NONE
+    node.partitions.write_staged()
+    await node.change(state(B, leader_epoch=2, partition_epoch=2))
+    stamp(data, 0, 3, 2)
+    node.follow(data)
+    assert node[0].log_end_offset == 6
 
 
 # Bombs.
