@@ -245,35 +245,6 @@ class BrokerConfig:
         at_most=INT32_MAX,
         doc="Connections the system accepts ahead of us; a burst beyond it waits a second.",
     )
-    queued_max_request_bytes: int = setting(
-        "queued.max.request.bytes",
-        256 * MiB,
-        at_least=-1,
-        at_most=INT64_MAX,
-        doc="Requests held in all before reading pauses; -1 sets no bound.",
-    )
-    queued_max_response_bytes: int = setting(
-        "minikafka.queued.max.response.bytes",
-        512 * MiB,
-        at_least=1,
-        at_most=INT64_MAX,
-        doc="Responses unsent in all before reading pauses.",
-    )
-    connections_max_idle_ms: int = setting(
-        "connections.max.idle.ms",
-        600_000,
-        at_least=-1,
-        at_most=INT64_MAX,
-        doc="A client that completes no request for this long is closed; -1 never.",
-    )
-    max_connections: int = setting(
-        "max.connections",
-        INT32_MAX,
-        at_least=0,
-        at_most=INT32_MAX,
-        dynamic=True,
-        doc="Clients beyond this many are closed at once.",
-    )
     fetch_max_bytes: int = setting(
         "fetch.max.bytes",
         55 * MiB,

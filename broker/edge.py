@@ -20,6 +20,7 @@ from .fetch_sessions import FetchSessions
 from .forwarding import Controller
 from .group.config import GroupConfig
 from .groups import Groups
+from .net.limits import ConnectionLimits
 from .net.load import Load
 from .partitions import Partitions
 from .peers import Peers
@@ -86,13 +87,17 @@ class Edge:
             self.auto_creation.internal[topic.name] = topic
         self.topic_defaults = parts.topic_defaults
         self.replica_selector = from_mapping(ReplicaSelectorConfig, parts.file_settings)
-        bound = config.queued_max_request_bytes
+        self.limits = limits = from_mapping(ConnectionLimits, parts.file_settings)
+        bound = limits.queued_max_request_bytes
         self.load = Load(
             max_request_bytes=bound if bound >= 0 else NO_BOUND,
-            max_response_bytes=config.queued_max_response_bytes,
+            max_response_bytes=limits.queued_max_response_bytes,
+            stall_ms=limits.connections_max_stall_ms,
+            now_ms=parts.runtime.monotonic_ms,
+            later=self._later,
         )
         self.connections: dict[Connection, None] = {}
-        self._connections_max = config.max_connections
+        self._connections_max = limits.max_connections
         self._is_stopping = False
         self._image = parts.image
 
@@ -123,6 +128,9 @@ class Edge:
         if delta.touches_broker_settings:
             value_of = self.topic_defaults.broker_value
             self._connections_max = value_of(self.image, "max.connections")
+
+    def _later(self, delay_ms: int, call: Callable[[], None]) -> None:
+        self.deadlines.at(self.runtime.monotonic_ms() + delay_ms, call)
 
     # Connections.
 

@@ -12,6 +12,7 @@ from ..runtime.kafka_keys import KNOWN_UNUSED
 from .compaction import CompactionConfig
 from .config import BrokerConfig
 from .group.config import GroupConfig
+from .net.limits import ConnectionLimits
 from .replica_selector import ReplicaSelectorConfig
 from .topic_defaults import BROKER_KEYS, TopicDefaults
 from .transaction.config import TransactionConfig
@@ -31,7 +32,14 @@ CONTROLLER_KEYS = frozenset(
         "metadata.max.retention.ms",
     }
 )
-TABLES = (BrokerConfig, CompactionConfig, ReplicaSelectorConfig, GroupConfig, TransactionConfig)
+TABLES = (
+    BrokerConfig,
+    ConnectionLimits,
+    CompactionConfig,
+    ReplicaSelectorConfig,
+    GroupConfig,
+    TransactionConfig,
+)
 """Every key of a broker but those that are the defaults of topics."""
 COORDINATOR_PREFIXES = ("group.", "offsets.", "transaction.", "transactional.", "producer.id.")
 """Of coordinators' keys those that are yet to come pass without a word."""

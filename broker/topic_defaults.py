@@ -17,6 +17,7 @@ from ..runtime.kafka_keys import DYNAMIC_UNUSED
 from ..storage.topic_config import TopicConfig
 from .compaction import CompactionConfig
 from .config import BrokerConfig
+from .net.limits import ConnectionLimits
 
 C = TypeVar("C")
 MINUTE_MS = 60_000
@@ -62,7 +63,7 @@ BROKER_KEYS: dict[str, str] = {
 """The broker's key: the topic key it is the default of."""
 DYNAMIC_ROWS: dict[str, Setting] = {
     row.key: row
-    for table in (BrokerConfig, CompactionConfig)
+    for table in (BrokerConfig, ConnectionLimits, CompactionConfig)
     for row in settings_of(table)
     if row.dynamic
 }

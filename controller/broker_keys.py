@@ -60,6 +60,7 @@ BROKER_KEYS: Final = frozenset(
         "max.connections",
         "max.incremental.fetch.session.cache.slots",
         "message.max.bytes",
+        "minikafka.connections.max.stall.ms",
         "minikafka.max.fetch.session.partitions",
         "minikafka.queued.max.response.bytes",
         "minikafka.records.validation",

@@ -9,6 +9,7 @@ from typing import Final
 from ..broker.compaction import CompactionConfig
 from ..broker.config import BrokerConfig
 from ..broker.group.config import GroupConfig
+from ..broker.net.limits import ConnectionLimits
 from ..broker.replica_selector import ReplicaSelectorConfig
 from ..broker.transaction.config import TransactionConfig
 from ..client.config import AdminConfig, ConsumerConfig, ProducerConfig
@@ -30,6 +31,7 @@ This page is made from the tables in the code: `python -m minikafka.deploy.confi
 """
 TABLES: Final = {
     "Brokers: minikafka-broker": BrokerConfig,
+    "Brokers: connections": ConnectionLimits,
     "Brokers: compaction": CompactionConfig,
     "Brokers: reading from followers": ReplicaSelectorConfig,
     "Brokers: transactions": TransactionConfig,

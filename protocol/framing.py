@@ -6,7 +6,7 @@ doubles when it is full, and goes back to nothing when its connection is idle.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from .errors import LocalProtocolError, RemoteProtocolError
@@ -31,11 +31,15 @@ class FrameReader:
     is valid until the next `get_buffer`.
     """
 
-    __slots__ = ("_buffer", "_end", "_given", "_max_frame", "_quiet_reads", "_start")
+    __slots__ = ("_buffer", "_end", "_given", "_max_frame", "_on_resized", "_quiet_reads", "_start")
 
-    def __init__(self, max_frame_bytes: int) -> None:
-        """Frames above `max_frame_bytes`, without their size, are refused."""
+    def __init__(self, max_frame_bytes: int, on_resized: Callable[[], None] = lambda: None) -> None:
+        """Frames above `max_frame_bytes`, without their size, are refused.
+
+        `on_resized` is told when `capacity` has changed.
+        """
         self._max_frame = max_frame_bytes
+        self._on_resized = on_resized
         self._buffer = _NOTHING
         self._start = 0  # first byte not given out
         self._end = 0  # first byte not received
@@ -51,6 +55,14 @@ class FrameReader:
     def buffered(self) -> int:
         """Bytes received and not yet given out as frames."""
         return self._end - self._start
+
+    @property
+    def is_filled(self) -> bool:
+        """Does half a frame fill the buffer? The next `get_buffer` makes it up to twice as large.
+
+        True only after all whole frames were taken.
+        """
+        return 0 < self._end - self._start == len(self._buffer)
 
     def get_buffer(self, sizehint: int = -1) -> memoryview:
         """Give room for at least one byte; earlier frames may be overwritten from here on."""
@@ -93,9 +105,11 @@ class FrameReader:
     def release(self) -> None:
         """Give the memory back if no frame is half received; for idle connections."""
         if self._end == self._start:
-            self._buffer = _NOTHING
             self._given.clear()
             self._start = self._end = self._quiet_reads = 0
+            if self._buffer:
+                self._buffer = _NOTHING
+                self._on_resized()
 
     def keep(self, frame: memoryview) -> memoryview:
         """Make the frame just given valid for as long as somebody holds it.
@@ -133,6 +147,7 @@ class FrameReader:
         self._start = self._end = 0
         if used == capacity < BATCHING_BUFFER:
             self._buffer = memoryview(bytearray(max(SMALLEST_BUFFER, 2 * capacity)))
+            self._on_resized()
         elif used * 4 > capacity or capacity <= SMALLEST_BUFFER:
             self._quiet_reads = 0
         else:
@@ -140,6 +155,7 @@ class FrameReader:
             if self._quiet_reads == READS_BEFORE_SHRINKING:
                 self._quiet_reads = 0
                 self._buffer = memoryview(bytearray(capacity // 2))
+                self._on_resized()
         return self._buffer
 
     def _make_room(self, waiting: int, missing: int) -> int:
@@ -156,6 +172,8 @@ class FrameReader:
             target = memoryview(bytearray(min(2 * capacity, limit)))
         target[:waiting] = self._buffer[self._start : self._end]
         self._buffer, self._start, self._end = target, 0, waiting
+        if len(target) != capacity:
+            self._on_resized()
         return len(target) - waiting
 
     def _frame_size(self) -> int:

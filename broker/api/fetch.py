@@ -93,6 +93,8 @@ class ParkedFetch(Answer):
     def park(self, max_wait_ms: int) -> Answer:
         """Wait on the partitions, or for the disk if that is all that is missing."""
         reading, edge = self._reading, self.call.edge
+        if reading.held_bytes:
+            self.call.connection.outbox.hold(reading.held_bytes)
         if reading.is_cold:
             self._start_cold()
             return self
@@ -126,6 +128,7 @@ class ParkedFetch(Answer):
             places = list(self._called)
             self._called.clear()
             reading.read_again(places)
+            self.call.connection.outbox.hold(reading.held_bytes)
         elif self._watch is not None and not reading.is_cold:
             called = self._watch.take_called()
             if called:
@@ -139,6 +142,7 @@ class ParkedFetch(Answer):
         if not self.is_follower and not self.call.edge.holds_lease():
             # It was read by a leader that may be none any more.
             reading.read_again(list(range(len(reading.partitions))))
+        self.call.connection.outbox.hold(0)
         response = respond(self.call, self._context, reading, self._asker.isolation)
         return self.call.frame(response)
 
@@ -192,12 +196,13 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
             edge.refusals.note((replica_id, epoch), why, replica_id, epoch, call.connection.peer)
             return error
         call.connection.is_replica = replica_id in edge.image.brokers
+    max_bytes = _max_bytes(edge, request.max_bytes, is_follower=replica_id > CONSUMER)
     return Asker(
         replica_id=max(replica_id, DEBUGGING_CONSUMER),
         broker_epoch=epoch,
         isolation=request.isolation_level,
-        min_bytes=request.min_bytes,
-        max_bytes=_max_bytes(edge, request.max_bytes, is_follower=replica_id > CONSUMER),
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_bytes=max_bytes,
         leader_only=replica_id > CONSUMER or call.version < FOLLOWER_READS_FROM,
         rack_of=_racks(call, request, replica_id),
         rack=request.rack_id,
@@ -233,7 +238,10 @@ def _refuse_replica(call: Call, request: FetchRequest, epoch: int) -> ErrorCode:
 
 
 def _max_bytes(edge: Edge, asked: int, *, is_follower: bool) -> int:
-    return asked if is_follower else min(asked, edge.config.fetch_max_bytes)
+    """A consumer gets less at a time while others leave much unread."""
+    if is_follower:
+        return asked
+    return min(asked, edge.config.fetch_max_bytes, edge.load.response_room)
 
 
 def _session_request(call: Call, request: FetchRequest, *, is_follower: bool) -> SessionRequest:

@@ -132,6 +132,11 @@ class Reading:
         return self.is_final or self._bytes >= self._asker.min_bytes
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes read so far, with what will be read from disk."""
+        return self._bytes
+
+    @property
     def is_cold(self) -> bool:
         """Must anything be read from disk first?"""
         return any(answer.cold is not None for answer in self.answers)

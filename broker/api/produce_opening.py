@@ -40,7 +40,7 @@ class Opening:
         self.batches = batches
         self._call = call
         self._held_bytes = sum(len(each.records) for each in batches)
-        call.edge.load.add(request_bytes=self._held_bytes)
+        call.connection.inbox.hold(self._held_bytes)
         self._task: asyncio.Task[None] = call.edge.runtime.spawn(self._run(done), "record-opening")
 
     def cancel(self) -> None:
@@ -62,5 +62,5 @@ class Opening:
             return Verdict(error=ErrorCode.UNKNOWN_SERVER_ERROR, detail=why)
 
     def _release(self) -> None:
-        self._call.edge.load.add(request_bytes=-self._held_bytes)
-        self._held_bytes = 0
+        held, self._held_bytes = self._held_bytes, 0
+        self._call.connection.inbox.hold(-held)

@@ -166,7 +166,7 @@ class TransactionalProduce(ProduceAnswer):
                 if held.records is not None:
                     held.records = memoryview(bytearray(held.records))
                     self._held_bytes += len(held.records)
-            self.call.edge.load.add(request_bytes=self._held_bytes)
+            self.call.connection.inbox.hold(self._held_bytes)
 
     def begin(self) -> None:
         """What could be appended is written; the rest follows when the coordinator has answered."""
@@ -226,8 +226,8 @@ class TransactionalProduce(ProduceAnswer):
         edge.transactions.verify(asked, on_verified, adds=adds)
 
     def _release(self) -> None:
-        self.call.edge.load.add(request_bytes=-self._held_bytes)
-        self._held_bytes = 0
+        held, self._held_bytes = self._held_bytes, 0
+        self.call.connection.inbox.hold(-held)
 
 
 def _settle(

@@ -7,7 +7,8 @@ all earlier ones are answered. What a request means is for the modules of `api/`
     read event:  every whole frame -> start or queue it
                  -> write_staged() once -> answers that are ready, in order -> one write
     wake:        answers that became ready -> one write -> start what was queued behind them
-    reading:     paused over a cap of queued bytes, waiting requests or unsent response bytes
+    reading:     paused over a cap of queued bytes, waiting requests or unsent response bytes,
+                 and while half a frame waits for memory that others hold (`load.py`)
 """
 
 import asyncio
@@ -18,10 +19,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...protocol.codec import BAD_BYTES, decode_request_header, decoder_of, frame_response
 from ...protocol.errors import ProtocolError, RemoteProtocolError
-from ...protocol.framing import FrameReader
 from ...protocol.types import Buffer
 from ...runtime.errors import InvariantViolation
 from .answer import Answer, Api, Call, Repeats
+from .inbox import Inbox
 from .outbox import Outbox
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-QUEUED_BYTES_MAX = 1 << 20
-"""Requests of one connection that may wait as copies; one more, however large, is let in."""
 WAITING_MAX = 1024
 """Requests of one connection that may be unanswered before reading pauses."""
 LINGER_MS = 10_000
@@ -51,20 +50,21 @@ class Connection(asyncio.BufferedProtocol):
         self.watch: FollowerWatch | None = None
         """What its session of fetches has still to read."""
         self.wall_ms = 0
+        self.started = 0
+        """Requests handled so far."""
         self._edge = edge
         self._apis = apis
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
-        self._outbox: Outbox = cast("Outbox", None)
-        self._reader = FrameReader(edge.config.socket_request_max_bytes)
+        self.outbox: Outbox = cast("Outbox", None)
+        self.inbox = Inbox(edge, self)
+        self._reader = self.inbox.reader
         self._pending: deque[Answer] = deque()
         self._fresh: list[Answer] = []
-        self._queue: deque[bytearray] = deque()
-        self._queued_bytes = 0
         self._is_woken = False
         self._is_closing = False
         self._is_reading_paused = False
         self._repeats: Repeats | None = None
-        self._is_heard = False
+        self._started_before = 0
         self._idle: Deadline | None = None
 
     # What the loop calls.
@@ -72,7 +72,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take up a new client."""
         self._transport = cast("asyncio.Transport", transport)
-        self._outbox = Outbox(self._transport, self._edge)
+        self.outbox = Outbox(self._transport, self._edge, self)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
         refused = self._edge.admit(self)
@@ -95,11 +95,10 @@ class Connection(asyncio.BufferedProtocol):
         self._fresh = []
         for answer in pending:
             answer.cancel()
+        self.outbox.release()
+        self.inbox.close()
+        self._reader = self.inbox.reader
         self._edge.load.forget(self)
-        self._edge.load.add(request_bytes=-self._queued_bytes)
-        self._queue.clear()
-        self._queued_bytes = 0
-        self._outbox.release()
 
     def get_buffer(self, sizehint: int) -> Any:
         """Lend the loop room for what arrives."""
@@ -116,11 +115,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """The peer reads more slowly than we answer: start nothing new."""
-        self._outbox.pause()
+        self.outbox.pause()
 
     def resume_writing(self) -> None:
         """The peer has caught up."""
-        self._outbox.resume()
+        self.outbox.resume()
         self.wake()
 
     # What answers and the edge call.
@@ -133,16 +132,39 @@ class Connection(asyncio.BufferedProtocol):
 
     def rest_on_lease(self) -> None:
         """What is written next may be written only while the leader's lease is held."""
-        self._outbox.rests_on_lease = True
+        self.outbox.rests_on_lease = True
+
+    # What the edge's account of memory asks and says (`load.Peer`).
+
+    @property
+    def half_received(self) -> int:
+        """Bytes of a frame whose rest the peer owes; 0 if none, or if we do not read on."""
+        return 0 if self._is_reading_paused else self._reader.buffered
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the peer has yet to take; 0 where few."""
+        return self._transport.get_write_buffer_size() if self.outbox.is_paused else 0
+
+    def shed(self) -> None:
+        """Give the receive buffer back if nothing is in it."""
+        self._reader.release()
 
     def on_relief(self) -> None:
         """The edge holds less again."""
         self.wake()
 
+    def cut(self, why: str) -> None:
+        """End at once; what is not sent is lost."""
+        if not self._is_closing:
+            self._is_closing = True
+            log.warning("connection from %s closed: %s", self.peer, why)
+            self._transport.abort()
+
     def close(self) -> None:
         """The broker stops: whoever asked is told by the closed connection."""
         if not self._is_closing:
-            self._outbox.flush()
+            self.outbox.flush()
             self._is_closing = True
             self._transport.close()
 
@@ -150,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
         """Send what is already answered, then close; one log line says why."""
         if self._is_closing:
             return
-        self._outbox.flush()
+        self.outbox.flush()
         self._is_closing = True
         log.warning("connection from %s closed: %s", self.peer, why)
         self._transport.close()
@@ -179,11 +201,8 @@ class Connection(asyncio.BufferedProtocol):
         for frame in self._reader.feed(nbytes):
             if self._is_closing:
                 return
-            if self._queue or not self._may_start(frame):
-                self._queued_bytes += len(frame)
-                self._edge.load.add(request_bytes=len(frame))
-                # A copy: the reader's buffer is about to be filled again.
-                self._queue.append(bytearray(frame))
+            if self.inbox.queue or not self._may_start(frame):
+                self.inbox.put(frame)
                 if self._pending:
                     self._pending[0].hurry()
             else:
@@ -199,13 +218,13 @@ class Connection(asyncio.BufferedProtocol):
         """Answer what is ready and start what that lets start, until neither moves."""
         while True:
             self._settle()
-            self._outbox.flush()
+            self.outbox.flush()
             if self._is_closing or not self._start_queued():
                 break
         self._pace()
 
     def _may_start(self, frame: Buffer) -> bool:
-        if self._outbox.is_paused:
+        if self.outbox.is_paused:
             return False
         if not self._pending:
             return True
@@ -218,20 +237,17 @@ class Connection(asyncio.BufferedProtocol):
         return not self._pending
 
     def _start_queued(self) -> bool:
-        queue = self._queue
+        queue = self.inbox.queue
         is_moved = False
         if queue:
             self.wall_ms = self._edge.runtime.wall_ms()
         while queue and not self._is_closing and self._may_start(queue[0]):
-            frame = queue.popleft()
-            self._queued_bytes -= len(frame)
-            self._edge.load.add(request_bytes=-len(frame))
-            self._start(memoryview(frame))
+            self._start(self.inbox.take())
             is_moved = True
         return is_moved
 
     def _start(self, frame: memoryview) -> None:
-        self._is_heard = True
+        self.started += 1
         if self._repeats is not None:
             repeated = self._repeats.answer(self._edge, self, frame)
             if repeated is not None:
@@ -245,7 +261,7 @@ class Connection(asyncio.BufferedProtocol):
             if api is None or api.refuse_version is None:
                 spoken = f"version {header.api_version} of API {header.api_key}"
                 raise RemoteProtocolError(f"{spoken} is not spoken here")
-            self._outbox.add(frame_response(api.refuse_version(), 0, header.correlation_id))
+            self.outbox.add(frame_response(api.refuse_version(), 0, header.correlation_id))
             return
         request = _decode(api.request, header.api_version, frame, position)
         call = Call(self._edge, self, header.api_version, header.correlation_id, header.client_id)
@@ -258,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
                     self._repeats = api.repeats()
                 self._repeats.learn(frame, header.api_version, request)
         else:
-            self._outbox.add(answer if isinstance(answer, list) else call.frame(answer))
+            self.outbox.add(answer if isinstance(answer, list) else call.frame(answer))
 
     def _settle(self) -> None:
         """Make staged appends final, then take every answer that is ready, in order."""
@@ -274,31 +290,26 @@ class Connection(asyncio.BufferedProtocol):
                 return
             pending.popleft()
             if parts:
-                self._outbox.add(parts)
-
-    def _has_ended(self) -> bool:
-        """Are we closing? A transport whose peer is gone may be, before it says so."""
-        if not self._is_closing and self._transport.is_closing():
-            self._is_closing = True
-        return self._is_closing
+                self.outbox.add(parts)
 
     def _pace(self) -> None:
         """Read on, or stop reading: nobody may make us hold more than the caps."""
-        if self._has_ended():
+        if self._is_closing or self._transport.is_closing():
+            self._is_closing = True  # A transport whose peer is gone may close before it says so.
             return
-        load = self._edge.load
+        reader = self._reader
         is_full = (
-            self._outbox.is_paused
-            or self._queued_bytes > QUEUED_BYTES_MAX
-            or len(self._queue) + len(self._pending) >= WAITING_MAX
+            self.outbox.is_paused
+            or self.inbox.is_over
+            or len(self.inbox.queue) + len(self._pending) >= WAITING_MAX
+            or (reader.is_filled and not self._edge.load.may_grow(self, reader.capacity))
         )
-        if not is_full and load.is_over and not self.is_replica and not self._reader.buffered:
-            load.wait(self)
-            is_full = True
-        if is_full != self._is_reading_paused:
+        if is_full != self._is_reading_paused and not self._is_closing:
             self._is_reading_paused = is_full
             if is_full:
                 self._transport.pause_reading()
+                # What is queued is a copy: nobody needs the buffer that it came in.
+                reader.release()
             else:
                 self._transport.resume_reading()
 
@@ -307,10 +318,10 @@ class Connection(asyncio.BufferedProtocol):
 
         A client silent for one to two idle times is closed.
         """
-        idle_ms = self._edge.config.connections_max_idle_ms
+        idle_ms = self._edge.limits.connections_max_idle_ms
         if idle_ms < 0:
             return
-        self._is_heard = False
+        self._started_before = self.started
         now_ms = self._edge.runtime.monotonic_ms()
         self._idle = self._edge.deadlines.at(now_ms + idle_ms, self._on_idle_time)
 
@@ -318,7 +329,7 @@ class Connection(asyncio.BufferedProtocol):
         self._idle = None
         if self._is_closing:
             return
-        if self._is_heard or self._pending or self._queue:
+        if self.started != self._started_before or self._pending or self.inbox.queue:
             self._reader.release()
             self._watch_idleness()
         else:

@@ -1,51 +1,210 @@
-"""How many bytes of requests and responses the edge holds, in all connections together.
+"""What the edge holds in all connections together, and who is paused or cut when it is too much.
 
-Owns two counters, their caps, and who stopped reading because of them. It never looks inside a
-request; what one connection alone may hold is that connection's own business.
+Owns the two accounts of `holdings.py`, their caps, and one timer that runs while anybody holds
+anything. Whoever holds the memory pays for it: nobody else is paused or closed.
+
+    responses   over the cap, the oldest holders are cut; before that, fetches get less at a time
+    requests    a frame that wants more than there is waits, unread, for room; who is read from
+                and finishes nothing for a while is cut for the sake of those who wait; the oldest
+                frame goes on beyond the cap, so that those that are left come to an end
+    both        a peer that owes bytes, or takes none, for the time of a stall is cut
+
+Frames of up to `FREE_BYTES` are not counted and never wait, nor does a small frame wait for the
+memory that only large ones use up.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from .holdings import NOT_UNDER_WAY, Holder, Holdings
+
+FREE_BYTES: Final = 64 << 10
+"""What each connection may hold of each kind without being counted."""
+SMALL_BYTES: Final = 256 << 10
+"""Receive buffers above this size leave a quarter of the cap to smaller ones, whatever they do."""
+PATIENCE_MS: Final = 5_000
+"""How long memory that somebody waits for may be held without a request being finished."""
+SWEEP_MS: Final = 1_000
+RESPONSE_PART: Final = 8
+"""A fetch gets at most this part of the room that is left, and at least `LEAST_RESPONSE`."""
+LEAST_RESPONSE: Final = 256 << 10
 
 
-class Reader(Protocol):
-    """Somebody who stops reading while the edge holds too much."""
+class Peer(Holder, Protocol):
+    """A connection, as far as its memory is concerned."""
+
+    started: int
+    """Requests handled so far."""
+
+    @property
+    def half_received(self) -> int:
+        """Bytes of a frame whose rest its peer owes; 0 if none, or if we do not read on."""
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that its peer has yet to take; 0 where few enough to be not counted."""
+
+    def shed(self) -> None:
+        """Give back what is held for speed only."""
+
+    def cut(self, why: str) -> None:
+        """End: somebody else needs the memory, or nothing moves any more."""
 
     def on_relief(self) -> None:
-        """There is room again: read on."""
+        """There is room again: ask once more."""
 
 
 class Load:
-    """The bytes held in all. Readers that found it over are called back, oldest first."""
+    """The memory of the edge. `later(delay_ms, call)` is its timer."""
 
-    def __init__(self, *, max_request_bytes: int, max_response_bytes: int) -> None:
+    def __init__(
+        self,
+        *,
+        max_request_bytes: int,
+        max_response_bytes: int,
+        stall_ms: int,
+        now_ms: Callable[[], int],
+        later: Callable[[int, Callable[[], None]], object],
+    ) -> None:
         self._max_request_bytes = max_request_bytes
         self._max_response_bytes = max_response_bytes
-        self._waiting: dict[Reader, None] = {}
-        self.request_bytes = 0
-        self.response_bytes = 0
+        self._stall_ms = stall_ms
+        self._now_ms = now_ms
+        self._later = later
+        self._patience_ms = min(PATIENCE_MS, stall_ms)
+        self._is_sweeping = False
+        self._requests: Holdings[Peer] = Holdings(
+            lambda peer: (peer.started, peer.half_received), SMALL_BYTES
+        )
+        self._responses: Holdings[Peer] = Holdings(
+            lambda peer: (NOT_UNDER_WAY, peer.unsent), SMALL_BYTES
+        )
+        self._waiting: dict[Peer, int] = {}
+        """Those whose frame waits for room, with the bytes that they want."""
 
     @property
-    def is_over(self) -> bool:
-        """Is either cap exceeded?"""
-        return (
-            self.request_bytes > self._max_request_bytes
-            or self.response_bytes > self._max_response_bytes
-        )
+    def request_bytes(self) -> int:
+        """Requests not yet handled, with the buffers that they arrive in."""
+        return self._requests.total
 
-    def add(self, *, request_bytes: int = 0, response_bytes: int = 0) -> None:
-        """Count bytes taken up, or given back when negative."""
-        was_over = self.is_over
-        self.request_bytes += request_bytes
-        self.response_bytes += response_bytes
-        if was_over and not self.is_over:
-            waiting, self._waiting = self._waiting, {}
-            for reader in waiting:
-                reader.on_relief()
+    @property
+    def response_bytes(self) -> int:
+        """Responses not yet taken, and what parked fetches have read."""
+        return self._responses.total
 
-    def wait(self, reader: Reader) -> None:
-        """Call `reader.on_relief` once there is room again."""
-        self._waiting[reader] = None
+    @property
+    def response_room(self) -> int:
+        """The most that one more fetch should read, in bytes."""
+        room = (self._max_response_bytes - self._responses.total) // RESPONSE_PART
+        return room if room > LEAST_RESPONSE else LEAST_RESPONSE
 
-    def forget(self, reader: Reader) -> None:
-        """The reader is gone."""
-        self._waiting.pop(reader, None)
+    def hold_requests(self, peer: Peer, size: int) -> None:
+        """Note what a connection holds of requests and buffers for them now."""
+        before = self._requests.total
+        self._requests.hold(peer, size if size > FREE_BYTES else 0, self._now_ms())
+        if self._requests.total < before:
+            self._relieve()
+        self._sweep_later()
+
+    def hold_responses(self, peer: Peer, size: int) -> None:
+        """Note what a connection holds of responses now; may cut it or others."""
+        now_ms = self._now_ms()
+        self._responses.hold(peer, size, now_ms)
+        excess = self._responses.total - self._max_response_bytes
+        if excess > 0:
+            for holder in self._responses.in_the_way(excess, now_ms, 0):
+                self._cut(holder, "responses that it does not read fill the memory for them")
+        self._sweep_later()
+
+    def may_grow(self, peer: Peer, capacity: int) -> bool:
+        """May its receive buffer of `capacity` bytes become twice as large?
+
+        If not, `on_relief` is called when there is a chance that it may.
+        """
+        if peer.is_replica or 2 * capacity <= FREE_BYTES:
+            return True
+        if self._excess(capacity) > 0 and not self._waiting:
+            # Where others wait already, the next sweep makes room.
+            self._make_room(capacity)
+        if self._excess(capacity) > 0 and not self._is_oldest_frame(peer):
+            self._waiting[peer] = capacity
+            return False
+        self._waiting.pop(peer, None)
+        return True
+
+    def forget(self, peer: Peer) -> None:
+        """The connection is gone, and all it held."""
+        self._waiting.pop(peer, None)
+        now_ms = self._now_ms()
+        self._responses.hold(peer, 0, now_ms)
+        self._requests.hold(peer, 0, now_ms)
+        self._relieve()
+
+    def _excess(self, more: int) -> int:
+        """By how much would `more` bytes of requests pass the cap for a buffer of that size?"""
+        cap, held = self._max_request_bytes, self._requests
+        for_large = cap - cap // 4
+        if more >= SMALL_BYTES:
+            return held.total + more - for_large
+        return held.total - max(0, held.large - for_large) + more - cap
+
+    def _make_room(self, more: int) -> None:
+        now_ms = self._now_ms()
+        self._shed()
+        self._requests.look(now_ms)
+        excess = self._excess(more)
+        for holder in self._requests.in_the_way(excess, now_ms, self._patience_ms, self._waiting):
+            self._cut(holder, "its unfinished requests fill the memory that others wait for")
+
+    def _shed(self) -> None:
+        for holder in self._requests:
+            if not holder.half_received:
+                holder.shed()
+
+    def _is_oldest_frame(self, peer: Peer) -> bool:
+        unfinished = (each for each in self._requests if each is peer or each.half_received)
+        return next(unfinished, peer) is peer
+
+    def _cut(self, peer: Peer, why: str) -> None:
+        self.forget(peer)
+        peer.cut(why)
+
+    def _relieve(self) -> None:
+        """Let those ask again who came first, as far as there is room."""
+        given = 0
+        while self._waiting:
+            peer = next(iter(self._waiting))
+            given += self._waiting[peer]
+            if self._excess(given) > 0:
+                return
+            self._ask_again(peer)
+
+    def _ask_again(self, peer: Peer) -> None:
+        del self._waiting[peer]
+        self._requests.renew(peer, self._now_ms())
+        peer.on_relief()
+
+    def _sweep_later(self) -> None:
+        if not self._is_sweeping and (len(self._requests) or len(self._responses)):
+            self._is_sweeping = True
+            self._later(min(SWEEP_MS, self._stall_ms), self._sweep)
+
+    def _sweep(self) -> None:
+        """Look at all who hold anything; nobody else costs anything."""
+        self._is_sweeping = False
+        now_ms = self._now_ms()
+        for holdings in (self._requests, self._responses):
+            holdings.look(now_ms)
+        for peer in self._requests.stalled(now_ms, self._stall_ms):
+            self._cut(peer, f"no byte of the rest of its request came for {self._stall_ms} ms")
+        for peer in self._responses.stalled(now_ms, self._stall_ms):
+            self._cut(peer, f"it took no byte of its responses for {self._stall_ms} ms")
+        self._make_room(next(iter(self._waiting.values()), 0))
+        self._relieve()
+        given = 0
+        for peer, wanted in sorted(self._waiting.items(), key=lambda item: item[1]):
+            # Those that want little find room where the first does not; the oldest needs none.
+            if self._excess(given + wanted) <= 0 or self._is_oldest_frame(peer):
+                given += wanted
+                self._ask_again(peer)
+        self._sweep_later()

@@ -11,37 +11,42 @@ from ...protocol.types import Buffer
 
 if TYPE_CHECKING:
     from ..edge import Edge
+    from .load import Peer
 
 log = logging.getLogger(__name__)
 
-WRITE_HIGH_WATER = 1 << 20
-"""Unsent bytes above which nothing new is started for the client."""
+WRITE_HIGH_WATER = 64 << 10
+"""Unsent bytes above which nothing new is started for the client, and which are counted."""
 FLUSH_BYTES = 1 << 20
 JOIN_BYTES = 1 << 16
 """Up to here copying many parts into one is cheaper than a long writev."""
 
 
 class Outbox:
-    """The parts to be written at the end of the event, and those that the peer does not read."""
+    """The parts to be written at the end of the event, and what the peer has yet to take."""
 
     __slots__ = (
         "_bytes",
-        "_counted",
         "_edge",
+        "_parked",
         "_parts",
+        "_peer",
         "_transport",
+        "_unsent",
         "is_paused",
         "rests_on_lease",
     )
 
-    def __init__(self, transport: asyncio.Transport, edge: "Edge") -> None:
+    def __init__(self, transport: asyncio.Transport, edge: "Edge", peer: "Peer") -> None:
         self._transport = transport
         self._edge = edge
+        self._peer = peer
         self.rests_on_lease = False
         """Is anything added that only a leader with a lease may say?"""
         self._parts: list[Buffer] = []
         self._bytes = 0
-        self._counted = 0
+        self._unsent = 0
+        self._parked = 0
         self.is_paused = False
         """The peer reads more slowly than we answer."""
         transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
@@ -75,23 +80,34 @@ class Outbox:
             self._transport.write(b"".join(parts))
         else:
             self._transport.writelines(parts)
+        if self.is_paused:
+            # Answers to what was started before go out all the same.
+            self._count(self._transport.get_write_buffer_size(), self._parked)
 
     def pause(self) -> None:
         """The transport is full."""
         self.is_paused = True
-        self._count(self._transport.get_write_buffer_size())
+        self._count(self._transport.get_write_buffer_size(), self._parked)
 
     def resume(self) -> None:
         """The peer has caught up."""
         self.is_paused = False
-        self._count(0)
+        self._count(0, self._parked)
+
+    def hold(self, size: int) -> None:
+        """Count what a parked fetch has read and not yet given out."""
+        if size != self._parked:
+            self._count(self._unsent, size)
 
     def release(self) -> None:
         """The connection is gone, and everything unsent with it."""
         self._parts = []
-        self._count(0)
+        del self._peer  # It holds us: so it is freed at once, not when the collector comes by.
 
-    def _count(self, size: int) -> None:
-        """Unsent bytes count while above the high-water mark; below it they are few."""
-        self._edge.load.add(response_bytes=size - self._counted)
-        self._counted = size
+    def _count(self, unsent: int, parked: int) -> None:
+        """Unsent bytes count while above the high-water mark; below it they are few.
+
+        What the peer takes meanwhile counts until it has taken all: the parts stay whole.
+        """
+        self._unsent, self._parked = unsent, parked
+        self._edge.load.hold_responses(self._peer, unsent + parked)

@@ -261,7 +261,7 @@ class FakeTransport(asyncio.Transport):
         self.is_written.set()
         if self.is_stuck:
             self.unread += len(data)
-            if self.unread > self.high and not self.protocol._outbox.is_paused:
+            if self.unread > self.high and not self.protocol.outbox.is_paused:
                 self.protocol.pause_writing()
 
     def writelines(self, list_of_data: Any) -> None:

@@ -23,7 +23,7 @@ from minikafka.protocol.messages.produce import (
 )
 
 from .conftest import MakeBroker
-from .edge_support import TOPIC, Client, FakePartition, batch, settle
+from .edge_support import TOPIC, Client, FakeBroker, FakePartition, batch, settle
 
 
 def produce(*values: bytes, acks: int = 1, index: int = 0, records: Any = None) -> ProduceRequest:
@@ -47,6 +47,13 @@ def latest() -> ListOffsetsRequest:
         name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)]
     )
     return ListOffsetsRequest(topics=[topic])
+
+
+def fill(broker: FakeBroker) -> None:
+    """Put 2.4 MB of records into the partition."""
+    for _ in range(40):
+        broker.partition.append_as_leader(memoryview(batch(b"x" * 60_000)), acks=1, wall_ms=0)
+    broker.partitions.write_staged()
 
 
 async def test_pipelined_produces_are_written_once_and_answered_in_order_in_one_write(
@@ -278,9 +285,7 @@ async def test_an_unknown_version_of_api_versions_is_answered_in_version_0(
 
 async def test_a_peer_that_does_not_read_is_not_read_from(make_broker: MakeBroker) -> None:
     broker = make_broker()
-    for _ in range(40):
-        broker.partition.append_as_leader(memoryview(batch(b"x" * 60_000)), acks=1, wall_ms=0)
-    broker.partitions.write_staged()
+    fill(broker)
     client = broker.connect()
     client.transport.is_stuck = True
     frames = b"".join(client.frame(fetch(), 12) for _ in range(50))
@@ -327,21 +332,93 @@ async def test_unanswered_produces_are_bounded(make_broker: MakeBroker) -> None:
     assert not paused(client)
 
 
-async def test_over_the_cap_of_all_connections_reading_pauses_but_not_of_followers(
+async def test_peers_that_do_not_read_are_cut_and_others_served_all_the_while(
+    make_broker: MakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = make_broker(minikafka_queued_max_response_bytes="8000000")
+    fill(broker)
+    follower = broker.connect()
+    follower.connection.is_replica = True
+    follower.transport.is_stuck = True
+    follower.send(fetch(), 12)
+    hogs = [broker.connect() for _ in range(40)]
+    good = broker.connect()
+    for hog in hogs:
+        hog.transport.is_stuck = True
+        hog.feed(b"".join(hog.frame(fetch(), 12) for _ in range(3)))
+        assert good.ask(produce(b"v"), 9).responses[0].partition_responses[0].error_code == 0
+        assert good.ask(fetch(), 12).responses[0].partitions[0].records
+        assert not paused(good)
+        assert broker.edge.load.response_bytes <= 8_000_000
+    closed = [hog.transport.is_aborted for hog in hogs]
+    assert 0 < sum(closed) < 40
+    assert closed == sorted(closed, reverse=True), "the oldest first"
+    assert not follower.transport.is_closed
+    await settle()
+    assert broker.edge.load.response_bytes > 0
+    for client in [*hogs, follower]:
+        client.transport.abort()
+    await settle()
+    assert broker.edge.load.response_bytes == broker.edge.load.request_bytes == 0
+
+
+async def test_a_peer_that_takes_nothing_is_closed_though_its_requests_wait_in_line(
     make_broker: MakeBroker,
 ) -> None:
-    broker = make_broker(queued_max_request_bytes="1000")
-    hog, other, follower = broker.connect(), broker.connect(), broker.connect()
+    broker = make_broker(minikafka_connections_max_stall_ms="20")
+    fill(broker)
+    hung = broker.connect()
+    hung.transport.is_stuck = True
+    hung.feed(b"".join(hung.frame(fetch(), 12) for _ in range(3)))
+    assert paused(hung)
+    async with asyncio.timeout(10):
+        await hung.transport.closed.wait()
+
+
+async def test_a_parked_fetch_counts_with_what_it_has_read(make_broker: MakeBroker) -> None:
+    broker = make_broker()
+    fill(broker)
+    client = broker.connect()
+    client.send(fetch(min_bytes=1 << 30, max_wait_ms=60_000), 12)
+    assert client.responses() == []
+    assert broker.edge.load.response_bytes > 900_000
+    client.connection.connection_lost(None)
+    assert broker.edge.load.response_bytes == 0
+
+
+async def test_large_frames_wait_for_memory_and_small_requests_do_not(
+    make_broker: MakeBroker,
+) -> None:
+    broker = make_broker(queued_max_request_bytes="4000000")
+    hogs = [broker.connect() for _ in range(30)]
+    for hog in hogs:
+        frame = struct.pack(">i", 50_000_000) + bytes(900_000)
+        for at in range(0, len(frame), 16_384):
+            if not paused(hog):
+                hog.feed(frame[at : at + 16_384])
+    assert sum(paused(hog) for hog in hogs) > 20
+    assert broker.edge.load.request_bytes <= 4_000_000 + 2_000_000
+    good, follower = broker.connect(), broker.connect()
     follower.connection.is_replica = True
-    hog.send(fetch(0, max_wait_ms=60_000), 12)
-    hog.send(produce(b"x" * 2000), 9)
-    for client in (other, follower):
-        client.send(latest(), 6)
-    assert paused(other)
-    assert not paused(follower)
-    hog.connection.connection_lost(None)
-    await settle()
-    assert not paused(other)
+    for _ in range(5):
+        assert (
+            good.ask(produce(b"x" * 30_000), 9).responses[0].partition_responses[0].error_code == 0
+        )
+    assert follower.ask(produce(b"x" * 900_000), 9)
+    for hog in hogs:
+        hog.connection.connection_lost(None)
+    assert broker.edge.load.request_bytes <= follower.connection._reader.capacity
+
+
+async def test_whole_requests_in_line_are_held_once(make_broker: MakeBroker) -> None:
+    broker = make_broker()
+    client = broker.connect()
+    client.send(fetch(0, max_wait_ms=60_000), 12)
+    client.send(produce(b"x" * 5_000_000), 9)
+    assert paused(client)
+    assert 5_000_000 < broker.edge.load.request_bytes < 5_100_000
+    client.connection.connection_lost(None)
+    assert broker.edge.load.request_bytes == 0
 
 
 async def test_m_12_half_frames_hold_what_they_sent_and_are_closed_when_idle(

@@ -87,7 +87,7 @@ class Lab(FakeBroker):
 
     @property
     def held_bytes(self) -> int:
-        return self.edge.load.request_bytes
+        return sum(connection.inbox.held_bytes for connection in self.edge.connections)
 
     def sequences(self, producer_id: int = PRODUCER) -> list[tuple[int, int]]:
         """Epoch and first sequence of each batch of the producer in the first partition."""

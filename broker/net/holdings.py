@@ -1,0 +1,115 @@
+"""Who holds how much of one kind of memory, since when, and who has to give it up.
+
+Two of them bound the edge: requests not yet handled and responses not yet taken. A holder is a
+connection. Its memory is released when it finishes something (a request is handled, a response is
+taken whole), and it moves while bytes arrive or leave. The rules, which hold after every call:
+
+    held     the sum of all sizes is what `total` says; who holds nothing is not in it
+    order    holders stand by when they last finished something, the longest ago first
+    pressure those who had their time give up memory in that order; followers never do, nor who
+             is kept waiting
+    stall    whoever has bytes under way and moves none for a bounded time gives up its memory
+
+Decides only; closing a connection is for the caller.
+"""
+
+from collections.abc import Callable, Container, Iterator
+from typing import Final, Generic, Protocol, TypeVar
+
+NOT_UNDER_WAY: Final = 0
+
+
+class Holder(Protocol):
+    """Somebody who holds memory."""
+
+    is_replica: bool
+    """A follower fetches here: what others hold may be waiting for it, so it is left alone."""
+
+
+H = TypeVar("H", bound=Holder)
+Progress = Callable[[H], tuple[int, int]]
+"""How often a holder has finished something, and a number that changes when bytes move;
+NOT_UNDER_WAY in place of the latter where no byte is owed by the peer."""
+
+
+class _Held:
+    __slots__ = ("finished", "moved", "moved_ms", "since_ms", "size")
+
+    def __init__(self, size: int, now_ms: int, finished: int, moved: int) -> None:
+        self.size = size
+        self.since_ms = self.moved_ms = now_ms
+        self.finished = finished
+        self.moved = moved
+
+
+class Holdings(Generic[H]):
+    """The account of one kind of memory. Sizes in bytes, times in milliseconds."""
+
+    def __init__(self, progress: Progress[H], large: int) -> None:
+        self._progress = progress
+        self._large = large
+        self._held: dict[H, _Held] = {}
+        self.total = 0
+        """Bytes held by all."""
+        self.large = 0
+        """Bytes held by those who hold more than `large` each."""
+
+    def __iter__(self) -> Iterator[H]:
+        """All holders, who finished something the longest ago first."""
+        return iter(list(self._held))
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def hold(self, holder: H, size: int, now_ms: int) -> None:
+        """Take note of what a holder holds now; 0 for nothing."""
+        held = self._held.get(holder)
+        before = 0 if held is None else held.size
+        self.total += size - before
+        self.large += self._if_large(size) - self._if_large(before)
+        if held is None:
+            if size:
+                self._held[holder] = _Held(size, now_ms, *self._progress(holder))
+        elif size:
+            held.size = size
+        else:
+            del self._held[holder]
+
+    def _if_large(self, size: int) -> int:
+        return size if size > self._large else 0
+
+    def look(self, now_ms: int) -> None:
+        """Notice who has finished or moved something since the last look."""
+        for holder, held in list(self._held.items()):
+            finished, moved = self._progress(holder)
+            if finished != held.finished:
+                held.finished, held.since_ms, held.moved_ms = finished, now_ms, now_ms
+                del self._held[holder]
+                self._held[holder] = held
+            elif moved != held.moved or moved == NOT_UNDER_WAY:
+                held.moved_ms = now_ms
+            held.moved = moved
+
+    def stalled(self, now_ms: int, stall_ms: int) -> list[H]:
+        """Those who have bytes under way and have moved none for `stall_ms`, as last looked."""
+        return [h for h, held in self._held.items() if now_ms - held.moved_ms >= stall_ms]
+
+    def renew(self, holder: H, now_ms: int) -> None:
+        """It was kept waiting until now: its time begins anew, in its old place."""
+        held = self._held.get(holder)
+        if held is not None:
+            held.since_ms = held.moved_ms = now_ms
+
+    def in_the_way(
+        self, excess: int, now_ms: int, patience_ms: int, spared: Container[H] = ()
+    ) -> list[H]:
+        """Those whose memory covers `excess` bytes, of all that finished nothing for so long."""
+        found: list[H] = []
+        for holder, held in self._held.items():
+            if excess <= 0:
+                break
+            had_its_time = now_ms - held.since_ms >= patience_ms
+            if had_its_time and not holder.is_replica and holder not in spared:
+                found.append(holder)
+                excess -= held.size
+        return found
