@@ -119,8 +119,8 @@ class ReplicaFetcher:
         """The leader registered anew: a pause before connecting is over."""
         self._news.set()
 
-    def on_flushed(self, partition: Partition) -> None:
-        """More of it is on stable storage than the leader has been told."""
+    def tell(self, partition: Partition) -> None:
+        """The leader has yet to hear of it: more is on stable storage, or the log begins later."""
         self._changed[partition.key] = None
         self.interrupt()
 

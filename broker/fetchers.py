@@ -65,11 +65,11 @@ class ReplicaFetchers:
         if place is not None:
             self._fetchers[place].remove(partition)
 
-    def on_flushed(self, partition: Partition) -> None:
-        """Tell its leader how much of it is on stable storage now."""
+    def tell(self, partition: Partition) -> None:
+        """Tell its leader how much of it is on stable storage now, and where its log begins."""
         place = self._place_of.get(partition)
         if place is not None:
-            self._fetchers[place].on_flushed(partition)
+            self._fetchers[place].tell(partition)
 
     def on_brokers_changed(self, broker_ids: Iterable[int]) -> None:
         """Brokers registered anew: whoever waits to connect to one need not wait longer."""

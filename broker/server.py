@@ -209,7 +209,7 @@ class Broker:
         partitions.propose = self.proposals.propose
         partitions.host.lease = channel.lease
         partitions.fetchers = self.fetchers
-        partitions.group_flush.on_follower_flushed = self.fetchers.on_flushed
+        partitions.group_flush.on_follower_flushed = self.fetchers.tell
         partitions.failing.on_directory_failed = self._on_directory_failed
         for directory in partitions.directories:
             directory.on_damaged = self.repairs.on_damaged

@@ -106,6 +106,8 @@ class Upkeep:
             start = partition.log_start_offset
             log.info("%r: %d old segments deleted, now begins at %d", partition, count, start)
             partition.note_followers()
+            if self._partitions.fetchers is not None:
+                self._partitions.fetchers.tell(partition)
         partition.forget_idle_producers(now_ms, self._producer_expiration_ms)
 
     async def check_lag(self) -> None:

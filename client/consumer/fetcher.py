@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ...protocol.api import ApiKey
@@ -156,12 +156,11 @@ class Fetcher:
         self._start_loops()
 
     def _node_for(self, state: PartitionState) -> int:
-        if state.read_from >= 0 and state.read_from_until_ms <= self._runtime.monotonic_ms():
-            state.read_from = -1
+        nearer = state.nearer
+        if nearer.is_over(self._runtime.monotonic_ms()) and nearer.lose():
             self._wake_loops()
-        if state.read_from in self._metadata.view.brokers:
-            return state.read_from
-        return state.leader_id
+        known = self._metadata.view.brokers
+        return nearer.replica if nearer.replica in known else state.leader_id
 
     # -- fetching
 
@@ -258,9 +257,10 @@ class Fetcher:
             version = min(version, TOPIC_ID_VERSION - 1)
         asked = session.ask(wants, may_increment=version >= SESSION_VERSION)
         config = self._config
-        request = _request(config, asked)
-        timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
         begun_ms = self._runtime.monotonic_ms()
+        named = map(self._positions.states.get, wants)
+        request = _request(config, asked, _rack(config, named, begun_ms))
+        timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
         future = connection.send(request, version=version, timeout_ms=timeout_ms)
         patience_ms = config.fetch_max_wait_ms + config.unanswered_request_ms
         response: FetchResponse = await _impatiently(self._metadata, future, node_id, patience_ms)
@@ -272,6 +272,8 @@ class Fetcher:
         state.failure_count += 1
         wait_ms = self._backoff.after(state.failure_count, self._runtime.rng)
         state.not_before_ms = self._runtime.monotonic_ms() + wait_ms
+        if state.nearer.lose():
+            self._start_loops()
 
     # -- answers
 
@@ -287,18 +289,18 @@ class Fetcher:
         if code is not ErrorCode.NONE:
             self._on_refused(state, code, data)
             return
-        state.failure_count = 0
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset
         state.log_start_offset = data.log_start_offset
         if data.preferred_read_replica >= 0:
-            state.read_from = data.preferred_read_replica
-            max_age_ms = self._config.metadata_max_age_ms
-            state.read_from_until_ms = self._runtime.monotonic_ms() + max_age_ms
-            if state.read_from not in self._metadata.view.brokers:
+            until_ms = self._runtime.monotonic_ms() + self._config.metadata_max_age_ms
+            state.nearer.name(data.preferred_read_replica, until_ms)
+            if state.nearer.replica not in self._metadata.view.brokers:
                 self._metadata.refresh_soon()  # until then the leader is asked again
                 self._back_off(state)
             self._start_loops()
+        else:
+            state.failure_count = 0
         if data.records:
             self._take_in(state, data)
 
@@ -319,11 +321,13 @@ class Fetcher:
 
     def _on_refused(self, state: PartitionState, code: ErrorCode, data: PartitionData) -> None:
         state.high_watermark = -1
-        was_follower = state.read_from >= 0
-        state.read_from = -1
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            if was_follower:
-                return  # the leader decides what is in range (KIP-392)
+            if state.nearer.lose():
+                # The leader decides what is in range (KIP-392), and may know less of that replica.
+                until_ms = self._runtime.monotonic_ms() + self._config.metadata_max_age_ms
+                state.nearer.refuse(state.fetch_offset, until_ms)
+                self._start_loops()
+                return
             log.warning("%s: the log does not hold offset %d", state.partition, state.fetch_offset)
             error = self._positions.on_out_of_range(state)
             if error is not None:
@@ -346,7 +350,7 @@ class Fetcher:
             self.buffer.report(ApiError(code, f"{where}: {code.doc}"), state)
 
 
-def _request(config: ConsumerConfig, asked: Asked) -> FetchRequest:
+def _request(config: ConsumerConfig, asked: Asked, rack: str) -> FetchRequest:
     return FetchRequest(
         max_wait_ms=config.fetch_max_wait_ms,
         min_bytes=config.fetch_min_bytes,
@@ -358,8 +362,16 @@ def _request(config: ConsumerConfig, asked: Asked) -> FetchRequest:
         session_epoch=asked.epoch,
         topics=asked.topics,
         forgotten_topics_data=asked.forgotten,
-        rack_id=config.client_rack,
+        rack_id=rack,
     )
+
+
+def _rack(config: ConsumerConfig, states: Iterable[PartitionState | None], now_ms: int) -> str:
+    """Our rack; none where the broker would name the replica again that has just refused."""
+    for state in states if config.client_rack else ():
+        if state is not None and state.nearer.has_refused(state.fetch_offset, now_ms):
+            return ""
+    return config.client_rack
 
 
 def _partitions_of(

@@ -22,6 +22,7 @@ from enum import Enum, auto
 from ...protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ...protocol.types import NO_EPOCH, ZERO_UUID, TopicPartition
 from ..errors import ClientError, LogTruncated, NoOffsetForPartition, OffsetOutOfRange
+from .nearer import Nearer
 
 RESETS: Mapping[str, int | None] = {
     "earliest": EARLIEST_TIMESTAMP,
@@ -62,10 +63,8 @@ class PartitionState:
     topic_id: bytes = ZERO_UUID
     leader_id: int = -1
     leader_epoch: int = NO_EPOCH
-    read_from: int = -1
-    """A replica that the leader named as nearer (KIP-392), else -1."""
-    read_from_until_ms: int = 0
-    """Then the leader is asked again: the replica may have left the ISR, and not know it."""
+    nearer: Nearer = field(default_factory=Nearer)
+    """Whom the leader named to read from."""
     is_paused: bool = False
     seek_count: int = 0
     """Grows with each jump: what was asked for or buffered before is void."""
@@ -185,7 +184,7 @@ class Positions:
             # two answers for one offset must not both count.
             state.fetch_count += 1
             state.is_fetching = False
-            state.read_from = -1
+            state.nearer.lose()
         if is_newer and state.standing is Standing.VALID and state.fetch_epoch != NO_EPOCH:
             state.standing = Standing.UNVALIDATED
             state.fetch_count += 1

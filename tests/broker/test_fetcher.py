@@ -106,7 +106,7 @@ async def pair_of(tmp_path: Path, *, max_wait_ms: int) -> AsyncIterator[Pair]:
     )
     made = Pair(leader, follower, edge, server, fetchers)
     follower.partitions.fetchers = fetchers
-    follower.partitions.group_flush.on_follower_flushed = fetchers.on_flushed
+    follower.partitions.group_flush.on_follower_flushed = fetchers.tell
     yield made
     await fetchers.close()
     server.close()

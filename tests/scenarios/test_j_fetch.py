@@ -4,8 +4,12 @@ import asyncio
 from itertools import count
 from typing import Any
 
+import pytest
+
 from minikafka.aio import Consumer
+from minikafka.broker.partition import Partition
 from minikafka.broker.replica_selector import RACK_AWARE
+from minikafka.broker.requests import FetchAnswer, FetchSpec
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.fetch import (
     FINAL_SESSION_EPOCH,
@@ -181,6 +185,98 @@ async def test_j_04_a_nearer_replica_is_named_while_it_is_in_sync(stage: Stage) 
     await stage.until(lambda: len(stage.state("t").isr) == 3, "3 returns", 30)
     await stage.send("t", b"4")
     assert await poll(client, consumer, 1) == [(4, b"4")]
+
+
+def start_of(stage: Stage, broker_id: int) -> int:
+    return stage.partition(broker_id, "t").log_start_offset
+
+
+async def retired_by_3(stage: Stage) -> None:
+    """Broker 3 has smaller segments than the others, and so retires more than they do, after them.
+
+    No record comes after that.
+    """
+    stage.daemon(3).properties["log.retention.check.interval.ms"] = "5000"
+    await racked(stage)
+    await stage.alter_configs("t", {"segment.bytes": "4000"})
+    for number in range(12):
+        await stage.send("t", b"%d" % number * 900)
+        stage.partition(3, "t").log.roll()
+    await stage.until(lambda: stage.partition(3, "t").high_watermark == 12, "3 has it")
+    await stage.alter_configs("t", {"retention.bytes": "3000"})
+    await stage.until(lambda: start_of(stage, 1) > 0 < start_of(stage, 2), "1 and 2 retire")
+    assert start_of(stage, 1) == start_of(stage, 2)
+    await stage.until(lambda: start_of(stage, 3) > start_of(stage, 1), "3 retires more")
+
+
+RETIRING = {**RACKS, "log.retention.check.interval.ms": "300"}
+
+
+@staged(broker=RETIRING, started=False)
+async def test_j_04_a_follower_is_not_named_for_what_it_has_retired(stage: Stage) -> None:
+    """Given a follower that retired more than its leader, and no record since; then the leader is
+    told where its log begins, and a consumer in its rack reads what only the leader has.
+    """
+    await retired_by_3(stage)
+    first = start_of(stage, 1)
+    leader = stage.partition(1, "t").leader
+    assert leader is not None
+    progress = leader.followers[3]
+    await stage.until(lambda: progress.log_start_offset == start_of(stage, 3), "1 is told", 1)
+    assert told(await fetch(stage, 1, first, rack_id="c"))[0].preferred_read_replica == -1
+    assert told(await fetch(stage, 1, 11, rack_id="c"))[0].preferred_read_replica == 3
+    client, consumer = await reader(stage)
+    client.now(consumer.seek, T0, first)
+    assert [offset for offset, _ in await poll(client, consumer, 12 - first)] == [*range(first, 12)]
+
+
+@staged(broker=RETIRING, started=False)
+async def test_j_04_what_a_nearer_replica_refused_is_had_from_the_leader(stage: Stage) -> None:
+    """Given a leader that cannot hear how much a follower has retired, and goes on naming it; when
+    that one refuses an offset; then the consumer has it from the leader, and goes to it once.
+    """
+    await retired_by_3(stage)
+    leader = stage.partition(1, "t").leader
+    assert leader is not None
+    first = start_of(stage, 1)
+    stage.cut(3, 1)
+    leader.followers[3].log_start_offset = first
+    refused: list[int] = []
+    fetched = Partition.fetch
+
+    def watched(self: Partition, spec: FetchSpec, now_ms: int) -> FetchAnswer:
+        answer = fetched(self, spec, now_ms)
+        if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            refused.append(spec.fetch_offset)
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Partition, "fetch", watched)
+        client, consumer = await reader(stage)
+        client.now(consumer.seek, T0, first)
+        found = await poll(client, consumer, 12 - first)
+    assert [offset for offset, _ in found] == [*range(first, 12)]
+    assert refused == [first]
+
+
+@staged(broker=RACKS, started=False)
+async def test_j_04_a_consumer_comes_back_from_a_replica_that_is_gone(stage: Stage) -> None:
+    """Given a consumer that reads from a follower; when that one dies; then the consumer goes on
+    with the leader, long before it would have asked it again anyway.
+    """
+    await racked(stage)
+    await stage.send("t", b"0")
+    client, consumer = await reader(stage, metadata_max_age_ms=200_000)
+    assert await poll(client, consumer, 1) == [(0, b"0")]
+    stage.cut(client.process.name, 1, 2)
+    await stage.send("t", b"1")
+    assert await poll(client, consumer, 1) == [(1, b"1")], "it reads from 3 alone"
+    stage.heal()
+    begun = stage.now
+    stage.kill(3)
+    await stage.send("t", b"2")
+    assert await poll(client, consumer, 1) == [(2, b"2")]
+    assert stage.now - begun < 30
 
 
 @staged(broker=RACKS, started=False)

@@ -1,0 +1,41 @@
+"""Whom to read one partition from: its leader, or a nearer replica that the leader named (KIP-392).
+
+Pure. A replica is named for a time; then the leader is asked again, for the replica may have left
+the ISR and not know it. Nor need the leader know what a replica has retired: after a refusal it has
+to give that offset itself, which it does for a reader without a rack.
+"""
+
+from dataclasses import dataclass
+
+NOBODY = -1
+
+
+@dataclass(slots=True)
+class Nearer:
+    """What the leader and the replicas said."""
+
+    replica: int = NOBODY
+    """The one that was named."""
+    _until_ms: int = 0
+    _refused_offset: int = -1
+
+    def name(self, replica: int, until_ms: int) -> None:
+        """The leader names a replica; it holds until that time."""
+        self.replica, self._until_ms = replica, until_ms
+
+    def refuse(self, offset: int, until_ms: int) -> None:
+        """The replica does not have the offset: until then the leader has to give it."""
+        self.replica, self._refused_offset, self._until_ms = NOBODY, offset, until_ms
+
+    def has_refused(self, offset: int, now_ms: int) -> bool:
+        """Must the leader give this offset itself?"""
+        return offset == self._refused_offset and now_ms < self._until_ms
+
+    def is_over(self, now_ms: int) -> bool:
+        """Is there one who was named too long ago?"""
+        return self.replica != NOBODY and self._until_ms <= now_ms
+
+    def lose(self) -> bool:
+        """Back to the leader; False: it was the leader already."""
+        was_named, self.replica = self.replica != NOBODY, NOBODY
+        return was_named
