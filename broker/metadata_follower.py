@@ -2,7 +2,8 @@
 
 Owns the broker's metadata image. Until it has caught up with this broker's own registration it
 only replays: what a past record says of our roles is history, and partitions see one delta from
-nothing to now. A log that does not hold what we hold makes it begin anew from offset 0.
+nothing to now. A log that does not hold what this broker has acted upon, now or before it was
+started, is one that has lost something: nothing is done on its word (metadata_position.py).
 """
 
 import asyncio
@@ -16,9 +17,10 @@ from ..protocol.control.messages import FetchMetadata, FetchSnapshot, MetadataFe
 from ..protocol.control.records import decode_record
 from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.record_batch import headers, records
-from ..protocol.types import Buffer
+from ..protocol.types import Buffer, OffsetAndEpoch
 from ..runtime.runtime import Runtime
 from .controller_channel import ControllerChannel
+from .metadata_position import MetadataLost, MetadataPosition
 
 RETRY: Final = Backoff(first_ms=20, most_ms=1000, steady_count=10)
 MAX_WAIT_MS: Final = 5_000
@@ -32,11 +34,25 @@ log = logging.getLogger(__name__)
 class MetadataFollower:
     """Keeps `image` as new as the controller's committed log."""
 
-    def __init__(self, runtime: Runtime, channel: ControllerChannel, publish: Publish) -> None:
-        """`publish` acts on each step; the image it gets is the one that goes on changing."""
+    def __init__(
+        self,
+        runtime: Runtime,
+        channel: ControllerChannel,
+        publish: Publish,
+        position: MetadataPosition,
+        on_lost: Callable[[MetadataLost], None],
+    ) -> None:
+        """`publish` acts on each step; the image it gets is the one that goes on changing.
+
+        `on_lost` is told, once, that controllers lack what was acted upon; nothing follows.
+        """
         self._runtime = runtime
         self._channel = channel
         self._publish = publish
+        self._position = position
+        self._on_lost = on_lost
+        self._is_held = position.seen is None
+        """Controllers hold what was acted upon before this start."""
         self.image = MetadataImage()
         self.is_caught_up = False
         self._caught_up = asyncio.Event()
@@ -62,13 +78,27 @@ class MetadataFollower:
         failures = 0
         while True:
             try:
-                await self._step()
+                await (self._step() if self._is_held else self._compare())
                 failures = 0
+            except MetadataLost as error:
+                self._on_lost(error)
+                return
             except ApiError as error:
                 if failures == 0 and error.code is not ErrorCode.REQUEST_TIMED_OUT:
                     log.info("metadata: %s", error)
                 failures += 1
                 await asyncio.sleep(RETRY.after(failures, self._runtime.rng) / 1000)
+
+    async def _compare(self) -> None:
+        """Ask whether the log holds the last record that we acted upon before we were started."""
+        seen = self._position.seen
+        assert seen is not None
+        answer = await self._channel.call(FetchMetadata(seen.offset + 1, seen.epoch, 0))
+        if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise MetadataLost(seen)
+        if answer.error:
+            raise ApiError(ErrorCode(answer.error), answer.message)
+        self._is_held = True
 
     async def _step(self) -> None:
         """One fetch, and what it brought."""
@@ -76,10 +106,7 @@ class MetadataFollower:
         request = FetchMetadata(image.offset + 1, image.epoch, MAX_WAIT_MS)
         answer = await self._channel.call(request, timeout_ms=MAX_WAIT_MS + ANSWER_SLACK_MS)
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            log.warning("metadata: %s", answer.message)
-            self.image = MetadataImage()
-            self._start_afresh()
-            return
+            raise MetadataLost(OffsetAndEpoch(image.offset, image.epoch))
         if answer.error:
             raise ApiError(ErrorCode(answer.error), answer.message)
         delta = Delta()
@@ -107,6 +134,7 @@ class MetadataFollower:
             self._fresh_start, delta.is_snapshot = False, True
         if delta:
             await self._publish(delta, self.image)
+            self._position.seen = OffsetAndEpoch(self.image.offset, self.image.epoch)
         self._channel.lease.is_blind = False
         if not self.is_caught_up:
             self.is_caught_up = True

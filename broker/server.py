@@ -31,6 +31,7 @@ from .isr_proposals import IsrProposals
 from .log_end_reports import LogEndReports
 from .lost_replicas import LostReplicas
 from .metadata_follower import MetadataFollower
+from .metadata_position import MetadataConfig, MetadataLost, MetadataPosition
 from .net.connection import Connection
 from .net.listeners import Listeners
 from .partitions import Partitions, PartitionSettings
@@ -89,7 +90,10 @@ class Broker:
             self._registration(),
             config.cluster_id or directories[0].cluster_id,
         )
-        self.follower = MetadataFollower(runtime, self.channel, self._publish)
+        given_up_at = from_mapping(MetadataConfig, settings.properties).given_up_at
+        self.position = MetadataPosition(lambda: self.partitions.online, given_up_at=given_up_at)
+        what = (self._publish, self.position, self._on_metadata_lost)
+        self.follower = MetadataFollower(runtime, self.channel, *what)
         self.proposals = IsrProposals(runtime, self.channel, config.node_id)
         self.log_ends = LogEndReports(runtime, self.channel, self.partitions.is_electing)
         self.lost = LostReplicas(
@@ -97,7 +101,8 @@ class Broker:
         )
         self.fetchers = ReplicaFetchers(runtime, self._fetch_settings(), self._endpoint_of)
         transactions = from_mapping(TransactionConfig, settings.properties)
-        self.upkeep = Upkeep(runtime, self._upkeep_settings(transactions), self.partitions)
+        every = self._upkeep_settings(transactions)
+        self.upkeep = Upkeep(runtime, every, self.partitions, self.position.save)
         self.scrub = Scrub(runtime, _scrub_settings(config), self.partitions)
         self.compaction = Compaction(
             runtime,
@@ -161,6 +166,7 @@ class Broker:
         await self._listeners.close()
         self.edge.close_connections()
         await self._end_work(keep_channel=True)
+        await self.position.save()
         await close_directories(self.partitions, broker_epoch=self.channel.broker_epoch)
         await self.channel.close()
         self.deadlines.close()
@@ -176,6 +182,7 @@ class Broker:
         self.follower.start()
         await self._unless_refused(self.follower.wait_until_caught_up())
         self.partitions.quarantine_strays()
+        await self.position.save()
         await self._listeners.start()
         self.upkeep.start()
         self.scrub.start()
@@ -288,6 +295,11 @@ class Broker:
         else:
             refused = ConfigError("node.id", self.config.node_id, str(error))
         self._refused.set_exception(refused)
+
+    def _on_metadata_lost(self, error: MetadataLost) -> None:
+        self._stop.request(1, str(error))
+        if not self._refused.done():
+            self._refused.set_exception(error)
 
     def _on_directory_failed(self, directory: LogDirectory) -> None:
         if not self.partitions.online:

@@ -12,6 +12,7 @@ from ..runtime.kafka_keys import KNOWN_UNUSED
 from .compaction import CompactionConfig
 from .config import BrokerConfig
 from .group.config import GroupConfig
+from .metadata_position import MetadataConfig
 from .net.limits import ConnectionLimits
 from .replica_selector import ReplicaSelectorConfig
 from .topic_defaults import BROKER_KEYS, TopicDefaults
@@ -30,6 +31,7 @@ CONTROLLER_KEYS = frozenset(
         "metadata.log.segment.ms",
         "metadata.max.retention.bytes",
         "metadata.max.retention.ms",
+        "minikafka.metadata.log.cut.at",
     }
 )
 TABLES = (
@@ -39,6 +41,7 @@ TABLES = (
     ReplicaSelectorConfig,
     GroupConfig,
     TransactionConfig,
+    MetadataConfig,
 )
 """Every key of a broker but those that are the defaults of topics."""
 COORDINATOR_PREFIXES = ("group.", "offsets.", "transaction.", "transactional.", "producer.id.")

@@ -39,7 +39,14 @@ class UpkeepSettings:
 class Upkeep:
     """The recurring work of one broker."""
 
-    def __init__(self, runtime: Runtime, settings: UpkeepSettings, partitions: Partitions) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: UpkeepSettings,
+        partitions: Partitions,
+        note_metadata: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`note_metadata` keeps how far the metadata was followed, as often as checkpoints."""
         self._runtime = runtime
         self._partitions = partitions
         self._producer_expiration_ms = settings.producer_expiration_ms
@@ -50,6 +57,9 @@ class Upkeep:
             ("silence check", LOOK_MS, self.check_silence),
             ("flush", settings.flush_interval_ms, self.flush),
         ]
+        if note_metadata is not None:
+            interval_ms = settings.checkpoint_interval_ms
+            self._works.append(("metadata position", interval_ms, note_metadata))
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:

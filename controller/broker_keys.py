@@ -61,6 +61,7 @@ BROKER_KEYS: Final = frozenset(
         "max.incremental.fetch.session.cache.slots",
         "message.max.bytes",
         "minikafka.connections.max.stall.ms",
+        "minikafka.metadata.given.up.at",
         "minikafka.max.fetch.session.partitions",
         "minikafka.queued.max.response.bytes",
         "minikafka.records.validation",

@@ -9,6 +9,7 @@ from typing import Final
 from ..broker.compaction import CompactionConfig
 from ..broker.config import BrokerConfig
 from ..broker.group.config import GroupConfig
+from ..broker.metadata_position import MetadataConfig
 from ..broker.net.limits import ConnectionLimits
 from ..broker.replica_selector import ReplicaSelectorConfig
 from ..broker.transaction.config import TransactionConfig
@@ -36,6 +37,7 @@ TABLES: Final = {
     "Brokers: reading from followers": ReplicaSelectorConfig,
     "Brokers: transactions": TransactionConfig,
     "Brokers: groups and offsets": GroupConfig,
+    "Brokers: lost metadata": MetadataConfig,
     "Controllers: minikafka-controller": ControllerConfig,
     "Topics": TopicConfig,
     "Producer": ProducerConfig,

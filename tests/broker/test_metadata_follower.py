@@ -1,10 +1,12 @@
-"""Following the metadata log: when to act, what to skip, when to begin anew."""
+"""Following the metadata log: when to act, what to skip, when to believe nothing."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
 from minikafka.broker.metadata_follower import MetadataFollower
+from minikafka.broker.metadata_position import GIVEN_UP, MetadataLost, MetadataPosition
 from minikafka.protocol import record_batch
 from minikafka.protocol.control.image import Delta, MetadataImage
 from minikafka.protocol.control.messages import MetadataFetched, SnapshotFetched, SnapshotId
@@ -16,9 +18,12 @@ from minikafka.protocol.control.records import (
     encode_record,
 )
 from minikafka.protocol.errors import ApiError, ErrorCode
+from minikafka.protocol.types import OffsetAndEpoch
 from minikafka.runtime.runtime import SystemRuntime
 
 from .channel_support import FakeChannel
+
+GONE = MetadataFetched(ErrorCode.OFFSET_OUT_OF_RANGE, "start again")
 
 
 def topic(name: str) -> TopicRecord:
@@ -39,10 +44,19 @@ def logged(offset: int, *records: MetadataRecord, epoch: int = 1) -> bytes:
 class Following:
     """A metadata follower, and what it published."""
 
-    def __init__(self) -> None:
+    def __init__(self, seen: OffsetAndEpoch | None = None) -> None:
         self.channel = FakeChannel()
         self.published: list[tuple[bool, list[str], int]] = []
-        self.follower = MetadataFollower(SystemRuntime(), self.channel.as_channel(), self._publish)
+        self.lost: asyncio.Queue[MetadataLost] = asyncio.Queue()
+        self.position = MetadataPosition(list)
+        self.position.seen = seen
+        self.follower = MetadataFollower(
+            SystemRuntime(),
+            self.channel.as_channel(),
+            self._publish,
+            self.position,
+            self.lost.put_nowait,
+        )
         self.follower.start()
 
     async def _publish(self, delta: Delta, image: MetadataImage) -> None:
@@ -98,13 +112,33 @@ async def test_what_the_image_holds_already_is_not_applied_twice(following: Foll
     assert following.published[-1] == (False, ["e"], 4)
 
 
-async def test_a_log_without_our_records_makes_us_begin_anew(following: Following) -> None:
+async def test_a_log_without_our_records_has_lost_something_and_is_not_followed(
+    following: Following,
+) -> None:
     await following.give(logged(0, *(topic(name) for name in "abcd")), 4)
-    gone = MetadataFetched(ErrorCode.OFFSET_OUT_OF_RANGE, "start again")
-    await following.channel.answer(gone)
-    assert await following.give(logged(0, *(topic(name) for name in "wxyz")), 4) == (0, -1)
+    await following.channel.answer(GONE)
+    lost = await asyncio.wait_for(following.lost.get(), 10)
+    assert lost.seen == OffsetAndEpoch(3, 1)
+    assert [image_offset for _, _, image_offset in following.published] == [3]
+
+
+async def test_what_was_acted_upon_before_the_start_is_asked_for_first() -> None:
+    following = Following(OffsetAndEpoch(41, 5))
+    request = await following.channel.answer(MetadataFetched(0, high_watermark=50))
+    assert (request.offset, request.epoch, request.max_wait_ms) == (42, 5, 0)
+    assert await following.give(logged(0, *(topic(name) for name in "abcd")), 4) == (0, -1)
     await following.channel.next_call()
-    assert following.published[-1] == (True, ["w", "x", "y", "z"], 3)
+    assert following.position.seen == OffsetAndEpoch(3, 1)
+    await following.follower.close()
+
+
+async def test_controllers_that_lack_it_are_not_followed() -> None:
+    following = Following(OffsetAndEpoch(41, 5))
+    await following.channel.answer(GONE)
+    lost = await asyncio.wait_for(following.lost.get(), 10)
+    assert following.published == []
+    assert f"{GIVEN_UP}=41" in str(lost)
+    await following.follower.close()
 
 
 async def test_a_snapshot_is_loaded_in_parts_and_replaces_what_was_known(

@@ -49,7 +49,7 @@ async def has_everything_again(stage: Stage, who: str) -> None:
 
 def strays(stage: Stage) -> list[str]:
     """Logs that a broker has put aside."""
-    return [line for line in stage.logs() if "put aside" in line]
+    return [line for line in stage.logs() if "put aside as" in line]
 
 
 @staged()
@@ -113,3 +113,35 @@ async def test_a_21_of_three_logs_the_one_that_is_whole_wins(stage: Stage) -> No
     assert strays(stage) == []
     for name in CONTROLLERS:
         await has_everything_again(stage, name)
+
+
+@staged()
+async def test_a_22_brokers_put_nothing_aside_for_controllers_that_lost_metadata(
+    stage: Stage,
+) -> None:
+    """Given one controller whose damaged log was given up from some topic on; when brokers come to
+    it, then they refuse to follow, with what to do, and put nothing aside; only one that was told
+    to gives the forgotten topics up, and deletes none."""
+    stage.mute(*range(1, 40))
+    made = await filled(stage)
+    await stage.stop(1, 2, "controller-1")
+    at = rot(stage, "controller-1", made["t3"])
+    controller = stage.daemon("controller-1")
+    controller.properties["minikafka.metadata.log.cut.at"] = str(at)
+    stage.daemon(3).may_fail = True
+    stage.start("controller-1", 1, 2)
+    for who in (1, 2):
+        stage.daemon(who).may_fail = True
+    await stage.until(
+        lambda: not any(stage.daemon(who).alive for who in (1, 2, 3)), "no broker follows", 30
+    )
+    refusal = str(stage.world.ended_by["broker-1"])
+    assert "does not hold the record at offset" in refusal
+    assert strays(stage) == []
+    offset = refusal.rpartition("=")[2]
+    stage.daemon(1).properties["minikafka.metadata.given.up.at"] = offset
+    stage.start(1)
+    await stage.ready(1)
+    kept = [line for line in strays(stage) if "is not in the metadata" in line]
+    assert [line.split()[3] for line in kept] == ["t3-0", "t4-0", "t5-0"]
+    assert not any("deleted here" in line for line in stage.logs())
