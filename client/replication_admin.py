@@ -34,6 +34,10 @@ from ..protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
     ListPartitionReassignmentsTopics,
 )
+from ..protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 from ..protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
@@ -232,6 +236,20 @@ class ReplicationAdmin(Asking):
             errors = {", ".join(updates): refused}
         if errors:
             raise AdminError(errors)
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Have the cluster forget a broker that will not come back; ApiError if it knows none.
+
+        It is in sync nowhere then. Replicas that it should hold stay its own: move them first, by
+        `alter_partition_reassignments`. One that still runs registers again by itself.
+        """
+
+        async def ask(connection: KafkaConnection) -> None:
+            request = UnregisterBrokerRequest(broker_id=broker_id)
+            response: UnregisterBrokerResponse = await self._request(connection, request)
+            _raise_for(response.error_code, response.error_message)
+
+        await self._somebody(ask)
 
 
 def quorum_question() -> DescribeQuorumRequest:

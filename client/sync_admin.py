@@ -135,3 +135,7 @@ class Admin(SyncGroupAdmin):
     ) -> None:
         """Finalise levels of features, all or none; AdminError says why not."""
         self._thread.run(self._twin.update_features(updates, validate_only=validate_only))
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Have the cluster forget a broker that will not come back; ApiError if it knows none."""
+        self._thread.run(self._twin.unregister_broker(broker_id))

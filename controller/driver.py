@@ -29,6 +29,7 @@ from ..protocol.control.records import (
     ControllerElected,
     MetadataRecord,
     PartitionChangeRecord,
+    UnregisterBrokerRecord,
 )
 from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.types import NO_LEADER, uuid_to_text
@@ -365,6 +366,8 @@ def _log_changes(image: MetadataImage, records: Sequence[MetadataRecord]) -> Non
                 if broker.in_controlled_shutdown and not broker.fenced:
                     state = "in controlled shutdown"
                 log.info("broker %d (epoch %d) is %s", broker_id, broker.broker_epoch, state)
+            case UnregisterBrokerRecord(broker_id=broker_id):
+                log.info("broker %d is unregistered", broker_id)
             case PartitionChangeRecord(directories=directories) if directories:
                 away += 1
             case PartitionChangeRecord(leader=leader) if leader is not None:

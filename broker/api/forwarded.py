@@ -42,6 +42,10 @@ from ...protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from ...protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 from ...protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from ...protocol.types import Buffer
 from ...storage.topic_config import WITHOUT_EFFECT
@@ -154,6 +158,11 @@ def update_features(call: Call, request: UpdateFeaturesRequest) -> Answer:
     return Forwarded(call, ApiKey.UPDATE_FEATURES, request, _no_features_updated)
 
 
+def unregister_broker(call: Call, request: UnregisterBrokerRequest) -> Answer:
+    """Forget a broker that will not come back."""
+    return Forwarded(call, ApiKey.UNREGISTER_BROKER, request, _no_broker_unregistered)
+
+
 def warn_of_unused(name: str, unused: Mapping[str, str], keys: Iterable[str]) -> None:
     """Say in one line which keys of a configuration are taken for Kafka's sake alone."""
     without = [f"{key} ({unused[key]})" for key in keys if key in unused]
@@ -227,3 +236,7 @@ def _no_quorum_described(request: DescribeQuorumRequest, error: ErrorCode, why: 
 
 def _no_features_updated(request: UpdateFeaturesRequest, error: ErrorCode, why: str) -> object:
     return UpdateFeaturesResponse(error_code=error, error_message=why or error.doc)
+
+
+def _no_broker_unregistered(request: UnregisterBrokerRequest, error: ErrorCode, why: str) -> object:
+    return UnregisterBrokerResponse(error_code=error, error_message=why or error.doc)

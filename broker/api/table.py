@@ -37,6 +37,7 @@ from . import (
     list_groups,
     list_offsets,
     list_transactions,
+    no_security,
     offset_commit,
     offset_delete,
     offset_fetch,
@@ -76,6 +77,16 @@ def make_apis() -> Mapping[int, Api]:
         ApiKey.DELETE_RECORDS: delete_records.handle,
         ApiKey.ALTER_CONFIGS: alter_configs.alter_configs,
         ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
+        ApiKey.UNREGISTER_BROKER: forwarded.unregister_broker,
+    }
+    rows |= {
+        ApiKey.DESCRIBE_ACLS: no_security.describe_acls,
+        ApiKey.CREATE_ACLS: no_security.create_acls,
+        ApiKey.DELETE_ACLS: no_security.delete_acls,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: no_security.describe_client_quotas,
+        ApiKey.ALTER_CLIENT_QUOTAS: no_security.alter_client_quotas,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: no_security.describe_user_scram_credentials,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: no_security.alter_user_scram_credentials,
     }
     rows |= {
         ApiKey.FIND_COORDINATOR: find_coordinator.handle,

@@ -15,6 +15,7 @@ from ...protocol.api import ApiKey
 from ...protocol.codec import decode, encode_bytes, request_class
 from ...protocol.control.messages import ForwardedAnswer, ForwardedRequest
 from ...protocol.errors import ApiError, ErrorCode, ProtocolError
+from ..metadata.brokers import unregister
 from ..metadata.configuration import alter_whole, incremental_alter
 from ..metadata.decision import Cluster, Decision
 from ..metadata.elections import elect_leaders
@@ -50,6 +51,7 @@ FORWARDED: dict[int, Decide] = {
     ),
     ApiKey.ALTER_CONFIGS: lambda cluster, request, _: alter_whole(cluster, request),
     ApiKey.UPDATE_FEATURES: lambda cluster, request, _: update_features(cluster, request),
+    ApiKey.UNREGISTER_BROKER: lambda cluster, request, _: unregister(cluster, request),
 }
 """Which requests may be forwarded; the third argument gives a new topic's id for its name."""
 

@@ -29,6 +29,10 @@ from ...protocol.control.messages import (
     RegisterBroker,
 )
 from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 from ...runtime.config import INT32_MAX
 from .decision import Cluster, Decision
 from .sweeps import led_count, restarted_uncleanly, returned_cleanly, with_broker, without_broker
@@ -114,6 +118,26 @@ def _registration(
         in_controlled_shutdown=False if old is None else old.in_controlled_shutdown,
         broker_epoch=-1 if old is None else old.broker_epoch,
     )
+
+
+def unregister(
+    cluster: Cluster, request: UnregisterBrokerRequest
+) -> Decision[UnregisterBrokerResponse]:
+    """Forget a broker, alive or not, as Kafka does: one that still runs registers again by itself.
+
+    It is in sync and eligible nowhere any more. Of the partitions of which it has the last good
+    copy the directories are remembered, so that it can lead them again only with these.
+    """
+    broker = cluster.image.brokers.get(request.broker_id)
+    if broker is None:
+        code = ErrorCode.BROKER_ID_NOT_REGISTERED
+        why = f"Broker ID {request.broker_id} is not currently registered"
+        return Decision(UnregisterBrokerResponse(error_code=code, error_message=why))
+    records: list[r.MetadataRecord] = [
+        *restarted_uncleanly(cluster, broker.broker_id, broker.directory_ids),
+        r.UnregisterBrokerRecord(broker.broker_id, broker.broker_epoch),
+    ]
+    return Decision(UnregisterBrokerResponse(), records)
 
 
 def _shares_directory(old: BrokerRegistration, request: RegisterBroker) -> bool:

@@ -276,6 +276,16 @@ def _change_broker(
     delta.changed_brokers[record.broker_id] = None
 
 
+def _unregister(
+    image: MetadataImage, record: r.UnregisterBrokerRecord, offset: int, delta: Delta
+) -> None:
+    broker = image.brokers.get(record.broker_id)
+    if broker is None or broker.broker_epoch != record.broker_epoch:
+        raise RemoteProtocolError(f"offset {offset}: no broker for {record}")
+    del image.brokers[record.broker_id]
+    delta.changed_brokers[record.broker_id] = None
+
+
 def _topic(image: MetadataImage, record: r.TopicRecord, offset: int, delta: Delta) -> None:
     if record.name in image.topic_ids or record.topic_id in image.topics:
         raise RemoteProtocolError(f"offset {offset}: topic {record.name!r} exists")
@@ -383,6 +393,7 @@ _APPLY: dict[type[r.MetadataRecord], Callable[[MetadataImage, Any, int, Delta], 
     r.FeatureRecord: _feature,
     r.RegisterBrokerRecord: _register,
     r.BrokerChangeRecord: _change_broker,
+    r.UnregisterBrokerRecord: _unregister,
     r.TopicRecord: _topic,
     r.RemoveTopicRecord: _remove_topic,
     r.PartitionRecord: _partition,

@@ -206,6 +206,14 @@ class ProducerIdsRecord(MetadataRecord):
     next_producer_id: int
 
 
+@_record(12)
+class UnregisterBrokerRecord(MetadataRecord):
+    """A broker is forgotten: this start of it was the last. It registers anew if it comes back."""
+
+    broker_id: int
+    broker_epoch: int
+
+
 def encode_record(record: MetadataRecord) -> bytes:
     """The value of one record in a metadata batch."""
     if isinstance(record, UnknownRecord):

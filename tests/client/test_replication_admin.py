@@ -17,6 +17,7 @@ from minikafka.protocol.messages import api_versions as av
 from minikafka.protocol.messages import describe_quorum as dq
 from minikafka.protocol.messages import elect_leaders as el
 from minikafka.protocol.messages import list_partition_reassignments as lpr
+from minikafka.protocol.messages import unregister_broker as ub
 from minikafka.protocol.messages import update_features as uf
 
 from . import fake_broker
@@ -235,6 +236,19 @@ async def test_features_are_updated_once_the_controller_is_found(serve: Serve) -
     async with FakeCluster() as cluster, Admin(cluster.bootstrap, retry_backoff_ms=1) as admin:
         await admin.update_features({"f": FeatureUpdate(1)}, validate_only=True)
         assert [one.validate_only for one in cluster.sent(ApiKey.UPDATE_FEATURES)] == [True, True]
+
+
+async def test_a_broker_is_unregistered_once_the_controller_is_found(serve: Serve) -> None:
+    away = ub.UnregisterBrokerResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    unknown = ub.UnregisterBrokerResponse(
+        error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message="Broker ID 7 is not"
+    )
+    serve(ApiKey.UNREGISTER_BROKER, away, ub.UnregisterBrokerResponse(), unknown)
+    async with FakeCluster() as cluster, Admin(cluster.bootstrap, retry_backoff_ms=1) as admin:
+        await admin.unregister_broker(7)
+        with pytest.raises(ApiError, match="Broker ID 7 is not"):
+            await admin.unregister_broker(7)
+        assert [one.broker_id for one in cluster.sent(ApiKey.UNREGISTER_BROKER)] == [7, 7, 7]
 
 
 def test_the_sync_admin_has_every_method_of_its_twin_with_the_same_arguments() -> None:

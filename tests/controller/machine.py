@@ -54,6 +54,7 @@ from minikafka.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
 A = TypeVar("A")
 
@@ -201,6 +202,12 @@ class Machine:
         if not answer.error:
             self.live[broker_id] = True
         return answer
+
+    def unregister(self, broker_id: int) -> ErrorCode:
+        """UnregisterBroker: its error."""
+        request = UnregisterBrokerRequest(broker_id=broker_id)
+        answer = self.carry_out(brokers.unregister(self.cluster, request))
+        return ErrorCode(answer.error_code)
 
     def beat(self, broker_id: int, *, epoch: int | None = None, **wants: Any) -> m.HeartbeatAnswer:
         wish = {"want_fence": False, "want_shutdown": False, "metadata_offset": 1 << 40, **wants}

@@ -6,7 +6,7 @@ from minikafka.controller.metadata.brokers import fence_expired, register
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.messages import Endpoint, RegisterBroker, VersionRange
 from minikafka.protocol.control.records import METADATA_VERSION, RegisterBrokerRecord
-from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.types import NO_LEADER
 
 from .machine import Machine, error, uuid
@@ -184,6 +184,59 @@ def test_an_expired_lease_of_an_earlier_start_fences_nobody() -> None:
     machine.come_up(1, incarnation=2)
     assert fence_expired(machine.cluster, 1, old).records == ()
     assert fence_expired(machine.cluster, 9, old).records == ()
+
+
+def test_a_dead_broker_can_be_forgotten() -> None:
+    machine = Machine(brokers_up=3, elr=True, min_isr=2)
+    machine.create("t", replicas=[(3, 1, 2)])
+    machine.fence(2)
+    machine.fence(3)
+    assert machine.state("t").elr == (3,)
+    assert machine.unregister(3) == ErrorCode.NONE
+    assert sorted(machine.image.brokers) == [1, 2]
+    state = machine.state("t")
+    assert (state.replicas, state.isr, state.elr) == ((3, 1, 2), (1,), ())
+    assert machine.unregister(3) == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_a_living_broker_that_is_forgotten_leads_nothing_and_registers_again() -> None:
+    machine = Machine(brokers_up=2)
+    machine.create("t", replicas=[(1, 2)])
+    before = machine.broker(1).broker_epoch
+    assert machine.unregister(1) == ErrorCode.NONE
+    assert (machine.state("t").leader, machine.state("t").isr) == (2, (2,))
+    with pytest.raises(ApiError) as refused:
+        machine.cluster.check_broker_epoch(1, before)
+    assert refused.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert machine.register(1).broker_epoch > before
+    assert machine.broker(1).fenced
+
+
+@pytest.mark.parametrize("elr", [False, True])
+def test_a_forgotten_broker_leads_its_last_copies_only_with_the_disk_that_has_them(
+    elr: bool,
+) -> None:
+    machine = Machine(brokers_up=2, elr=elr)
+    machine.create("t", replicas=[(2,)])
+    machine.fence(2)
+    machine.unregister(2)
+    assert machine.state("t").leader == NO_LEADER
+    machine.come_up(2, incarnation=2, directories=[5])
+    assert machine.state("t").leader == NO_LEADER, "an empty disk would make all copies empty"
+    machine.fence(2)
+    machine.come_up(2, incarnation=3)
+    assert (machine.state("t").leader, machine.state("t").isr) == (2, (2,))
+
+
+def test_a_snapshot_does_not_bring_a_forgotten_broker_back() -> None:
+    machine = Machine(brokers_up=2)
+    machine.unregister(2)
+    machine.come_up(2, incarnation=2)
+    machine.unregister(2)
+    image = MetadataImage()
+    for offset, record in enumerate(machine.image.to_records()):
+        image.apply(record, offset)
+    assert list(image.brokers) == [1]
 
 
 def test_the_registration_survives_a_snapshot() -> None:

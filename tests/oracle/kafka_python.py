@@ -35,3 +35,8 @@ def definition(name: str) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return dict(load_json(name))
+
+
+def has(name: str) -> bool:
+    """Does it know the message? It lacks UnregisterBroker; kio has it."""
+    return name not in ("UnregisterBrokerRequest", "UnregisterBrokerResponse")

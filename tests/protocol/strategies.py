@@ -83,6 +83,8 @@ def _of_element(element: Element, version: int, foreign: bool) -> st.SearchStrat
         return st.binary(max_size=40) | st.sampled_from([b"", b"r" * 130, b"R" * 2000])
     if kind == "uuid":
         return st.binary(min_size=16, max_size=16)
+    if kind == "float64":
+        return st.floats(allow_nan=False)
     first, last = RANGES[kind]
     return st.integers(first, last) | st.integers(-1, 3).filter(lambda n: n >= first)
 

@@ -1,0 +1,116 @@
+"""ACLs, SCRAM credentials and quotas where there are none: nothing is described, nothing is set.
+
+The answers are those of a Kafka without an authorizer in which nobody has set anything, so that
+tools that only look find an empty cluster. What would set something is refused: it would be kept
+by nobody.
+"""
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntryResult,
+)
+from ...protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from ...protocol.messages.create_acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from ...protocol.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from ...protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ...protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from ...protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from ..net.answer import Call
+
+NO_AUTHORIZER = "No Authorizer is configured: everybody may do everything, and no entry is kept."
+NO_QUOTAS = "client quotas are not enforced here, so none can be set"
+NO_SCRAM = "no listener speaks SASL here, so no credential can be set"
+
+
+def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    """There is no authorizer whose entries could be asked for."""
+    return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+
+
+def create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
+    """There is no authorizer to give an entry to."""
+    refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+    return CreateAclsResponse(results=[refused] * len(request.creations))
+
+
+def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    """There is no authorizer to take an entry from."""
+    refused = DeleteAclsFilterResult(
+        error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER
+    )
+    return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
+
+
+def describe_client_quotas(
+    call: Call, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
+    """No entity has a bound."""
+    return DescribeClientQuotasResponse(entries=[])
+
+
+def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    """A bound that nothing enforces would be a lie: each entity is refused."""
+    return AlterClientQuotasResponse(
+        entries=[
+            EntryResult(
+                error_code=ErrorCode.UNSUPPORTED_VERSION,
+                error_message=NO_QUOTAS,
+                entity=entry.entity,
+            )
+            for entry in request.entries
+        ]
+    )
+
+
+def describe_user_scram_credentials(
+    call: Call, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """Nobody has credentials: no user is listed, and whoever is named is not found."""
+    names = dict.fromkeys(user.name for user in request.users or ())
+    return DescribeUserScramCredentialsResponse(
+        results=[
+            DescribeUserScramCredentialsResult(
+                user=name,
+                error_code=ErrorCode.RESOURCE_NOT_FOUND,
+                error_message=f"Attempt to describe a user credential that does not exist: {name}",
+            )
+            for name in names
+        ]
+    )
+
+
+def alter_user_scram_credentials(
+    call: Call, request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse:
+    """A password that opens nothing would be a lie: each user is refused."""
+    names = dict.fromkeys(each.name for each in request.deletions)
+    names |= dict.fromkeys(each.name for each in request.upsertions)
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(
+                user=name, error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=NO_SCRAM
+            )
+            for name in names
+        ]
+    )

@@ -1,0 +1,57 @@
+"""DeleteAcls: entries of ACLs that match filters are taken back."""
+
+from ..api import ApiKey
+from ..schema import Int8, Int16, Int32, String, field, nested, request, response
+from .describe_acls import LITERAL
+
+
+@nested
+class DeleteAclsFilter:
+    """Entries that match in every field; null matches any."""
+
+    resource_type_filter: Int8
+    resource_name_filter: String | None
+    pattern_type_filter: Int8 = field(default=LITERAL)
+    principal_filter: String | None
+    host_filter: String | None
+    operation: Int8
+    permission_type: Int8
+
+
+@request(ApiKey.DELETE_ACLS, versions="1-3", flexible="2+")
+class DeleteAclsRequest:
+    """Filters of what to delete."""
+
+    filters: list[DeleteAclsFilter]
+
+
+@nested
+class DeleteAclsMatchingAcl:
+    """One entry that matched."""
+
+    error_code: Int16 = field(default=0)
+    error_message: String | None = field(default=None)
+    resource_type: Int8
+    resource_name: String
+    pattern_type: Int8 = field(default=LITERAL)
+    principal: String
+    host: String
+    operation: Int8
+    permission_type: Int8
+
+
+@nested
+class DeleteAclsFilterResult:
+    """What one filter found."""
+
+    error_code: Int16 = field(default=0)
+    error_message: String | None = field(default=None)
+    matching_acls: list[DeleteAclsMatchingAcl] = field(default=[])
+
+
+@response(ApiKey.DELETE_ACLS)
+class DeleteAclsResponse:
+    """A result for each filter, in the order asked."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    filter_results: list[DeleteAclsFilterResult]

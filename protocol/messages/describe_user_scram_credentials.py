@@ -1,0 +1,47 @@
+"""DescribeUserScramCredentials: which users have passwords of which mechanisms (KIP-554)."""
+
+from ..api import ApiKey
+from ..schema import Int8, Int16, Int32, String, field, nested, request, response
+
+
+@nested
+class UserName:
+    """One user."""
+
+    name: String
+
+
+@request(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+")
+class DescribeUserScramCredentialsRequest:
+    """Ask for some users, or all."""
+
+    users: list[UserName] | None
+    """Null or empty: all."""
+
+
+@nested
+class CredentialInfo:
+    """One credential, without its secret."""
+
+    mechanism: Int8
+    iterations: Int32
+
+
+@nested
+class DescribeUserScramCredentialsResult:
+    """The credentials of one user."""
+
+    user: String
+    error_code: Int16 = field(default=0)
+    error_message: String | None = field(default=None)
+    credential_infos: list[CredentialInfo] = field(default=[])
+
+
+@response(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
+class DescribeUserScramCredentialsResponse:
+    """A result for each user."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    error_code: Int16 = field(default=0)
+    error_message: String | None = field(default=None)
+    results: list[DescribeUserScramCredentialsResult]
