@@ -38,6 +38,8 @@ T = TypeVar("T")
 Listener = Callable[[Changes], None]
 NOT_YET: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
 """What a cluster says of a topic that is being created."""
+SILENT_MS: Final = 2_000
+"""How long the first contact is tried before anybody is told."""
 
 
 def pool_for(runtime: Runtime, config: CommonConfig) -> Pool:
@@ -86,6 +88,10 @@ class Metadata:
             return
         deadline_ms = self._runtime.monotonic_ms() + self._config.bootstrap_timeout_ms
         attempts: list[Attempt] = []
+        loop = asyncio.get_running_loop()
+        still_trying = loop.call_later(
+            SILENT_MS / 1000, _say_still_trying, attempts, self._bootstrap
+        )
         try:
             async with asyncio.timeout(self._config.bootstrap_timeout_ms / 1000):
                 while self._runtime.monotonic_ms() < deadline_ms:
@@ -97,8 +103,11 @@ class Metadata:
                         await asyncio.sleep(self._config.reconnect_backoff_ms / 1000)
         except TimeoutError:
             pass
+        finally:
+            still_trying.cancel()
         if not self.view.brokers:
-            raise BootstrapError(_last_of_each(attempts, self._bootstrap))
+            late = "no answer in the time allowed"
+            raise BootstrapError(_last_of_each(attempts, self._bootstrap, late))
         self._task = self._runtime.spawn(self._run(), "metadata")
 
     async def close(self) -> None:
@@ -353,9 +362,16 @@ def _as_attempt(address: Address, error: BaseException) -> Attempt:
     raise error
 
 
-def _last_of_each(attempts: Sequence[Attempt], configured: Sequence[Address]) -> list[Attempt]:
+def _say_still_trying(attempts: Sequence[Attempt], configured: Sequence[Address]) -> None:
+    so_far = _last_of_each(attempts, configured, "no answer yet")
+    log.warning("still trying: %s", BootstrapError(so_far))
+
+
+def _last_of_each(
+    attempts: Sequence[Attempt], configured: Sequence[Address], late: str
+) -> list[Attempt]:
     last = {attempt.address: attempt for attempt in attempts}
     for address in configured:
-        pending = Attempt(str(address), "connect", "no answer in the time allowed")
+        pending = Attempt(str(address), "connect", late)
         last.setdefault(str(address), pending)
     return list(last.values())

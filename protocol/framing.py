@@ -20,7 +20,22 @@ READS_BEFORE_SHRINKING: Final = 256
 KEPT_FOR_REUSE: Final = 3
 """Buffers given away that may be used again."""
 
+CONTROL_FRAME_BEGIN: Final = 0x93
+"""The first byte of every frame of the control protocol: a list of three. No answer of Kafka begins
+with it: that would be a correlation id below zero."""
+KAFKA_REQUEST_BEGIN: Final = 0x00
+"""The first byte of every Kafka request: of its API key, which is below 256."""
+
 _SIZE: Final = struct.Struct(">i")
+_STRANGERS: Final = {
+    b"\x15\x03": "the peer speaks TLS, this end plain text",
+    b"\x16\x03": "the peer speaks TLS, this end plain text",
+    b"GE": "the peer speaks HTTP",
+    b"HT": "the peer speaks HTTP",
+    b"PO": "the peer speaks HTTP",
+    b"PU": "the peer speaks HTTP",
+}
+"""How alerts and handshakes of TLS begin, and requests and answers of HTTP."""
 _NOTHING: Final = memoryview(bytearray())
 
 
@@ -95,7 +110,8 @@ class FrameReader:
                 return
             (size,) = _SIZE.unpack_from(self._buffer, start)
             if size < 0 or size > self._max_frame:
-                raise RemoteProtocolError(f"frame of {size} bytes, the limit is {self._max_frame}")
+                why = f"frame of {size} bytes, the limit is {self._max_frame}"
+                raise RemoteProtocolError(f"{why}{_stranger(size)}")
             stop = start + 4 + size
             if stop > self._end:
                 return
@@ -181,3 +197,9 @@ class FrameReader:
         if self._end - self._start < 4:
             return 4
         return int(_SIZE.unpack_from(self._buffer, self._start)[0]) + 4
+
+
+def _stranger(size: int) -> str:
+    """Say whose first bytes were taken for a size, where they are well known."""
+    who = _STRANGERS.get(_SIZE.pack(size)[:2])
+    return "" if who is None else f": {who}"

@@ -17,7 +17,7 @@ from typing import Any, Final, Self, cast
 from ...protocol import codec
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, RemoteProtocolError
-from ...protocol.framing import FrameReader
+from ...protocol.framing import CONTROL_FRAME_BEGIN, FrameReader
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.primitives import read_uvarint
 from ...protocol.schema import Versions, shape_of
@@ -30,6 +30,7 @@ SOFTWARE_VERSION: Final = "0.1.0"
 UNSUPPORTED_VERSION_BYTES: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 SCRATCH_BYTES: Final = 4096
 CLOSE_WAIT_S: Final = 1.0
+CLOSED: Final = "closed by the broker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +106,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             raise ConnectError(Attempt(connection.address, phase, cause)) from None
         except (OSError, ConnectionLost, RemoteProtocolError, UnsupportedVersion) as error:
             connection.abort("could not be opened")
-            # getaddrinfo's errors are OSErrors too; only they have these numbers below zero.
-            if phase == "connect" and isinstance(error, OSError) and (error.errno or 0) < 0:
-                phase = "resolve"
-            raise ConnectError(Attempt(connection.address, phase, str(error))) from error
+            raise ConnectError(_attempt(connection.address, phase, error)) from error
         except BaseException:
             connection.abort("opening was given up")
             raise
@@ -304,7 +302,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what was in flight; called once."""
-        self._finish(f"connection lost: {exc}" if exc else "closed by the broker")
+        self._finish(f"connection lost: {exc}" if exc else CLOSED)
         if not self._lost.done():
             self._lost.set_result(None)
 
@@ -344,8 +342,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def _read(self, pending: _Pending, frame: memoryview) -> Any:
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         if correlation_id != pending.correlation_id:
-            due = pending.correlation_id
-            raise RemoteProtocolError(f"answer {correlation_id} came where {due} was due")
+            raise RemoteProtocolError(_misplaced(frame, pending.correlation_id))
         if pending.raw:
             self._lent = not self._pending
             frame = frame if self._lent else memoryview(bytes(frame))
@@ -362,6 +359,24 @@ class KafkaConnection(asyncio.BufferedProtocol):
             future = self._pending.popleft().future
             if not future.done():
                 future.set_exception(ConnectionLost(f"{self.address}: {self._end}"))
+
+
+def _attempt(address: str, phase: str, error: Exception) -> Attempt:
+    """Say why a connection could not be opened, and what may be wrong with the address."""
+    # getaddrinfo's errors are OSErrors too; only they have these numbers below zero.
+    if phase == "connect" and isinstance(error, OSError) and (error.errno or 0) < 0:
+        phase = "resolve"
+    cause = str(error).removeprefix(f"{address}: ")
+    if phase == "negotiate" and cause == CLOSED:
+        cause = "closed without an answer; is it a broker's port for plain text, not for TLS?"
+    return Attempt(address, phase, cause)
+
+
+def _misplaced(frame: memoryview, due: int) -> str:
+    """Say what came where an answer was due that would repeat a correlation id."""
+    if len(frame) and frame[0] == CONTROL_FRAME_BEGIN:
+        return "it is a controller: clients need a broker's address"
+    return f"answer {int.from_bytes(frame[:4], 'big', signed=True)} came where {due} was due"
 
 
 def body_position(cls: type, version: int, frame: memoryview) -> int:

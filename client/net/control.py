@@ -9,7 +9,13 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
-from ...protocol.control.frames import FRAME_BYTES_MAX, Frame, decode_frame, encode_frame
+from ...protocol.control.frames import (
+    FRAME_BYTES_MAX,
+    Frame,
+    KafkaRequest,
+    decode_frame,
+    encode_frame,
+)
 from ...protocol.control.messages import ANSWERS, Endpoint, Hello, HelloAnswer, Refused, Request
 from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from ...protocol.framing import FrameReader
@@ -87,7 +93,12 @@ class ControlStream(asyncio.BufferedProtocol):
                     self._on_frame(frame)
         except RemoteProtocolError as error:
             log.warning("control connection with %s closed: %s", self.peer, error)
-            self.abort(str(error))
+            if isinstance(error, KafkaRequest):
+                # Our own clients know a control frame when they see one, and say so.
+                self.send(0, Refused(ErrorCode.INVALID_REQUEST, str(error)))
+                self.close(str(error))
+            else:
+                self.abort(str(error))
 
     def eof_received(self) -> bool:
         """Called by the loop: half-open connections are not used."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..errors import RemoteProtocolError
+from ..framing import KAFKA_REQUEST_BEGIN
 from ..types import Buffer
 from . import quorum_messages as _declares_its_kinds  # noqa: F401
 from .messages import KINDS, kind_of
@@ -18,6 +19,10 @@ FRAME_BYTES_MAX: Final = 64 << 20
 """Largest frame accepted: far above any request a broker makes."""
 
 _SIZE = struct.Struct(">i")
+
+
+class KafkaRequest(RemoteProtocolError):
+    """The peer takes this end for a broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,12 @@ def encode_frame(correlation_id: int, message: object) -> bytes:
 
 
 def decode_frame(body: Buffer) -> Frame:
-    """Read a frame without its size; RemoteProtocolError for anything malformed."""
+    """Read a frame without its size; RemoteProtocolError for anything malformed.
+
+    KafkaRequest for what is no control frame but begins like a request of a Kafka client.
+    """
+    if len(body) and body[0] == KAFKA_REQUEST_BEGIN:
+        raise KafkaRequest("a Kafka request to a controller: clients need a broker's address")
     plain = loads(body)
     if type(plain) is not list or len(plain) < 3:
         raise RemoteProtocolError("a control frame is [kind, correlation, fields]")

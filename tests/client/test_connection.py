@@ -16,6 +16,8 @@ from minikafka.client.net.connection import ConnectionOptions, KafkaConnection, 
 from minikafka.client.net.watched import WatchedConnection
 from minikafka.protocol import codec
 from minikafka.protocol.api import ApiKey
+from minikafka.protocol.control.frames import encode_frame
+from minikafka.protocol.control.messages import Refused
 from minikafka.protocol.errors import ErrorCode, RemoteProtocolError
 from minikafka.protocol.messages import api_versions as av
 from minikafka.protocol.messages.fetch import (
@@ -199,7 +201,9 @@ async def serve_bytes(data: bytes) -> tuple[asyncio.Server, int]:
 @pytest.mark.parametrize(
     ("data", "cause"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "frame of"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the peer speaks HTTP"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "the peer speaks TLS, this end plain text"),
+        (encode_frame(0, Refused(42)), "it is a controller: clients need a broker's address"),
         (b"\x00\x00\x00\x04\x00\x00\x00\x63", "answer 99 came where 1 was due"),
         (b"\xff\xff\xff\xff", "frame of -1 bytes"),
     ],
@@ -211,6 +215,18 @@ async def test_what_is_not_kafka_is_told_at_once(data: bytes, cause: str) -> Non
             await KafkaConnection.open(RUNTIME, "127.0.0.1", port)
         assert caught.value.attempt.phase == "negotiate"
         assert caught.value.attempt.address == f"127.0.0.1:{port}"
+
+
+async def test_a_peer_that_hangs_up_on_the_first_words_may_be_no_broker_for_plain_text() -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(ConnectError, match=f"^127.0.0.1:{port}: negotiate: closed without an"):
+            await KafkaConnection.open(RUNTIME, "127.0.0.1", port)
 
 
 async def test_a_refused_port_is_phase_connect() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from minikafka.aio import Producer, ProducerRecord
+from minikafka.client import metadata
 from minikafka.client.cluster import Broker, ClusterView, PartitionView, TopicView
 from minikafka.client.errors import (
     BootstrapError,
@@ -542,6 +543,19 @@ async def test_bootstrap_names_every_address_phase_and_cause() -> None:
     text = str(caught.value)
     assert f"{gone}: connect:" in text
     assert "no-such-host.invalid:9092: resolve:" in text
+
+
+async def test_a_first_contact_that_takes_long_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(metadata, "SILENT_MS", 0)
+    async with FakeCluster() as cluster:
+        gone = cluster.bootstrap[0]
+    with pytest.raises(BootstrapError):
+        await Producer(gone, bootstrap_timeout_ms=200).start()
+    assert [record.message for record in caplog.records] == [
+        f"still trying: no bootstrap server answered ({gone}: connect: no answer yet)"
+    ]
 
 
 async def test_one_good_bootstrap_server_is_enough() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.client.errors import ConnectError
+from minikafka.client.net.connection import KafkaConnection
 from minikafka.client.net.control import ControlConnection, ControlStream
 from minikafka.controller.api import session
 from minikafka.protocol.api import ApiKey
@@ -131,6 +133,14 @@ async def test_garbage_closes_its_own_connection_only(lab: Lab, garbage: bytes) 
     writer.close()
     await writer.wait_closed()
     assert not (await broker.beat()).is_fenced
+
+
+async def test_a_client_that_takes_it_for_a_broker_is_told(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(ConnectError, match="negotiate: it is a controller: clients need a broker"):
+        await KafkaConnection.open(lab.server.runtime, *lab.server.address)
+    assert "a Kafka request to a controller: clients need a broker's address" in caplog.text
 
 
 @pytest.mark.parametrize("end", [ControlStream.close, ControlStream.abort])

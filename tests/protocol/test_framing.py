@@ -72,6 +72,22 @@ def test_m_01_a_size_out_of_bounds_is_refused_before_allocation(size: int) -> No
     assert reader.capacity == before
 
 
+@pytest.mark.parametrize(
+    ("data", "who"),
+    [
+        (b"\x16\x03\x01\x02\x00", "the peer speaks TLS, this end plain text"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "the peer speaks TLS, this end plain text"),
+        (b"HTTP/1.1 400 Bad Request", "the peer speaks HTTP"),
+        (b"GET / HTTP/1.1", "the peer speaks HTTP"),
+    ],
+)
+def test_a_peer_that_speaks_something_else_well_known_is_named(data: bytes, who: str) -> None:
+    reader = FrameReader(256 << 20)
+    reader.get_buffer()[: len(data)] = data
+    with pytest.raises(RemoteProtocolError, match=f"the limit is .*: {who}$"):
+        list(reader.feed(len(data)))
+
+
 def test_m_01_good_frames_before_a_bad_size_are_given_first() -> None:
     reader = FrameReader(1000)
     stream = frame(b"good") + struct.pack(">i", -5)
