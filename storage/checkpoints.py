@@ -1,27 +1,37 @@
 """The small text files of a data directory, in Kafka's forms.
 
     offset checkpoint     0\\n  count\\n  (topic SP partition SP offset \\n)*
+                          with a last row of our own, `#crc32c 0 <CRC-32C of all before the row>`:
+                          to Kafka a partition that it does not have; no topic has such a name
     meta.properties       version=1, cluster.id=, node.id=, directory.id=
     .kafka_cleanshutdown  {"version":0,"brokerEpoch":N}
 
-Text in, values out: nothing here touches a file. A checkpoint that is empty, torn or wrong reads
-as None, and the caller goes on with the safest value.
+Text in, values out: nothing here touches a file. A checkpoint that is empty, torn or wrong, by one
+digit too, reads as None, and the caller goes on with the safest value. One without the row of ours
+was written by Kafka, or by an earlier version, and is taken at its word.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from crc32c import crc32c
+
 from ..protocol.types import TopicPartition, uuid_from_text, uuid_to_text
 from ..runtime.config import INT64_MAX, parse_properties
 
 _VERSION = "0"
+CHECK = "#crc32c"
+"""The topic of the row that holds the checksum."""
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     """Write an offset checkpoint."""
     rows = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
-    return "".join(f"{line}\n" for line in (_VERSION, str(len(rows)), *rows)).encode()
+    if not rows:
+        return f"{_VERSION}\n0\n".encode()
+    data = "".join(f"{line}\n" for line in (_VERSION, str(len(rows) + 1), *rows)).encode()
+    return data + f"{CHECK} 0 {crc32c(data)}\n".encode()
 
 
 def decode_offsets(data: bytes | None) -> dict[TopicPartition, int] | None:
@@ -35,6 +45,9 @@ def decode_offsets(data: bytes | None) -> dict[TopicPartition, int] | None:
             topic, partition, offset = row.split(" ")
             offsets[TopicPartition(topic, _number(partition))] = _number(offset)
         is_whole = len(offsets) == len(rows) == _number(count)
+        check = offsets.pop(TopicPartition(CHECK, 0), None)
+        if check is not None:
+            is_whole = is_whole and check == crc32c(data[: data.rindex(b"\n", 0, -1) + 1])
         return offsets if version == _VERSION and not end and is_whole else None
     except ValueError:
         return None

@@ -142,7 +142,13 @@ def dump_checkpoint(path: Path, problems: Problems) -> Iterator[str]:
                 yield f"leaderEpoch: {int(row[0])} startOffset: {int(row[1])}"
             else:
                 topic, partition, offset = row
-                yield f"topic: {topic} partition: {int(partition)} offset: {int(offset)}"
+                if topic != "#crc32c":
+                    yield f"topic: {topic} partition: {int(partition)} offset: {int(offset)}"
+                    continue
+                yield f"checksum: {int(offset)}"
+                data = path.read_bytes()
+                if crc32c(data[: data.rindex(b"#")]) != int(offset):
+                    raise ValueError("it does not match the checksum")
     except (IndexError, ValueError) as error:
         problems.damaged.append(str(path))
         yield f"Checkpoint {path} is corrupt: {error}"

@@ -338,6 +338,38 @@ async def test_f_07_checkpoints_empty_or_torn_are_no_obstacle(
     await directory.close()
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_f_07_a_wrong_digit_in_a_checkpoint_hides_no_record(
+    runtime: TestRuntime, tmp_path: Path, is_clean: bool
+) -> None:
+    """Given offset checkpoints with one digit too high; then they count as missing: every record
+    is read, and a torn tail below the recovery point is found."""
+    name = TopicPartition("t", 0)
+    directory = await LogDirectory.open(runtime, str(tmp_path), node_id=1)
+    log = directory.new_log(name, bytes(16), topic(**SMALL))
+    made = [batch(n) for n in range(50)]
+    for one in made:
+        log.append([one])
+    log.advance_log_start(13)
+    await log.flush()
+    if is_clean:
+        await directory.close({name: 13})
+    else:
+        await directory.checkpoint({name: 13})
+        directory.abandon()
+    for file in CHECKPOINTS[:3]:
+        text = (tmp_path / file).read_text()
+        assert "\nt 0 13\n" in text
+        (tmp_path / file).write_text(text.replace("\nt 0 13\n", "\nt 0 43\n"))
+    directory = await LogDirectory.open(runtime, str(tmp_path), node_id=1)
+    log = await directory.open_log(name, bytes(16), topic(**SMALL))
+    assert log.log_start_offset < 13
+    assert log.log_end_offset == 50
+    assert (directory.recovery_points, directory.high_watermark_of(name)) == ({}, 0)
+    assert await read_all(log) == joined(made[log.log_start_offset :])
+    await directory.close()
+
+
 async def test_f_08_no_space_leaves_no_partial_batch(tmp_path: Path) -> None:
     """Given a disk that is full in the middle of a batch; then no part of it is there, and the
     directory is offline."""

@@ -17,8 +17,9 @@ NAMES = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
 def test_an_offset_checkpoint_is_kafkas() -> None:
     offsets = {TopicPartition("flights", 0): 12, TopicPartition("a-b", 3): 0}
     data = checkpoints.encode_offsets(offsets)
-    assert data == b"0\n2\nflights 0 12\na-b 3 0\n"
+    assert data == b"0\n3\nflights 0 12\na-b 3 0\n#crc32c 0 3572413244\n"
     assert checkpoints.decode_offsets(data) == offsets
+    assert checkpoints.decode_offsets(b"0\n2\nflights 0 12\na-b 3 0\n") == offsets, "Kafka's own"
     assert checkpoints.decode_offsets(b"0\n0\n") == {}
 
 
@@ -31,6 +32,22 @@ def test_a_torn_checkpoint_is_none(offsets: dict[TopicPartition, int], cut: int)
     assert checkpoints.decode_offsets(data) == offsets
     if cut < len(data):
         assert checkpoints.decode_offsets(data[:cut]) is None
+
+
+@given(
+    st.dictionaries(
+        st.builds(TopicPartition, NAMES, st.integers(0, 99)), st.integers(0, 2**62), min_size=1
+    ),
+    st.integers(0, 10_000),
+    st.integers(0, 7),
+)
+def test_a_checkpoint_with_one_bit_wrong_says_nothing_else(
+    offsets: dict[TopicPartition, int], place: int, bit: int
+) -> None:
+    data = bytearray(checkpoints.encode_offsets(offsets))
+    data[place % len(data)] ^= 1 << bit
+    read = checkpoints.decode_offsets(bytes(data))
+    assert read is None or {name: read.get(name) for name in offsets} == offsets
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from crc32c import crc32c
 
 from minikafka.protocol.control.records import ClusterRecord, encode_record
 from minikafka.protocol.record_batch import BatchBuilder, Codec, NewRecord, build, read_header
+from minikafka.protocol.types import TopicPartition
+from minikafka.storage.checkpoints import encode_offsets
 
 from .conftest import Run
 
@@ -259,6 +261,18 @@ def test_checkpoints(run: Run, tmp_path: Path) -> None:
         "version: 0 entries: 1",
         "topic: flights partition: 4 offset: 99",
     ]
+    ours = encode_offsets({TopicPartition("flights", 4): 99})
+    offsets.write_bytes(ours)
+    code, out, _ = run("dump-log", "--files", offsets)
+    assert code == 0
+    assert out.splitlines()[2:] == [
+        "topic: flights partition: 4 offset: 99",
+        "checksum: 556527792",
+    ]
+    offsets.write_bytes(ours.replace(b"99", b"95"))
+    code, out, _ = run("dump-log", "--files", offsets)
+    assert code == 1
+    assert "does not match the checksum" in out
     epochs.write_text("0\n3\n0 0\n3 17\n")
     code, out, _ = run("dump-log", "--files", epochs)
     assert code == 1
