@@ -232,13 +232,20 @@ class ControllerChannel:
 
     async def _run(self) -> None:
         failures, started_ms = 0, self._runtime.monotonic_ms()
+        said: dict[tuple[object, ...], None] = {}
         while True:
             address = self._addresses.next()
             try:
                 await self._connect_and_use(address)
             except ApiError as error:
                 had_worked, self._connection = self._connection is not None, None
-                level = logging.WARNING if had_worked or failures == 0 else logging.DEBUG
+                if had_worked:
+                    said.clear()
+                # Each cause once per outage: it is tried many times a second, and a hint to
+                # another controller must not hide what that one says.
+                cause = (*address, error.code)
+                level = logging.DEBUG if cause in said else logging.WARNING
+                said[cause] = None
                 log.log(level, "controller %s:%d: %s", *address, error)
                 if self._is_final(error, started_ms):
                     self.on_refused(error)

@@ -111,9 +111,6 @@ def split_properties(texts: Iterable[str], option: str) -> dict[str, str]:
 
 def run(main: Coroutine[Any, Any, int]) -> None:
     """Run a command on its own loop; SIGTERM ends it as Ctrl-C does. Exits with its result."""
-    import logging
-
-    import uvloop
 
     def interrupt(number: int, frame: object) -> None:
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -121,12 +118,19 @@ def run(main: Coroutine[Any, Any, int]) -> None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 
-    signal.signal(signal.SIGTERM, interrupt)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     try:
+        import logging
+
+        import uvloop
+
+        signal.signal(signal.SIGTERM, interrupt)
+        logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
         code = uvloop.run(main)
     except KeyboardInterrupt:
         code = INTERRUPTED
+    finally:
+        # An interrupt may come before it has begun: Python would warn that nobody awaited it.
+        main.close()
     sys.stdout.flush()
     raise click.exceptions.Exit(code)
 

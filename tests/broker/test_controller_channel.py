@@ -1,6 +1,7 @@
 """The way to the controller, over real sockets, to a controller that does as the test says."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -196,6 +197,29 @@ async def test_d_05_a_duplicate_is_tried_again_for_a_while(
     channel.on_refused = lambda error: refused.append(error.code)
     await until(lambda: bool(refused))
     assert refused == [ErrorCode.DUPLICATE_BROKER_REGISTRATION]
+    assert controller.count(RegisterBroker) > 1
+
+
+async def test_a_duplicate_is_said_even_where_another_controller_was_asked_first(
+    controller: FakeController, make_channel: MakeChannel, caplog: pytest.LogCaptureFixture
+) -> None:
+    standby = FakeController()
+    host, port = await controller.listen()
+    active = Endpoint("CONTROLLER", host, port)
+    standby.answers[Hello] = lambda _: HelloAnswer(
+        0, cluster_id="c", node_id=102, active_id=103, active_controller=active
+    )
+    why = "two processes have this node.id, stop one of them"
+    duplicate = BrokerRegistered(ErrorCode.DUPLICATE_BROKER_REGISTRATION, why)
+    controller.answers[RegisterBroker] = lambda _: duplicate
+    channel = make_channel(await standby.listen())
+    refused: list[ErrorCode] = []
+    channel.on_refused = lambda error: refused.append(error.code)
+    await until(lambda: bool(refused))
+    await standby.close()
+    warnings = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
+    assert sum("node 103 is the active controller" in each for each in warnings) == 1
+    assert sum(why in each for each in warnings) == 1
     assert controller.count(RegisterBroker) > 1
 
 
