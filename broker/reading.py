@@ -20,6 +20,7 @@ from .replica.history import find_divergence
 from .requests import (
     CONSUMER,
     EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -177,7 +178,8 @@ def list_offset(
     log = partition.log
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         return _found(partition, log.log_start_offset, -1)
-    if timestamp == LATEST_TIERED_TIMESTAMP:
+    if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
+        # Nothing is tiered, and nothing waits to be: there is no such offset.
         return OffsetAnswer()
     if is_replica and timestamp == LATEST_TIMESTAMP:
         return OffsetAnswer(offset=log.log_end_offset, leader_epoch=partition.leader_epoch)

@@ -1,6 +1,7 @@
-"""DescribeProducers: what the leaders of partitions know of producers, open transactions above all.
+"""DescribeProducers: what replicas know of producers, open transactions above all.
 
-How operators find a transaction that hangs (KIP-664). Changes nothing.
+How operators find a transaction that hangs (KIP-664): any replica may be asked, so that each broker
+tells of all it holds. Changes nothing.
 """
 
 from ...protocol.errors import ErrorCode
@@ -16,7 +17,7 @@ from ..net.answer import Call
 
 
 def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Describe the producers of every partition that is led here."""
+    """Describe the producers of every partition that has a replica here."""
     topics = [
         TopicResponse(
             name=topic.name,
@@ -29,8 +30,10 @@ def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersRe
 
 def _partition(call: Call, topic: str, index: int) -> PartitionResponse:
     partition = call.edge.partitions.find(topic, index)
-    error = partition if isinstance(partition, ErrorCode) else partition.refuse(-1)
-    if error or isinstance(partition, ErrorCode):
+    if isinstance(partition, ErrorCode):
+        return PartitionResponse(partition_index=index, error_code=partition, active_producers=[])
+    error = partition.refuse(-1, leader_only=False)
+    if error:
         return PartitionResponse(partition_index=index, error_code=error, active_producers=[])
     producers = [_described(producer_id, known) for producer_id, known in partition.log.producers]
     return PartitionResponse(partition_index=index, active_producers=producers)

@@ -429,7 +429,7 @@ async def test_list_offsets_in_every_version(make_broker: MakeBroker, version: i
     latest = client.ask(offsets(-1, 0), version).topics[0].partitions[0]
     earliest = client.ask(offsets(-2, 0), version).topics[0].partitions[0]
     assert (latest.offset, earliest.offset) == (1, 0)
-    for timestamp, first_version in ((-3, 7), (-4, 8), (-5, 9), (-6, 99)):
+    for timestamp, first_version in ((-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, 99)):
         found = client.ask(offsets(timestamp, 0), version).topics[0].partitions[0]
         is_spoken = version >= first_version
         assert found.error_code == (0 if is_spoken else ErrorCode.UNSUPPORTED_VERSION)

@@ -10,7 +10,9 @@ import pytest
 from minikafka.broker.partition import Partition
 from minikafka.broker.replica.follower import Phase
 from minikafka.broker.requests import (
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
     Appended,
@@ -357,6 +359,16 @@ async def test_b_18_latest_is_not_told_before_the_new_epoch_has_committed(node: 
     node.fetched_by(B, C, offset=2)
     answer = partition.list_offset(LATEST_TIMESTAMP)
     assert (answer.error, answer.offset) == (ErrorCode.NONE, 2)
+
+
+@pytest.mark.parametrize("timestamp", [LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP])
+async def test_without_tiered_storage_no_offset_is_tiered_or_waits_to_be(
+    node: Node, timestamp: int
+) -> None:
+    partition = await node.give(LEAD)
+    node.produce(b"a")
+    answer = partition.list_offset(timestamp)
+    assert (answer.error, answer.offset, answer.leader_epoch) == (ErrorCode.NONE, -1, -1)
 
 
 async def test_offsets_are_looked_up_by_time_below_the_high_watermark(node: Node) -> None:

@@ -223,18 +223,33 @@ async def test_markers_end_what_hangs_and_producers_tell_of_it(stage: Stage) -> 
 
 
 @staged(brokers=2, broker=ONE)
-async def test_only_leaders_take_markers_and_tell_of_producers(stage: Stage) -> None:
+async def test_only_leaders_take_markers(stage: Stage) -> None:
     await stage.create_topic("t", [[1, 2]])
     client = Client(stage)
     client.producer_id = client.epoch = 7
     request = WriteTxnMarkersRequest(markers=[marker(client, ("t", [0]))])
     (answered,) = (await stage.ask(2, request)).markers
     assert answered.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    asked = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
-    described = (await stage.ask(2, asked)).topics[0].partitions[0]
-    assert described.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     (answered,) = (await stage.ask(1, request)).markers
     assert answered.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+
+@staged(brokers=2, broker=ONE)
+async def test_every_replica_tells_of_producers(stage: Stage) -> None:
+    """An operator asks one broker after the other what hangs there (find-hanging --broker-id)."""
+    await stage.create_topic("t", [[1, 2]])
+    await stage.create_topic("u", [[1]])
+    client = Client(stage)
+    builder = BatchBuilder()
+    builder.append(1, b"k", b"v")
+    batch = bytes(builder.build(producer_id=7, producer_epoch=0, base_sequence=0))
+    assert await client.produce(batch, version=NEW_PRODUCE, transactional_id=None) == [0]
+    topics = [TopicRequest(name=name, partition_indexes=[0]) for name in ("t", "u")]
+    described = await stage.ask(2, DescribeProducersRequest(topics=topics))
+    (here,), (elsewhere,) = (topic.partitions for topic in described.topics)
+    assert here.error_code == ErrorCode.NONE
+    assert [each.producer_id for each in here.active_producers] == [7]
+    assert elsewhere.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @staged(brokers=1, broker=ONE)

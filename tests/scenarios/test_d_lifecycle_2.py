@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from minikafka.protocol.control.records import RemoveTopicRecord, TopicRecord
-from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.errors import ApiError, ErrorCode
+from minikafka.protocol.messages.describe_cluster import DescribeClusterRequest
 
 from ..broker.node_support import ME, ORDERS, Node, batch, record, state
 from ..simulation.stage import Stage, staged
@@ -228,3 +229,38 @@ async def test_d_13_a_log_that_nobody_knows_is_put_aside_and_never_served(
     partition = await again.give(state(ME, isr=(ME,)))
     assert partition.log_end_offset == 0
     await again.stop()
+
+
+@staged()
+async def test_d_14_a_dead_broker_is_forgotten_and_may_come_back(stage: Stage) -> None:
+    """Given a broker that was killed; when it is unregistered; then no broker lists it, partitions
+    go on without it, and if it starts after all it registers anew, catches up and is in sync."""
+    await stage.create_topic("t", [[3, 1, 2]], configs=MIN_2)
+    await stage.send("t", b"0")
+    stage.kill(3)
+    await stage.until(lambda: stage.is_fenced(3), "its death is known")
+    await stage.admin(lambda admin: admin.unregister_broker(3))
+    assert sorted(stage.image().brokers) == [1, 2]
+    described = await stage.ask(1, DescribeClusterRequest(include_fenced_brokers=True))
+    assert [each.broker_id for each in described.brokers] == [1, 2]
+    await stage.send("t", b"1")
+    assert stage.state("t").replicas == (3, 1, 2)
+    with pytest.raises(ApiError, match="BROKER_ID_NOT_REGISTERED"):
+        await stage.admin(lambda admin: admin.unregister_broker(3))
+    stage.start(3)
+    await stage.ready(3)
+    await stage.until(lambda: sorted(stage.state("t").isr) == [1, 2, 3], "it is in sync")
+
+
+@staged()
+async def test_d_15_a_living_broker_that_is_forgotten_registers_again(stage: Stage) -> None:
+    """Given a leader that runs; when it is unregistered; then another one leads at once, and it
+    registers again by itself and follows, with every acknowledged record there."""
+    await stage.create_topic("t", [[1, 2, 3]], configs=MIN_2)
+    await stage.send("t", b"0")
+    before = stage.image().brokers[1].broker_epoch
+    await stage.admin(lambda admin: admin.unregister_broker(1))
+    assert stage.state("t").leader == 2
+    await stage.send("t", b"1")
+    await stage.until(lambda: sorted(stage.state("t").isr) == [1, 2, 3], "it is in sync again")
+    assert stage.image().brokers[1].broker_epoch > before
