@@ -26,6 +26,8 @@ TOPIC_IDS_FROM = 13
 REPLICA_STATE_FROM = 15
 FOLLOWER_READS_FROM = 11
 """Consumers that know of preferred replicas may read from a follower (KIP-392)."""
+STORAGE_FAILURE_WAIT_MS = 300
+"""Until a consumer hears that the disk failed it, if nothing else: some ask again at once."""
 
 
 def handle(call: Call, request: FetchRequest) -> FetchResponse | Answer:
@@ -48,7 +50,8 @@ def handle(call: Call, request: FetchRequest) -> FetchResponse | Answer:
     else:
         reading = Reading(edge, asker, context.partitions)
     reading.read_all()
-    if (reading.is_enough or request.max_wait_ms <= 0) and not reading.is_cold:
+    is_due = reading.is_enough and not reading.is_storage_failure
+    if (is_due or request.max_wait_ms <= 0) and not reading.is_cold:
         return respond(call, context, reading, asker.isolation)
     return ParkedFetch(call, context, reading, asker, watch).park(request.max_wait_ms)
 
@@ -63,6 +66,7 @@ class ParkedFetch(Answer):
         "_context",
         "_deadline",
         "_is_expired",
+        "_max_wait_ms",
         "_places",
         "_reading",
         "_watch",
@@ -88,11 +92,13 @@ class ParkedFetch(Answer):
         self._places: dict[Partition, int] = {}
         self._deadline: Deadline | None = None
         self._is_expired = False
+        self._max_wait_ms = 0
         self._cold: asyncio.Task[None] | None = None
 
     def park(self, max_wait_ms: int) -> Answer:
         """Wait on the partitions, or for the disk if that is all that is missing."""
-        reading, edge = self._reading, self.call.edge
+        reading = self._reading
+        self._max_wait_ms = max_wait_ms
         if reading.held_bytes:
             self.call.connection.outbox.hold(reading.held_bytes)
         if reading.is_cold:
@@ -105,9 +111,13 @@ class ParkedFetch(Answer):
                 if not isinstance(source, ErrorCode):
                     self._places[source] = place
                     source.on_data(self)
-        deadline_ms = edge.runtime.monotonic_ms() + max_wait_ms
-        self._deadline = edge.deadlines.at(deadline_ms, self._on_expired)
+        self._arm(STORAGE_FAILURE_WAIT_MS if reading.is_storage_failure else max_wait_ms)
         return self
+
+    def _arm(self, wait_ms: int) -> None:
+        edge = self.call.edge
+        deadline_ms = edge.runtime.monotonic_ms() + min(wait_ms, self._max_wait_ms)
+        self._deadline = edge.deadlines.at(deadline_ms, self._on_expired)
 
     def on_data(self, partition: Partition) -> None:
         """Something may be there to read; it is read when the connection polls."""
@@ -134,6 +144,10 @@ class ParkedFetch(Answer):
             if called:
                 reading.read_called(called)
         if not (reading.is_enough or self._is_expired):
+            return None
+        if not self._is_expired and self._max_wait_ms > 0 and reading.is_storage_failure:
+            if self._deadline is None:
+                self._arm(STORAGE_FAILURE_WAIT_MS)
             return None
         self._leave()
         if reading.is_cold:

@@ -45,6 +45,7 @@ class Reading:
         "_asker",
         "_bytes",
         "_edge",
+        "_has_failed",
         "_places",
         "_watch",
         "answers",
@@ -64,6 +65,8 @@ class Reading:
         self._edge = edge
         self._asker = asker
         self._bytes = 0
+        self._has_failed = False
+        """A storage error was among the answers."""
         self._watch = watch
         self._places: dict[Key, int] | None = None
         self.partitions = partitions
@@ -117,7 +120,7 @@ class Reading:
                 # Retention, or a deletion of records, was quicker than the disk.
                 answer.error = ErrorCode.OFFSET_OUT_OF_RANGE
             except StorageError:
-                answer.error = ErrorCode.KAFKA_STORAGE_ERROR
+                answer.error, self._has_failed = ErrorCode.KAFKA_STORAGE_ERROR, True
             except ApiError as error:
                 answer.error = error.code
 
@@ -137,6 +140,20 @@ class Reading:
         return self._bytes
 
     @property
+    def is_storage_failure(self) -> bool:
+        """Is there nothing to tell a consumer but that the disk failed it?
+
+        Unlike a lost lead that is nothing it must know at once, and asking again does not mend it.
+        """
+        if not self._has_failed or self._asker.is_follower:
+            return False
+        return all(
+            answer.error is ErrorCode.KAFKA_STORAGE_ERROR
+            or not (answer.error or len(answer.records) or answer.preferred_read_replica >= 0)
+            for answer in self.answers
+        )
+
+    @property
     def is_cold(self) -> bool:
         """Must anything be read from disk first?"""
         return any(answer.cold is not None for answer in self.answers)
@@ -145,6 +162,7 @@ class Reading:
         asked, source = self.partitions[place], self.sources[place]
         if isinstance(source, ErrorCode):
             self.is_final = True
+            self._has_failed |= source is ErrorCode.KAFKA_STORAGE_ERROR
             return FetchAnswer(error=source)
         asker = self._asker
         spec = FetchSpec(
@@ -182,6 +200,7 @@ class Reading:
             or answer.high_watermark > asked.known_high_watermark
         ):
             self.is_final = True
+            self._has_failed |= answer.error is ErrorCode.KAFKA_STORAGE_ERROR
             if answer.cold is not None:
                 self._bytes += spec.max_bytes
         return answer

@@ -1,9 +1,12 @@
 """Fetch over a connection: long polls, limits, cold pages, sessions, followers."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from minikafka.broker.api.fetch import STORAGE_FAILURE_WAIT_MS
+from minikafka.broker.deadlines import Deadline
 from minikafka.broker.requests import FetchAnswer, FetchSpec
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.fetch import (
@@ -140,6 +143,62 @@ async def test_j_07_max_bytes_below_one_batch_still_gives_one_batch(
         assert sizes == [first, 0], limits
 
 
+async def test_a_storage_error_alone_is_not_answered_at_once(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some clients ask again without a pause: the next answer is as useless as this one."""
+    broker = make_broker(FakePartition(0), FakePartition(1))
+    bad = broker.partitions.all[0]
+    bad.error = ErrorCode.KAFKA_STORAGE_ERROR
+    waits: list[int] = []
+    at = broker.edge.deadlines.at
+
+    def noted(deadline_ms: int, expire: Callable[[], None]) -> Deadline:
+        waits.append(deadline_ms - broker.edge.runtime.monotonic_ms())
+        return at(deadline_ms, expire)
+
+    monkeypatch.setattr(broker.edge.deadlines, "at", noted)
+    client = broker.connect()
+    client.send(fetch(0, 1), 12)
+    await settle()
+    assert client.responses() == []
+    (response,) = await client.next_responses()
+    assert 0 < waits[-1] <= STORAGE_FAILURE_WAIT_MS
+    first, second = response.responses[0].partitions
+    assert (first.error_code, second.error_code) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
+    # It ends as soon as there is anything else to say.
+    client.send(fetch(0, 1), 12)
+    await settle()
+    assert client.responses() == []
+    put(broker, b"x", index=1)
+    await settle()
+    (response,) = client.responses()
+    assert len(response.responses[0].partitions[1].records) > 0
+    assert only(client.ask(fetch(0, max_wait_ms=0), 12)).error_code == bad.error
+    assert [len(each.waiters) for each in broker.partitions.all.values()] == [0, 0]
+
+
+async def test_a_leader_that_moved_is_told_at_once_beside_a_storage_error(
+    make_broker: MakeBroker,
+) -> None:
+    broker = make_broker(FakePartition(0), FakePartition(1))
+    broker.partitions.all[0].error = ErrorCode.KAFKA_STORAGE_ERROR
+    client = broker.connect()
+    client.send(fetch(0, 1), 12)
+    await settle()
+    assert client.responses() == []
+    moved = broker.partitions.all[1]
+    moved.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    for waiter in list(moved.waiters):
+        waiter.on_data(moved)
+    await settle()
+    (response,) = client.responses()
+    assert [each.error_code for each in response.responses[0].partitions] == [
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ]
+
+
 async def test_the_brokers_own_bound_holds_whatever_is_asked(make_broker: MakeBroker) -> None:
     broker = make_broker(FakePartition(0), FakePartition(1), fetch_max_bytes="1024")
     for index in (0, 1):
@@ -195,6 +254,12 @@ async def test_a_cold_read_that_fails_is_that_partitions_error(
     good, bad = client.responses()[0].responses[0].partitions
     assert good.error_code == 0
     assert bad.error_code == code
+    # A storage error waits here too if there is nothing else to say; no other error does.
+    client.send(fetch(1), 12)
+    await settle()
+    told = client.responses()
+    assert len(told) == (code is not ErrorCode.KAFKA_STORAGE_ERROR)
+    assert only((told or await client.next_responses())[0]).error_code == code
 
 
 async def test_a_session_tells_only_news_over_the_wire(make_broker: MakeBroker) -> None:
