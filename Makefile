@@ -33,9 +33,10 @@ test: $(STAMP) ## everything a normal machine can run
 	$(BIN)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m slow tests
 
 SEED ?= 0
-RUNS ?= 1
+COVERAGE ?=
+RUNS ?= $(if $(COVERAGE),20,1)
 simulate: $(STAMP) ## the whole cluster simulated: SEED=n replays one, RUNS=n explores from there
-	$(BIN)/python -m tests.simulation --seed $(SEED) --runs $(RUNS)
+	$(BIN)/python -m tests.simulation --seed $(SEED) --runs $(RUNS) $(if $(COVERAGE),--coverage)
 
 PATCH ?=
 SEEDS ?= 500

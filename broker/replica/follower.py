@@ -200,16 +200,17 @@ class FollowerReplica:
             if asked.offset < self._lost_to:
                 effects.append(OffsetsLost(asked.offset, self._lost_to))
             self._lost_to = None
-        end = log.log_end_offset
+        start, end = log.log_start_offset, log.log_end_offset
         if answer.batches:
             if answer.first_offset < end:
-                if log.log_start_offset < end:
+                if start < end:
                     return (*effects, *self.on_bad_records(now_ms))
                 # The leader's log starts inside this batch; ours is empty, so begin with it.
-                effects.append(RestartAt(answer.first_offset))
+                start = answer.first_offset
+                effects.append(RestartAt(start))
             effects.append(Append())
             end = answer.next_offset
-        effects.extend(self._follow_bounds(answer, log, end))
+        effects.extend(self._follow_bounds(answer, start, end))
         return tuple(effects)
 
     def on_bad_records(self, now_ms: int) -> Effects:
@@ -246,19 +247,17 @@ class FollowerReplica:
                 f"log of epoch {log.latest_epoch} follows epoch {self.metadata.leader_epoch}"
             )
 
-    def _follow_bounds(
-        self, answer: Fetched[Batch], log: LogView, end: int
-    ) -> list[FollowerEffect]:
-        """High watermark and log start, each bounded by what we hold."""
+    def _follow_bounds(self, answer: Fetched[Batch], start: int, end: int) -> list[FollowerEffect]:
+        """High watermark and log start, each bounded by what we hold: from `start` to `end`."""
         effects: list[FollowerEffect] = []
         # Never down: what was committed stays so. A new leader may still be learning it.
         followed = min(max(answer.high_watermark, answer.log_start_offset), end)
         if followed > self.high_watermark:
             self.high_watermark = followed
             effects.append(HighWatermarkMoved(followed))
-        start = min(answer.log_start_offset, self.high_watermark)
-        if start > log.log_start_offset:
-            effects.append(LogStartRaised(start))
+        raised = min(answer.log_start_offset, self.high_watermark)
+        if raised > start:
+            effects.append(LogStartRaised(raised))
         return effects
 
     def _on_error(self, error: ErrorCode, now_ms: int) -> Effects:

@@ -10,6 +10,7 @@ from minikafka.broker.replica.follower import (
     FetchPosition,
     Halted,
     HighWatermarkMoved,
+    LogStartRaised,
     RestartAt,
     TruncateTo,
 )
@@ -204,7 +205,7 @@ def test_c_12_a_follower_below_the_leaders_start_begins_there() -> None:
 
 def test_c_13_an_empty_follower_begins_with_the_batch_that_holds_the_leaders_start() -> None:
     """Given a leader whose log starts inside a batch, at 100 of 90 to 110; then a follower with an
-    empty log begins at 90, with the whole batch."""
+    empty log begins at 90, with the whole batch, and shows what is from 100 on."""
     log = MemoryLog("", start=100)
     follower, position = following(log, high_watermark=100)
     answer = fetched(90, 21, high_watermark=111, start=100)
@@ -212,6 +213,7 @@ def test_c_13_an_empty_follower_begins_with_the_batch_that_holds_the_leaders_sta
         RestartAt(90),
         Append(),
         HighWatermarkMoved(111),
+        LogStartRaised(100),
     )
 
 

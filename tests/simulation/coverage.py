@@ -38,6 +38,9 @@ FAULTS = (
     "lead-moved-and-back",
     "clock-jump",
 )
+"""Those that shape.py draws of."""
+LATER_FAULTS = ("lose-directory",)
+"""Those that variety.py adds."""
 OPERATIONS = (
     "create-topic",
     "delete-topic",
@@ -49,6 +52,7 @@ OPERATIONS = (
     "elect-uncleanly",
     "change-config",
 )
+LATER_OPERATIONS = ("delete-records",)
 TRANSITIONS = (
     # partitions, as controllers commit them
     "isr-shrunk",
@@ -77,6 +81,8 @@ TRANSITIONS = (
     "led-again",
     "truncated",
     "high-watermark-frozen",
+    "log-start-moved",
+    "log-begun-again",
     "isr-change-refused",
     "torn-log-cut",
     "log-directory-failed",
@@ -96,6 +102,7 @@ TRANSITIONS = (
     "acknowledged-by-one",
     "not-acknowledged",
     "polled",
+    "polled-from-follower",
     # groups
     "partition-assigned",
     "partition-revoked",
@@ -119,8 +126,8 @@ TRANSITIONS = (
     "group-run-failed",
 )
 CELLS: dict[str, tuple[str, ...]] = {
-    "fault": FAULTS,
-    "operation": OPERATIONS,
+    "fault": (*FAULTS, *LATER_FAULTS),
+    "operation": (*OPERATIONS, *LATER_OPERATIONS),
     "transition": TRANSITIONS,
 }
 

@@ -188,6 +188,14 @@ class Disk:
         self.root.lose_power(self.rng)
         self.locks.clear()
 
+    def find(self, path: str) -> "FileNode | DirectoryNode | None":
+        """What programs see at a path; None: nothing."""
+        node: Node | None = self.root
+        for part in path.split("/"):
+            if part:
+                node = node.entries.get(part) if isinstance(node, DirectoryNode) else None
+        return node
+
     def rot(self, path: str, position: int, bits: int = 0x10) -> None:
         """Bits of one byte turn over on the platter, and in the cache, which had let go of it."""
         node: Any = self.root

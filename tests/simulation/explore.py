@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import NoReturn
 
-from . import scenario
+from . import line_coverage, scenario
 from .coverage import Coverage
 
 TAIL = 80
@@ -52,8 +52,15 @@ class Report:
         )
 
 
-def report_on(seed: int, seconds: float) -> Report:
-    """Run one seed."""
+def report_on(seed: int, seconds: float, lines_to: str | None = None) -> Report:
+    """Run one seed; which lines it reaches goes to the directory `lines_to`."""
+    if lines_to is None:
+        return _report_on(seed, seconds)
+    with line_coverage.noted(lines_to, seed):
+        return _report_on(seed, seconds)
+
+
+def _report_on(seed: int, seconds: float) -> Report:
     started = time.process_time()
     signal.signal(signal.SIGVTALRM, _on_stuck)
     signal.setitimer(signal.ITIMER_VIRTUAL, STUCK_CPU_SECONDS)
@@ -82,13 +89,15 @@ def _on_stuck(number: int, frame: FrameType | None) -> NoReturn:
     raise Stuck(f"spins: no end after {STUCK_CPU_SECONDS} s of CPU, last seen at {where}")
 
 
-def _work(task: tuple[int, float]) -> Report:
+def _work(task: tuple[int, float, str | None]) -> Report:
     return report_on(*task)
 
 
-def run_many(seeds: Sequence[int], seconds: float, jobs: int) -> Iterator[Report]:
+def run_many(
+    seeds: Sequence[int], seconds: float, jobs: int, lines_to: str | None = None
+) -> Iterator[Report]:
     """A report for each seed, as they get ready; closing it stops the rest."""
-    tasks = [(seed, seconds) for seed in seeds]
+    tasks = [(seed, seconds, lines_to) for seed in seeds]
     if jobs == 1 or len(tasks) == 1:
         yield from map(_work, tasks)
         return

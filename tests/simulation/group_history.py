@@ -7,6 +7,7 @@ which partitions promised nothing.
     a generation     numbers the group's rebalances; who is lost was not told of a newer one
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .history import Partition, name
@@ -36,6 +37,8 @@ class GroupHistory:
     final: dict[Partition, int] = field(default_factory=dict)
     """What the group had committed in the end."""
     found: list[tuple[Partition, str]] = field(default_factory=list)
+    may_be_gone_below: Callable[[Partition], int] = lambda partition: 0
+    """Up to where the records of a partition need not be there any more, as things stand."""
     assigned_count: int = 0
     committed_count: int = 0
     _held: dict[tuple[str, Partition], Holding] = field(default_factory=dict)
@@ -77,6 +80,7 @@ class GroupHistory:
         if holding is None:
             self._find(partition, f"{member} was given offset {offset} of what it does not hold")
             return
+        is_beyond_gone = offset <= self.may_be_gone_below(partition)
         if holding.next_offset is None:
             if offset < holding.floor:
                 self._find(
@@ -84,10 +88,12 @@ class GroupHistory:
                     f"went back: {holding.floor} was committed before {member} was assigned,"
                     f" and it begins at {offset}",
                 )
-        elif offset != holding.next_offset:
+        elif offset != holding.next_offset and not (
+            is_beyond_gone and offset > holding.next_offset
+        ):
             self._find(partition, f"{member} got {offset} where {holding.next_offset} was due")
         read_to = self.read_to.get(partition, 0)
-        if offset > read_to:
+        if offset > read_to and not is_beyond_gone:
             self._find(partition, f"skipped: {member} begins at {offset}, read up to {read_to}")
         self.read_to[partition] = max(read_to, offset + 1)
         holding.next_offset = offset + 1

@@ -60,6 +60,7 @@ class Member:
             "partition_assignment_strategy": (strategy,),
             "enable_auto_commit": False,
             "auto_offset_reset": "earliest",
+            "client_rack": self.workload.some_rack(self.runtime),
             "session_timeout_ms": SESSION_MS,
             "heartbeat_interval_ms": 1000,
             "request_timeout_ms": 2000,

@@ -39,6 +39,8 @@ class History:
     """Per consumer: (partition, offset, value)."""
     final: dict[Partition, list[tuple[int, bytes]]] = field(default_factory=dict)
     """Every partition read from its beginning to its end, after the faults."""
+    gone_below: dict[Partition, int] = field(default_factory=dict)
+    """Up to where retention, or somebody who asked, may have deleted."""
     lossy: dict[Partition, None] = field(default_factory=dict)
     """An unclean election is on record, or the topic was made again: what was there may be gone."""
 
@@ -60,7 +62,7 @@ def check(history: History) -> list[str]:
 def _check_offsets(history: History) -> Iterator[str]:
     for partition, records in history.final.items():
         for (before, _), (after, _) in itertools.pairwise(records):
-            if after != before + 1:
+            if after != before + 1 and not _is_gone(history, partition, after - 1):
                 yield f"gap: {name(partition)} goes from offset {before} to {after}"
 
 
@@ -71,7 +73,9 @@ def _check_acknowledged(history: History) -> Iterator[str]:
         offset = sent.acknowledged_at
         if offset is None or sent.may_vanish or sent.partition in history.lossy:
             continue
-        if offset < 0 and sent.value in values:
+        if offset < 0 and (sent.value in values or history.gone_below.get(sent.partition, 0)):
+            continue
+        if offset >= 0 and _is_gone(history, sent.partition, offset):
             continue
         found = logs.get(sent.partition, {}).get(offset)
         if found != sent.value:
@@ -98,6 +102,11 @@ def _check_unique_and_known(history: History) -> Iterator[str]:
                 yield f"invented: {value!r} at {name(partition)} offset {offset}"
 
 
+def _is_gone(history: History, partition: Partition, offset: int) -> bool:
+    """May this record, and all before it, have been deleted?"""
+    return offset < history.gone_below.get(partition, 0)
+
+
 def _may_repeat(history: History, partition: Partition, sent: Sent | None) -> bool:
     return partition in history.lossy or (sent is not None and sent.may_repeat)
 
@@ -122,12 +131,15 @@ def _check_consumer(
     position: dict[Partition, int] = {}
     for partition, offset, value in polled:
         expected = position.get(partition, offset)
-        if offset != expected and partition not in history.lossy:
+        is_jump = offset > expected and _is_gone(history, partition, offset - 1)
+        if offset != expected and not is_jump and partition not in history.lossy:
             yield f"{consumer}: at {name(partition)} offset {offset} came where {expected} was due"
         position[partition] = offset + 1
         if partition in history.lossy:
             continue
         found = logs.get(partition, {}).get(offset)
+        if found is None and _is_gone(history, partition, offset):
+            continue
         if found != value:
             yield (
                 f"inconsistent: {consumer} read {value.decode()} at {name(partition)} offset"

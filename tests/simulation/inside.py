@@ -17,7 +17,7 @@ from minikafka.controller.quorum.node import QuorumNode
 from minikafka.controller.quorum.raft import RaftQuorum
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.quorum_messages import Vote, VoteAnswer
-from minikafka.protocol.types import TopicIdPartition
+from minikafka.protocol.types import TopicIdPartition, TopicPartition
 from minikafka.storage.log import Log
 
 from .loop import PROCESS, Process
@@ -127,9 +127,16 @@ def seen(partition: Partition) -> Seen:
         leader,
         partition.metadata.leader_epoch,
         partition.high_watermark,
+        partition.log.log_start_offset,
         partition.log.log_end_offset,
         leader.metadata.isr if leader is not None else (),
     )
+
+
+def reads_from_follower(consumer: Any, partition: TopicPartition) -> bool:
+    """Was a consumer sent to a replica in its rack?"""
+    state = consumer._positions.states.get(partition)
+    return state is not None and state.read_from >= 0
 
 
 def image_of_controller(process: Process) -> MetadataImage | None:

@@ -22,6 +22,7 @@ from .inside import (
     seen,
     touched_replicas,
 )
+from .log_start_checks import LogStartChecks
 from .loop import Process
 from .metadata_checks import MetadataChecks
 from .quorum_checks import QuorumChecks
@@ -59,6 +60,7 @@ class Invariants:
         self._controllers = {each.name: None for each in cluster.controllers.values()}
         self.metadata = MetadataChecks(self)
         self.quorum = QuorumChecks(self)
+        self.starts = LogStartChecks(self.coverage, world.now)
         world.loop.after_step = self.after_step
 
     def after_step(self, process: Process) -> None:
@@ -121,6 +123,17 @@ class Invariants:
             self.report(
                 f"invariant 6: {name(partition)}: offset {offset} was served, {end} are committed"
             )
+
+    def may_be_gone_below(self, partition: ClientPartition) -> int:
+        """Up to where the records of a partition need not be there any more."""
+        truth = self._truth_of(partition)
+        return max(truth.start, truth.asked_start) if truth is not None else 0
+
+    def on_delete_asked(self, partition: ClientPartition, offset: int) -> None:
+        """Somebody is about to ask for all before this offset to be deleted."""
+        truth = self._truth_of(partition)
+        if truth is not None:
+            truth.asked_start = max(truth.asked_start, offset)
 
     def _truth_of(self, partition: ClientPartition) -> Truth | None:
         """Of a partition whose topic's name has meant one topic only."""
@@ -253,18 +266,19 @@ class Invariants:
             if before is not None and now.high_watermark > before.high_watermark:
                 yield from self.check_committed(daemon, key, now.high_watermark)
             return
-        if not 0 <= now.replica.log_start_offset <= now.high_watermark <= now.log_end_offset:
+        if not 0 <= now.log_start_offset <= now.high_watermark <= now.log_end_offset:
             yield (
-                f"invariant 10: {where}: log start {now.replica.log_start_offset}, high watermark"
+                f"invariant 10: {where}: log start {now.log_start_offset}, high watermark"
                 f" {now.high_watermark}, log end {now.log_end_offset}"
             )
         stable = now.replica.last_stable_offset
-        if not now.replica.log_start_offset <= stable <= now.high_watermark:
+        if not now.log_start_offset <= stable <= now.high_watermark:
             yield (
                 f"invariant 10: {where}: last stable offset {stable}, log start"
-                f" {now.replica.log_start_offset}, high watermark {now.high_watermark}"
+                f" {now.log_start_offset}, high watermark {now.high_watermark}"
             )
         self._count_replica(before, now)
+        yield from self.starts.check(daemon, truth, before, now)
         if now.is_leader:
             yield from self._check_leader(daemon, truth, before, now)
         if before is not None and now.log_end_offset < before.log_end_offset:
@@ -360,8 +374,14 @@ class Invariants:
             cursor = cursor_of(daemon, key, truth.name)
             if cursor is not None:
                 self._cursors[daemon.name, key] = cursor
+                if not self.starts.may_be_gone(truth, cursor.begins_at):
+                    yield (
+                        f"{number}: {daemon.name} {truth.name}: the disk holds offsets from"
+                        f" {cursor.begins_at} on, {truth.start} and later must be there"
+                    )
         for batch in cursor.up_to(end) if cursor is not None else ():
-            if batch.next_offset > end:
+            # A log that was told to begin inside of a batch may know no more than that it does.
+            if batch.next_offset > end > truth.start:
                 yield f"{number}: {daemon.name} {truth.name}: {end} is inside {batch}"
             wrong = truth.ledger.contradiction(batch)
             if wrong is not None:

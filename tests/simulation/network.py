@@ -31,6 +31,8 @@ class Host:
         self.up = True
         self.disk: Any = None
         self.wall_skew_ms = 0
+        self.clock_rate = 1.0
+        """How fast its monotonic clock goes; timers fire by the true time."""
         self.listeners: dict[int, SimServer] = {}
         self.datagram_ports: dict[int, DatagramEndpoint] = {}
         self._ephemeral = itertools.cycle(range(32768, 60999))

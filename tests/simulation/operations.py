@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from minikafka.aio import Admin, ConfigChange, ConfigResource, TopicPartition
 from minikafka.protocol.messages.describe_configs import ResourceType
 from minikafka.protocol.messages.elect_leaders import ElectionType
+from minikafka.protocol.messages.list_offsets import LATEST_TIMESTAMP
 from minikafka.runtime.errors import MinikafkaError
 
 from .cluster import Cluster
@@ -46,6 +47,7 @@ class Operator:
             "elect-preferred": self._elect_preferred,
             "elect-uncleanly": self._elect_uncleanly,
             "change-config": self._change_config,
+            "delete-records": self._delete_records,
         }
         self._extra_topics = 0
 
@@ -113,6 +115,16 @@ class Operator:
             await admin.create_partitions({topic.name: count})
             self.workload.partition_counts[topic.name] = count
             self._note("add-partitions")
+
+    async def _delete_records(self, admin: Admin) -> None:
+        topics = [topic for topic in self.workload.lasting if topic.sheds]
+        topic = self.rng.choice(topics)
+        partition = TopicPartition(topic.name, self.rng.randrange(topic.partitions))
+        ends = await admin.list_offsets({partition: LATEST_TIMESTAMP})
+        offset = self.rng.randint(0, ends[partition].offset)
+        self.workload.on_delete_asked((partition.topic, partition.partition), offset)
+        await admin.delete_records({partition: offset})
+        self._note("delete-records")
 
     # -- replicas and leaders ---------------------------------------------------------------
 

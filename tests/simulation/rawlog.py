@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from .disk import DirectoryNode, Disk, FileNode
 
-_HEADER = struct.Struct(">qiibIhi16xq")
-"""Base offset, batch length, leader epoch, magic, CRC, attributes, last offset delta, producer."""
+_HEADER = struct.Struct(">qiibIhi8xqq")
+"""Base offset, batch length, leader epoch, magic, CRC, attributes, last offset delta, newest
+timestamp, producer."""
 
 
 class RawBatch(NamedTuple):
@@ -19,6 +20,7 @@ class RawBatch(NamedTuple):
     """Over every byte of the batch."""
     attributes: int = 0
     producer_id: int = -1
+    max_timestamp: int = -1
 
     @property
     def opens(self) -> bool:
@@ -77,6 +79,11 @@ class LogCursor:
         }
         return dict(sorted(found.items()))
 
+    @property
+    def begins_at(self) -> int:
+        """The base offset of the first segment; 0: there is none."""
+        return min(self._segments(), default=0)
+
     def up_to(self, end: int) -> Iterator[RawBatch]:
         """The batches from here that begin below `end`; stops early where the log does."""
         segments = self._segments()
@@ -84,6 +91,8 @@ class LogCursor:
             if not segments:
                 return
             self._segment, self._position = min(segments), 0
+            # What retention has deleted is not there to be walked through.
+            self.offset = max(self.offset, self._segment)
         while max(self.offset, 0) < end:
             segment = segments[self._segment]
             cache = segment.stable if self._stable else segment.cache
@@ -94,7 +103,7 @@ class LogCursor:
                 self._segment, self._position = later[0], 0
                 continue
             fields = _HEADER.unpack_from(cache, self._position)
-            base, length, epoch, _, _, attributes, delta, producer_id = fields
+            base, length, epoch, _, _, attributes, delta, newest, producer_id = fields
             size = 12 + length
             if length < 49 or self._position + size > len(cache):
                 return
@@ -103,4 +112,4 @@ class LogCursor:
             data.release()
             self._position += size
             self.offset = base + delta + 1
-            yield RawBatch(base, self.offset, epoch, checksum, attributes, producer_id)
+            yield RawBatch(base, self.offset, epoch, checksum, attributes, producer_id, newest)

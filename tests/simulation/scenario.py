@@ -19,6 +19,7 @@ from .nemesis import Nemesis
 from .operations import Operator
 from .promises import Promises
 from .shape import Shape, draw
+from .variety import vary
 from .workload import Workload
 from .world import Violation, World, dice
 
@@ -47,7 +48,7 @@ class Outcome:
 
 def shape_of(seed: int) -> Shape:
     """What this seed draws; nothing is run or built for it."""
-    return draw(dice(seed, "shape"), CONTROLLERS)
+    return vary(draw(dice(seed, "shape"), CONTROLLERS), dice(seed, "variety"))
 
 
 class Scenario:
@@ -64,6 +65,7 @@ class Scenario:
             shape.broker,
             shape.controller,
         )
+        self._differ()
         self.coverage = Coverage()
         self.world.on_log = self.coverage.on_log
         self.invariants = Invariants(self.world, self.cluster, self.coverage)
@@ -79,6 +81,20 @@ class Scenario:
         self.workload = Workload(self.world, self.cluster, shape, self.coverage)
         self.workload.on_acknowledged = self._on_acknowledged
         self.workload.on_polled = self.invariants.on_polled
+        self.workload.on_delete_asked = self.invariants.on_delete_asked
+        self.workload.groups.may_be_gone_below = self.invariants.may_be_gone_below
+        self.invariants.starts.topics = {topic.name: topic for topic in shape.topics}
+
+    def _differ(self) -> None:
+        """Machines are not all the same: their racks, their clocks, how many disks they have."""
+        shape, rng = self.shape, self.world.rng("machines")
+        for daemon in self.cluster.daemons.values():
+            daemon.host.clock_rate = 1 + shape.drift * rng.uniform(-1, 1)
+        for number, daemon in self.cluster.brokers.items():
+            if shape.racks:
+                daemon.properties["broker.rack"] = f"rack-{number % shape.racks}"
+            places = [f"/data/{daemon.name}-{place}" for place in range(1, shape.directories)]
+            daemon.properties["log.dirs"] = ",".join((daemon.properties["log.dirs"], *places))
 
     def _on_acknowledged(self, sent: Sent) -> None:
         self.invariants.on_acknowledged(sent)
@@ -165,6 +181,8 @@ class Scenario:
             if truth.was_unclean:
                 history.lossy[truth.topic, truth.index] = None
         await self.workload.read_everything(partitions)
+        for partition in history.final:
+            history.gone_below[partition] = self.invariants.may_be_gone_below(partition)
         findings = check(history)
         findings += await self.workload.judge_groups(history.lossy)
         findings += await self.workload.judge_transactions(history.lossy)

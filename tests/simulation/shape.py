@@ -44,6 +44,11 @@ class TopicShape:
     """Only transactions write to it."""
     segment_bytes: int = 1 << 30
     index_bytes: int = 4096
+    sheds: bool = False
+    """Its logs begin later and later."""
+    retention_bytes: int = -1
+    retention_ms: int = -1
+    """As the topic's settings; -1: without a bound."""
 
     @property
     def configs(self) -> dict[str, str]:
@@ -53,6 +58,16 @@ class TopicShape:
             "flush.policy": "group" if self.group else "none",
             "segment.bytes": str(self.segment_bytes),
             "index.interval.bytes": str(self.index_bytes),
+            **self._retention,
+        }
+
+    @property
+    def _retention(self) -> dict[str, str]:
+        if not self.sheds:
+            return {}
+        return {
+            "retention.bytes": str(self.retention_bytes),
+            "retention.ms": str(self.retention_ms),
         }
 
 
@@ -108,6 +123,12 @@ class Shape:
     latency: float
     broker: dict[str, str]
     controller: dict[str, str]
+    racks: int = 0
+    """Among so many the brokers are spread, and consumers read in theirs (KIP-392); 0: none."""
+    directories: int = 1
+    """How many log directories a broker has."""
+    drift: float = 0.0
+    """By which share of time a machine's clock is fast or slow, at most."""
 
     @property
     def all_group(self) -> bool:

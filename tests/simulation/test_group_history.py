@@ -83,3 +83,12 @@ def test_records_of_what_is_not_held() -> None:
     history.on_died("a")
     read(history, "a", 0)
     assert findings(history) == ["group: events-0: a was given offset 0 of what it does not hold"]
+
+
+def test_what_was_deleted_is_not_skipped() -> None:
+    history = GroupHistory(may_be_gone_below=lambda partition: 5)
+    history.on_assigned("a", PLACE, 1)
+    read(history, "a", 0, 5)
+    assert findings(history) == []
+    read(history, "a", 8)
+    assert "group: events-0: a got 8 where 6 was due" in findings(history)

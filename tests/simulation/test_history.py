@@ -93,3 +93,24 @@ def test_after_an_unclean_election_only_inventions_count() -> None:
     assert check(history) == []
     history.final[T0].append((3, b"q:t:0:0"))
     assert [each.split(":")[0] for each in check(history)] == ["invented"]
+
+
+def delete_below(history: History, offset: int) -> None:
+    history.gone_below[T0] = offset
+    history.final[T0] = [each for each in history.final[T0] if each[0] >= offset]
+
+
+def test_what_was_deleted_need_not_be_there() -> None:
+    history = clean()
+    delete_below(history, 3)
+    history.polled["c"] = [(T0, 0, b"p:t:0:0"), (T0, 3, b"p:t:0:3")]
+    assert check(history) == []
+
+
+def test_what_was_not_deleted_must_be_there() -> None:
+    history = clean()
+    delete_below(history, 3)
+    del history.final[T0][0]
+    assert any(each.startswith("lost: p:t:0:3") for each in check(history))
+    history.polled["c"] = [(T0, 0, b"p:t:0:0"), (T0, 4, b"p:t:0:4")]
+    assert "c: at t-0 offset 4 came where 1 was due" in check(history)

@@ -24,6 +24,7 @@ class Seen(NamedTuple):
     leader: object
     leader_epoch: int
     high_watermark: int
+    log_start_offset: int
     log_end_offset: int
     isr: tuple[int, ...]
     """As a leader counts it; of a follower nothing."""
@@ -50,6 +51,11 @@ class Ledger:
     @property
     def end(self) -> int:
         return self.batches[-1].next_offset if self.batches else 0
+
+    def newest_below(self, offset: int) -> int:
+        """The newest timestamp of what is committed below, in ms; -1: there is nothing."""
+        below = (each.max_timestamp for each in self.batches if each.next_offset <= offset)
+        return max(below, default=-1)
 
     def contradiction(self, batch: RawBatch) -> str | None:
         """Enter a committed batch; what is wrong if another one is there already."""
@@ -108,6 +114,10 @@ class Truth:
         self.weakest_min_isr = 0
         """The smallest since the ISR was last full: so many copies are sure to exist."""
         self.is_deleted = False
+        self.start = 0
+        """The latest offset at which a replica's log has begun: below it all may be gone."""
+        self.asked_start = 0
+        """The latest offset before which somebody wanted records deleted."""
 
     @property
     def name(self) -> str:
@@ -120,16 +130,30 @@ class Truth:
 
 def cursor_of(daemon: Daemon, key: TopicIdPartition, name: str) -> LogCursor | None:
     """The log of a replica on the disk of its machine, from its first batch on; None if none."""
+    path = path_of(daemon, key, name)
+    return LogCursor(daemon.host.disk, path) if path is not None else None
+
+
+def bytes_from(daemon: Daemon, key: TopicIdPartition, name: str, offset: int) -> int:
+    """How many bytes the segments of a replica hold that begin there or later."""
+    path = path_of(daemon, key, name)
+    node = daemon.host.disk.find(path) if path is not None else None
+    entries = node.entries if isinstance(node, DirectoryNode) else {}
+    return sum(
+        len(each.cache)
+        for segment, each in entries.items()
+        if segment.endswith(".log") and isinstance(each, FileNode) and int(segment[:-4]) >= offset
+    )
+
+
+def path_of(daemon: Daemon, key: TopicIdPartition, name: str) -> str | None:
+    """The directory of a replica's log, in whichever log directory it is; None if in none."""
     disk = daemon.host.disk
-    directories = daemon.properties["log.dirs"].split(",")
     wanted = uuid_to_text(key.topic_id).encode()
-    for directory in directories:
-        node: DirectoryNode | FileNode | None = disk.root
-        for part in f"{directory}/{name}".split("/"):
-            if part and isinstance(node, DirectoryNode):
-                node = node.entries.get(part)
+    for directory in daemon.properties["log.dirs"].split(","):
+        node = disk.find(f"{directory}/{name}")
         if isinstance(node, DirectoryNode):
             identity = node.entries.get("partition.metadata")
             if not isinstance(identity, FileNode) or wanted in identity.cache:
-                return LogCursor(disk, f"{directory}/{name}")
+                return f"{directory}/{name}"
     return None

@@ -212,6 +212,7 @@ class MachineFaults(Faults):
             "disk-full": self.disk_full,
             "slow-disk": self.slow_disk,
             "clock-jump": self.clock_jump,
+            "lose-directory": self.lose_directory,
         }
 
     async def disk_error(self) -> bool:
@@ -249,6 +250,21 @@ class MachineFaults(Faults):
         await asyncio.sleep(5 * self.rng.random())
         disk.slow_sync_chance, disk.slow_sync_seconds = 0.02, 0.1
         return True
+
+    async def lose_directory(self) -> bool:
+        """One of a broker's log directories fails for good; with the others it goes on, until an
+        operator puts a disk in and starts it again."""
+        victim = self.rng.choice(self.brokers)
+        lost = self.rng.choice(victim.properties["log.dirs"].split(","))
+
+        def fail(path: str) -> int | None:
+            return errno.EIO if path.startswith(f"{lost}/") else None
+
+        disk = victim.host.disk
+        victim.may_fail = True
+        disk.fail_sync = disk.fail_write = disk.fail_read = fail
+        await asyncio.sleep(5 * self.rng.random())
+        return await self._replace(victim)
 
     async def clock_jump(self) -> bool:
         victim = self.rng.choice(self.daemons).host

@@ -16,6 +16,7 @@ from .coverage import Coverage
 from .group_history import GroupHistory
 from .group_workload import GROUP, Member
 from .history import History, Partition, Sent
+from .inside import reads_from_follower
 from .loop import Process
 from .metadata_checks import ELR_FEATURE
 from .shape import ProducerShape, Shape, TopicShape
@@ -45,6 +46,7 @@ class Workload:
         self.partition_counts = {topic.name: topic.partitions for topic in shape.topics}
         self.on_acknowledged: Callable[[Sent], None] = lambda sent: None
         self.on_polled: Callable[[Partition, int], None] = lambda partition, offset: None
+        self.on_delete_asked: Callable[[Partition, int], None] = lambda partition, offset: None
         self.started_count = 0
         self.stopping = False
         self.processes: list[Process] = []
@@ -174,6 +176,7 @@ class Workload:
             runtime=runtime,
             auto_offset_reset="earliest",
             request_timeout_ms=2000,
+            client_rack=self.some_rack(runtime),
         ) as consumer:
             self.started_count += 1
             consumer.assign(
@@ -188,7 +191,14 @@ class Workload:
                     place: Partition = (record.topic, record.partition)
                     polled.append((place, record.offset, bytes(record.value or b"")))
                     self.coverage.note("transition", "polled")
+                    if reads_from_follower(consumer, TopicPartition(*place)):
+                        self.coverage.note("transition", "polled-from-follower")
                     self.on_polled(place, record.offset)
+
+    def some_rack(self, runtime: SimRuntime) -> str:
+        """The rack that a consumer is in; with racks it reads from a replica there (KIP-392)."""
+        racks = self.shape.racks
+        return f"rack-{runtime.rng.randrange(racks)}" if racks else ""
 
     async def read_everything(self, partitions: list[TopicPartition]) -> None:
         """Every partition from its beginning to its end, by a fresh consumer."""

@@ -39,7 +39,8 @@ class SimRuntime:
         self._start = self.rng.uniform(1, 1e6)
 
     def monotonic_ms(self) -> int:
-        return int((self._loop._now - START_TIME + self._start) * 1000)
+        seconds = (self._loop._now - START_TIME) * self.process.host.clock_rate
+        return int((seconds + self._start) * 1000)
 
     def wall_ms(self) -> int:
         skew: int = self.process.host.wall_skew_ms

@@ -1,0 +1,122 @@
+"""Which lines of the code that decides were reached by the seeds of an exploration.
+
+What decides is what ARCHITECTURE.md's map marks with P in the rooms of the cluster, and some more.
+Lines that run as a module is imported do not count: no seed could miss them.
+"""
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import coverage
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("broker", "controller", "storage")
+DECIDE_TOO = (
+    "broker/log_starts.py",
+    "broker/partition.py",
+    "broker/reading.py",
+    "broker/replica_selector.py",
+    "protocol/control/image.py",
+    "storage/compactor.py",
+    "storage/recovery.py",
+)
+"""They carry out as well, and so are not marked; what they decide nobody else does."""
+LEAST = 0.9
+"""Of all these lines; less, over `ENOUGH_SEEDS`, fails an exploration."""
+ENOUGH_SEEDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleLines:
+    """One module: its lines inside of functions, and those of them that never ran."""
+
+    name: str
+    count: int
+    missed: tuple[int, ...]
+
+    def line(self) -> str:
+        """For people: share, name, and ranges of lines."""
+        share = 1 - len(self.missed) / self.count if self.count else 1
+        return f"{share:>7.1%} {self.name:<40} {', '.join(ranges(self.missed))}".rstrip()
+
+
+def collected(directory: str) -> list[ModuleLines]:
+    """What the seeds noted in the directory add up to, the least covered first."""
+    all_seeds = _collector(directory, ".coverage")
+    all_seeds.combine([directory], keep=True)
+    found = []
+    for name in deciding_modules():
+        path = str(ROOT / name)
+        _, statements, _, missing, _ = all_seeds.analysis2(path)
+        inside = lines_of_functions(path)
+        count = sum(each in inside for each in statements)
+        found.append(ModuleLines(name, count, tuple(each for each in missing if each in inside)))
+    return sorted(found, key=lambda each: len(each.missed) / max(each.count, 1), reverse=True)
+
+
+@contextmanager
+def noted(directory: str, seed: int) -> Iterator[None]:
+    """Lines that run meanwhile are noted in the directory, as those of this seed."""
+    collector = _collector(directory, f".coverage.seed-{seed}")
+    collector.start()
+    try:
+        yield
+    finally:
+        collector.stop()
+        collector.save()
+
+
+def _collector(directory: str, name: str) -> coverage.Coverage:
+    return coverage.Coverage(
+        data_file=str(Path(directory) / name),
+        config_file=False,
+        include=[str(ROOT / name) for name in deciding_modules()],
+    )
+
+
+def share(modules: list[ModuleLines]) -> float:
+    """Of all lines, those that ran."""
+    return 1 - sum(len(each.missed) for each in modules) / sum(each.count for each in modules)
+
+
+def table(modules: list[ModuleLines]) -> Iterator[str]:
+    """Lines for people."""
+    yield "lines of what decides:"
+    yield from (each.line() for each in modules)
+    yield f"{share(modules):>7.1%} of {sum(each.count for each in modules)} lines"
+
+
+@cache
+def deciding_modules() -> tuple[str, ...]:
+    """Their paths below the root of the repository."""
+    marked = []
+    room = ""
+    for line in (ROOT / "ARCHITECTURE.md").read_text().splitlines():
+        if line.startswith("### "):
+            room = line[4:].rstrip("/")
+        elif room in ROOMS and line[:1].isalpha() and line.split()[1:2] == ["P"]:
+            marked.append(f"{room}/{line.split()[0]}")
+    return (*marked, *DECIDE_TOO)
+
+
+def lines_of_functions(path: str) -> frozenset[int]:
+    """Those of the bodies of functions."""
+    inside: list[int] = []
+    for node in ast.walk(ast.parse(Path(path).read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inside += range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
+    return frozenset(inside)
+
+
+def ranges(lines: tuple[int, ...]) -> Iterator[str]:
+    """Neighbours together: 3-5, 8."""
+    start = end = None
+    for line in (*lines, None):
+        if start is not None and end is not None and line != end + 1:
+            yield f"{start}-{end}" if end > start else f"{start}"
+            start = None
+        start, end = (line if start is None else start), line

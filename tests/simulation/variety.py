@@ -1,0 +1,76 @@
+"""What was added to what a seed draws, after shape.py: from dice of its own.
+
+So a seed of old goes on drawing what it drew; and what is drawn here comes on top of it.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+from minikafka.broker.replica_selector import RACK_AWARE
+
+from .coverage import LATER_FAULTS
+from .shape import Shape, TopicShape
+
+DRIFT_MOST = 0.024
+"""Two clocks that drift apart by twice this are still within what leases allow for: one in 20."""
+
+
+def vary(shape: Shape, rng: random.Random) -> Shape:
+    """The shape with what these dice add."""
+    shape = _shed(shape, rng)
+    drifts = rng.random() < 0.4
+    racks = rng.choice((0, 0, 2, 3))
+    directories = rng.choice((1, 1, 2))
+    later = [fault for fault in LATER_FAULTS if rng.random() < 0.3]
+    if directories == 1 and "lose-directory" in later:
+        later.remove("lose-directory")
+    broker = dict(shape.broker)
+    if racks:
+        broker["replica.selector.class"] = RACK_AWARE
+    return replace(
+        shape,
+        broker=broker,
+        racks=racks,
+        directories=directories,
+        drift=DRIFT_MOST if drifts else 0.0,
+        faults=(*shape.faults, *later),
+    )
+
+
+def _shed(shape: Shape, rng: random.Random) -> Shape:
+    """In a share of runs, logs begin later and later: by size, by time, because somebody asks."""
+    is_wanted = rng.random() < 0.4
+    topics = tuple(_with_retention(shape.topics, rng))
+    by_request = rng.random() < 0.7
+    if not is_wanted or topics == shape.topics:
+        return shape
+    changed = {topic.name: topic for topic in topics}
+    return replace(
+        shape,
+        topics=topics,
+        producers=tuple(
+            replace(producer, topics=tuple(changed[each.name] for each in producer.topics))
+            for producer in shape.producers
+        ),
+        operations=(*shape.operations, "delete-records") if by_request else shape.operations,
+        broker={**shape.broker, "log.retention.check.interval.ms": "3000"},
+    )
+
+
+def _with_retention(topics: tuple[TopicShape, ...], rng: random.Random) -> Iterator[TopicShape]:
+    for topic in topics:
+        sheds = rng.random() < 0.7
+        size = rng.choice((-1, -1, 3000, 10_000))
+        age = rng.choice((-1, 3000, 10_000))
+        segment = rng.choice((1000, 3000))
+        if not sheds or topic.mortal or topic.ledger or topic.unclean:
+            yield topic
+        else:
+            yield replace(
+                topic,
+                sheds=True,
+                retention_bytes=size,
+                retention_ms=age,
+                segment_bytes=min(segment, topic.segment_bytes),
+            )
