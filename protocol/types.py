@@ -35,6 +35,9 @@ NO_PRODUCER_ID: Final = -1
 NO_TIMESTAMP: Final = -1
 ZERO_UUID: Final = bytes(16)
 
+INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+"""What coordinators keep, under Kafka's names: no client writes there or deletes anything."""
+
 
 class TopicPartition(NamedTuple):
     """A partition by its topic's name: for the API edge, where names live."""

@@ -14,12 +14,11 @@ from ...protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from ...protocol.types import Buffer
+from ...protocol.types import INTERNAL_TOPICS, Buffer
 from ..deadlines import Deadline
 from ..log_starts import delete_before, low_watermark
 from ..net.answer import Answer, Call
 from ..partition import Partition
-from .common import INTERNAL_TOPICS
 
 
 @dataclass(slots=True)

@@ -9,10 +9,10 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from ...protocol.types import NO_LEADER, ZERO_UUID
+from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, ZERO_UUID
 from ..edge import replicas_offline
 from ..net.answer import Call
-from .common import INTERNAL_TOPICS, TOPIC_OPERATIONS, is_legal_topic_name
+from .common import TOPIC_OPERATIONS, is_legal_topic_name
 
 PAGE_MAX = 2000
 

@@ -16,12 +16,11 @@ from ...protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ...protocol.types import NO_LEADER, ZERO_UUID, Buffer
+from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, ZERO_UUID, Buffer
 from ..edge import Edge, replicas_offline
 from ..net.answer import Call
 from .common import (
     CLUSTER_OPERATIONS,
-    INTERNAL_TOPICS,
     OPERATIONS_NOT_ASKED,
     TOPIC_OPERATIONS,
     is_legal_topic_name,

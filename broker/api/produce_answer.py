@@ -17,13 +17,13 @@ from ...protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...protocol.record_checks import Verdict
-from ...protocol.types import NO_LEADER, Buffer
+from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, Buffer
 from ..net.answer import Answer, Call
 from ..partition import Partition
 from ..requests import Appended
 from ..verification import Verification
 from ..waiters import Waiter
-from .common import INTERNAL_TOPICS, STALE_LEADER, endpoints_of
+from .common import STALE_LEADER, endpoints_of
 from .produce_opening import Opening, ToOpen
 
 ALL = -1

@@ -30,7 +30,7 @@ from ...protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from ...protocol.types import NO_LEADER, ZERO_UUID, uuid_to_text
+from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, ZERO_UUID, uuid_to_text
 from ...runtime.config import settings_of
 from ...storage.topic_config import TopicConfig
 from .configuration import check_length, check_topic_config
@@ -280,6 +280,10 @@ def delete_topics(cluster: Cluster, request: DeleteTopicsRequest) -> Decision[De
     for name, topic_id in asked:
         try:
             topic = _to_delete(cluster, name, topic_id)
+            if topic.name in INTERNAL_TOPICS:
+                detail = f"topic {topic.name!r} is internal and cannot be deleted: coordinators"
+                detail = f"{detail} keep groups and transactions there"
+                raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, detail)
             if topic.topic_id in gone:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named twice")
             gone[topic.topic_id] = None

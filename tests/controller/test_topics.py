@@ -12,7 +12,7 @@ from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages.create_partitions import CreatePartitionsAssignment
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from minikafka.protocol.types import NO_LEADER, ZERO_UUID
+from minikafka.protocol.types import INTERNAL_TOPICS, NO_LEADER, ZERO_UUID
 
 from .machine import Machine, error, uuid
 
@@ -130,6 +130,20 @@ def test_a_repeated_request_finds_its_own_topic_and_answers_the_same() -> None:
     assert len(machine.log) == length
     other = machine.carry_out(topics.create_topics(machine.cluster, request, lambda _: uuid(2)))
     assert error(other.topics[0]) == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+@pytest.mark.parametrize("name", INTERNAL_TOPICS)
+def test_what_coordinators_keep_is_not_deleted(name: str) -> None:
+    machine = Machine(brokers_up=1)
+    machine.create(name, 1, 1)
+    machine.create("t", 1, 1)
+    assert machine.delete(name, "t") == [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.NONE]
+    by_id = DeleteTopicState(topic_id=machine.image.topic_ids[name])
+    request = DeleteTopicsRequest(topics=[by_id], timeout_ms=0)
+    (result,) = machine.carry_out(topics.delete_topics(machine.cluster, request)).responses
+    assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert "is internal and cannot be deleted" in (result.error_message or "")
+    assert list(machine.image.topic_ids) == [name]
 
 
 def test_topics_are_deleted_by_id_too() -> None:
