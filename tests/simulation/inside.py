@@ -136,7 +136,7 @@ def seen(partition: Partition) -> Seen:
 def reads_from_follower(consumer: Any, partition: TopicPartition) -> bool:
     """Was a consumer sent to a replica in its rack?"""
     state = consumer._positions.states.get(partition)
-    return state is not None and state.read_from >= 0
+    return state is not None and state.nearer.replica >= 0
 
 
 def image_of_controller(process: Process) -> MetadataImage | None:
