@@ -5,10 +5,17 @@ another cluster learns nothing of this one's epochs.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from ...protocol.control.quorum_messages import MIGHT_BE_ANY, VoterKey
 from ...protocol.errors import ErrorCode
 from .voters import Voters
+
+EPOCH_MAX: Final = (1 << 31) - (1 << 24)
+"""Nobody enters a later epoch: records have 31 bits for theirs."""
+_EPOCHS_AT_LEAST: Final = 1 << 24
+_SINCE_MS: Final = 1_577_836_800_000
+"""The beginning of 2020, before which there was no cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +70,21 @@ def old_epoch(mine: int, theirs: int) -> Refusal | None:
     if theirs >= mine:
         return None
     return Refusal(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {theirs} is over, it is {mine}")
+
+
+def epoch_limit(wall_ms: int) -> int:
+    """The latest epoch that any cluster can have come to by then.
+
+    One election in every second since 2020: no cluster has had so many, and one that somebody
+    pushed there goes on from it, an election a second. By what this node itself knows it could not
+    be said: a voter may have been away for years. A clock that is wrong leaves 2^24.
+    """
+    return min(max((wall_ms - _SINCE_MS) // 1000, _EPOCHS_AT_LEAST), EPOCH_MAX)
+
+
+def implausible(epoch: int, limit: int) -> Refusal | None:
+    """An epoch that elections have not led to, and from which none would lead on."""
+    if epoch <= limit:
+        return None
+    detail = f"epoch {epoch} is none that elections can have led to by now ({limit})"
+    return Refusal(ErrorCode.INVALID_REQUEST, detail)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ...protocol.control.messages import (
     PROTOCOL_VERSION_MAX,
@@ -28,6 +28,9 @@ from .log_writer import is_full
 from .node import WRITE_AGAIN_MS, QuorumNode
 from .peers import Peer, PeerEvents
 from .quorum_state import QuorumState, write_quorum_state
+
+NOTED_MAX: Final = 1000
+"""Oddities remembered as told: whoever forges ids has as many as he likes."""
 
 log = logging.getLogger(__name__)
 
@@ -152,6 +155,8 @@ class Errands:
                 self.give(ticket, answer)
             case e.Noted(key, text):
                 if key not in self._noted:
+                    if len(self._noted) >= NOTED_MAX:
+                        del self._noted[next(iter(self._noted))]
                     self._noted[key] = None
                     log.warning("%s", text)
             case _:

@@ -98,6 +98,10 @@ class QuorumNode(Standing):
         if answer.error in (ErrorCode.INVALID_VOTER_KEY, ErrorCode.INCONSISTENT_CLUSTER_ID):
             text = f"node {to} refused {type(request).__name__}: {answer.message}"
             self.effects.append(Noted(f"{type(request).__name__} {to} {answer.error}", text))
+        refusal = self.implausible(answer.epoch)
+        if refusal is not None:
+            self.effects.append(Noted(f"epoch of {to}", f"node {to} answered: {refusal.detail}"))
+            return self.on_unanswered(to, request, now_ms)
         if answer.epoch > self.epoch:
             self.attend(answer.epoch, answer.leader_id, now_ms)
         if request.epoch == self.epoch:

@@ -26,6 +26,7 @@ from ...runtime.errors import CorruptLog, StorageError
 from ...runtime.runtime import Runtime
 from ...storage.files import Files
 from . import effects as e
+from .checks import EPOCH_MAX
 from .description import QuorumDescription
 from .errands import Errands
 from .following import Following
@@ -34,7 +35,7 @@ from .leading import Leading, describe
 from .log_writer import LogWriter, WriterEvents
 from .metadata_log import MetadataLog
 from .node import WRITE_AGAIN_MS, QuorumNode
-from .quorum_state import QuorumState, read_quorum_state, write_quorum_state
+from .quorum_state import COPY_NAME, FILE_NAME, QuorumState, read_quorum_state, write_quorum_state
 from .voters import QuorumSettings
 
 log = logging.getLogger(__name__)
@@ -91,7 +92,9 @@ class RaftQuorum:
             log.error("the quorum-state of node %d is %s", settings.me.voter_id, what)
             state = QuorumState(cluster_id)
         dice = runtime.rng.randrange
-        node = QuorumNode(settings, state, metadata_log, dice, abstains=abstains)
+        node = QuorumNode(
+            settings, state, metadata_log, dice, abstains=abstains, wall_ms=runtime.wall_ms
+        )
         node.cluster_id = node.cluster_id or cluster_id
         return cls(runtime, metadata_log, node, endpoints or {})
 
@@ -334,6 +337,11 @@ async def _recall(
     if state is None or (state == QuorumState(cluster_id) and end.offset > 0):
         # An only voter has voted for nobody else; its log knows the epochs that mattered.
         state = QuorumState(cluster_id) if is_alone else None
+    if state is not None and state.epoch > EPOCH_MAX:
+        why = f"epoch {state.epoch} is none that elections lead to, and no record could be written"
+        why = f"{why} in the next: remove it and {COPY_NAME}, and readmit this controller if it is"
+        why = f"{why} one of several"
+        raise CorruptLog(f"{directory}/{FILE_NAME}", 0, why)
     snapshot = metadata_log.snapshot
     reached = snapshot.end_offset if snapshot is not None else 0
     if metadata_log.start_offset <= reached:

@@ -50,6 +50,7 @@ def on_vote(at: Standing, ticket: int, request: m.Vote, now_ms: int) -> None:
         or checks.wrong_receiver(at.settings.me, request.voter)
         or checks.forgotten(at.settings.me, at.abstains)
         or checks.old_epoch(at.epoch, request.epoch)
+        or at.implausible(request.epoch)
     )
     if refusal is not None:
         _refuse(at, ticket, request, refusal, candidate.voter_id)
@@ -104,6 +105,7 @@ def on_begin(at: Standing, ticket: int, request: m.BeginQuorumEpoch, now_ms: int
         or checks.wrong_sender(at.voters, leader)
         or checks.wrong_receiver(at.settings.me, request.voter)
         or checks.old_epoch(at.epoch, request.epoch)
+        or at.implausible(request.epoch)
     )
     if refusal is not None:
         _refuse(at, ticket, request, refusal, leader.voter_id)
@@ -124,6 +126,7 @@ def on_end(at: Standing, ticket: int, request: m.EndQuorumEpoch, now_ms: int) ->
         checks.wrong_cluster(at.cluster_id, request.cluster_id)
         or checks.wrong_sender(at.voters, request.leader)
         or checks.old_epoch(at.epoch, request.epoch)
+        or at.implausible(request.epoch)
     )
     if refusal is not None:
         _refuse(at, ticket, request, refusal, leader_id)

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from ...protocol.control import quorum_messages as m
 from ...protocol.errors import ErrorCode
+from . import checks
 from .effects import (
     Answer,
     Committed,
@@ -44,8 +45,12 @@ class Standing:
         dice: Callable[[int], int],
         *,
         abstains: bool = False,
+        wall_ms: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`dice(n)` gives any of 0..n-1. One that `abstains` has forgotten what it voted."""
+        """`dice(n)` gives any of 0..n-1. One that `abstains` has forgotten what it voted.
+
+        `wall_ms` is the time of day: it bounds the epochs that others may bring up.
+        """
         self.settings = settings
         self.log = log
         self.me = settings.me.voter_id
@@ -69,6 +74,7 @@ class Standing:
         self.effects: list[QuorumEffect] = []
         self._saved = state
         self._dice = dice
+        self._wall_ms = wall_ms
 
     @property
     def leader_id(self) -> int:
@@ -92,6 +98,12 @@ class Standing:
         """A candidate's log must not be older: ours, or what it was before it was lost."""
         end = self.log.end
         return end if self.recover_to is None else max(end, self.recover_to)
+
+    def implausible(self, epoch: int) -> checks.Refusal | None:
+        """An epoch newer than ours that there cannot be: it is refused, whoever names it."""
+        if epoch <= self.epoch:
+            return None
+        return checks.implausible(epoch, checks.epoch_limit(self._wall_ms()))
 
     def has_leader(self, now_ms: int) -> bool:
         """Is there a leader that has not given us reason to doubt?"""
@@ -207,6 +219,10 @@ class Standing:
 
     def stand(self, now_ms: int) -> None:
         """Begin an epoch with a vote for ourselves, and ask for the others'."""
+        if self.voters.majority > 1 and self.implausible(self.epoch + 1) is not None:
+            # Somebody has pushed us to the latest epoch there can be: none would vote for us yet.
+            self.change(Unattached(now_ms + self.random_ms()))
+            return
         self.epoch, self.voted_id = self.epoch + 1, self.me
         self.save()
         ballot = Ballot(self.me, self.voters)

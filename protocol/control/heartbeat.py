@@ -8,7 +8,7 @@ from typing import Final
 
 from ..errors import RemoteProtocolError
 from ..types import Buffer
-from .packing import dumps, from_plain, loads, packed, to_plain
+from .packing import NodeId, Offset, dumps, from_plain, loads, packed, to_plain
 
 DATAGRAM_BYTES_MAX: Final = 512
 """A heartbeat is about 90 bytes; anything larger is not one."""
@@ -21,10 +21,10 @@ class Heartbeat:
     """The sequence grows with each datagram of one incarnation: a late one tells nothing new."""
 
     cluster_id: str
-    broker_id: int
-    broker_epoch: int
+    broker_id: NodeId
+    broker_epoch: Offset
     incarnation_id: bytes
-    sequence: int
+    sequence: Offset
 
 
 def encode_heartbeat(heartbeat: Heartbeat) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, dataclass_transform, get_args
 
 from ..errors import LocalProtocolError
-from .packing import packed
+from .packing import Epoch, Index, Int16, NodeId, Offset, Port, packed
 
 PROTOCOL_VERSION_MIN: Final = 1
 PROTOCOL_VERSION_MAX: Final = 1
@@ -65,7 +65,7 @@ class Endpoint:
 
     name: str
     host: str
-    port: int
+    port: Port
     security_protocol: str = "PLAINTEXT"
 
 
@@ -73,15 +73,15 @@ class Endpoint:
 class VersionRange:
     """The levels of a feature that a node can work with."""
 
-    lowest: int
-    highest: int
+    lowest: Int16
+    highest: Int16
 
 
 @message(1)
 class Refused:
     """The request was not carried out; may answer any request."""
 
-    error: int
+    error: Int16
     message: str = ""
     active_controller: Endpoint | None = None
     """After NOT_CONTROLLER: where the active controller is, if known."""
@@ -91,14 +91,14 @@ class Refused:
 class HelloAnswer:
     """The first frame back. After an error the connection is closed."""
 
-    error: int
+    error: Int16
     message: str = ""
     cluster_id: str | None = None
-    version: int = PROTOCOL_VERSION_MAX
-    node_id: int = -1
+    version: Int16 = PROTOCOL_VERSION_MAX
+    node_id: NodeId = -1
     active_controller: Endpoint | None = None
     """Where to go when this one is not the active controller."""
-    active_id: int = -1
+    active_id: NodeId = -1
     """Who leads the quorum as far as this controller knows; its own id when that is itself."""
 
 
@@ -108,10 +108,10 @@ class Hello(Request[HelloAnswer]):
 
     cluster_id: str | None
     """None until the node has learnt it."""
-    min_version: int
-    max_version: int
-    node_id: int
-    role: int
+    min_version: Int16
+    max_version: Int16
+    node_id: NodeId
+    role: Int16
     incarnation_id: bytes
 
 
@@ -119,23 +119,23 @@ class Hello(Request[HelloAnswer]):
 class BrokerRegistered:
     """The broker epoch names this start of the broker in everything it asks from now on."""
 
-    error: int
+    error: Int16
     message: str = ""
-    broker_epoch: int = -1
+    broker_epoch: Offset = -1
 
 
 @message(5)
 class RegisterBroker(Request[BrokerRegistered]):
     """Join the cluster, fenced. The same incarnation may repeat it to change its endpoints."""
 
-    broker_id: int
+    broker_id: NodeId
     incarnation_id: bytes
     directory_ids: tuple[bytes, ...]
     endpoints: tuple[Endpoint, ...]
     """The first is the inter-broker listener, the one that the controller probes."""
     rack: str | None
     features: dict[str, VersionRange]
-    previous_broker_epoch: int = -1
+    previous_broker_epoch: Offset = -1
     """From the clean-shutdown file, -1 after an unclean stop."""
 
 
@@ -143,7 +143,7 @@ class RegisterBroker(Request[BrokerRegistered]):
 class HeartbeatAnswer:
     """Where the broker stands."""
 
-    error: int
+    error: Int16
     message: str = ""
     is_caught_up: bool = False
     is_fenced: bool = True
@@ -157,9 +157,9 @@ class HeartbeatAnswer:
 class BrokerHeartbeat(Request[HeartbeatAnswer]):
     """What the broker wants to be, and how far it has applied the metadata log."""
 
-    broker_id: int
-    broker_epoch: int
-    metadata_offset: int
+    broker_id: NodeId
+    broker_epoch: Offset
+    metadata_offset: Offset
     """Offset of the last record applied, -1 for none."""
     want_fence: bool
     want_shutdown: bool
@@ -170,8 +170,8 @@ class BrokerHeartbeat(Request[HeartbeatAnswer]):
 class SnapshotId:
     """A snapshot holds everything before `end_offset`; `epoch` is that of the record before it."""
 
-    end_offset: int
-    epoch: int
+    end_offset: Offset
+    epoch: Epoch
 
 
 @message(8)
@@ -181,10 +181,10 @@ class MetadataFetched:
     OFFSET_OUT_OF_RANGE: the asker holds records that this log does not; start again at offset 0.
     """
 
-    error: int
+    error: Int16
     message: str = ""
-    high_watermark: int = -1
-    epoch: int = -1
+    high_watermark: Offset = -1
+    epoch: Epoch = -1
     """Epoch of the active controller."""
     records: bytes = b""
     snapshot: SnapshotId | None = None
@@ -194,9 +194,9 @@ class MetadataFetched:
 class FetchMetadata(Request[MetadataFetched]):
     """Committed metadata from `offset` on; answered the moment there is some."""
 
-    offset: int
+    offset: Offset
     """The first offset wanted: one after the last record applied."""
-    epoch: int
+    epoch: Epoch
     """Epoch of the last record applied, -1 at offset 0."""
     max_wait_ms: int
     max_bytes: int = 1 << 20
@@ -206,7 +206,7 @@ class FetchMetadata(Request[MetadataFetched]):
 class SnapshotFetched:
     """A part of a snapshot; it is complete when `position + len(data)` reaches `size`."""
 
-    error: int
+    error: Int16
     message: str = ""
     size: int = 0
     position: int = 0
@@ -226,8 +226,8 @@ class FetchSnapshot(Request[SnapshotFetched]):
 class IsrMember:
     """A broker that the leader found in sync, and the start of it that the leader saw."""
 
-    broker_id: int
-    broker_epoch: int
+    broker_id: NodeId
+    broker_epoch: Offset
     """-1 when the leader does not know it."""
 
 
@@ -236,9 +236,9 @@ class PartitionChange:
     """A leader's proposal for one partition."""
 
     topic_id: bytes
-    partition: int
-    leader_epoch: int
-    partition_epoch: int
+    partition: Index
+    leader_epoch: Epoch
+    partition_epoch: Epoch
     isr: tuple[IsrMember, ...]
     recovering: bool = False
 
@@ -248,15 +248,15 @@ class ChangedPartition:
     """What became of one proposal: the partition as the controller now has it, or an error."""
 
     topic_id: bytes
-    partition: int
-    error: int
-    leader: int = -1
-    leader_epoch: int = -1
-    partition_epoch: int = -1
-    isr: tuple[int, ...] = ()
+    partition: Index
+    error: Int16
+    leader: NodeId = -1
+    leader_epoch: Epoch = -1
+    partition_epoch: Epoch = -1
+    isr: tuple[NodeId, ...] = ()
     recovering: bool = False
     message: str = ""
-    min_isr: int = -1
+    min_isr: Epoch = -1
     """The topic's min.insync.replicas that this was decided by: the leader may not know it yet."""
 
 
@@ -264,7 +264,7 @@ class ChangedPartition:
 class PartitionsAltered:
     """One result per proposal, in the order asked; `error` is for all of them."""
 
-    error: int
+    error: Int16
     message: str = ""
     partitions: tuple[ChangedPartition, ...] = ()
 
@@ -273,8 +273,8 @@ class PartitionsAltered:
 class AlterPartitions(Request[PartitionsAltered]):
     """ISR changes of partitions that the sender leads."""
 
-    broker_id: int
-    broker_epoch: int
+    broker_id: NodeId
+    broker_epoch: Offset
     changes: tuple[PartitionChange, ...]
 
 
@@ -282,7 +282,7 @@ class AlterPartitions(Request[PartitionsAltered]):
 class ForwardedAnswer:
     """The Kafka response body, in the version the request was forwarded in."""
 
-    error: int
+    error: Int16
     message: str = ""
     body: bytes = b""
 
@@ -291,8 +291,8 @@ class ForwardedAnswer:
 class ForwardedRequest(Request[ForwardedAnswer]):
     """A client's admin request, passed on by the broker it reached."""
 
-    api_key: int
-    api_version: int
+    api_key: Int16
+    api_version: Int16
     body: bytes
     """The Kafka request body, without its header."""
     principal: str
@@ -306,25 +306,25 @@ class ForwardedRequest(Request[ForwardedAnswer]):
 class ProducerIdsAllocated:
     """The block [first_id, first_id + count) belongs to the asking broker alone."""
 
-    error: int
+    error: Int16
     message: str = ""
-    first_id: int = -1
-    count: int = 0
+    first_id: Offset = -1
+    count: Epoch = 0
 
 
 @message(17)
 class AllocateProducerIds(Request[ProducerIdsAllocated]):
     """Reserve a block of producer ids that no one ever gets again."""
 
-    broker_id: int
-    broker_epoch: int
+    broker_id: NodeId
+    broker_epoch: Offset
 
 
 @message(32)
 class Noted:
     """The controller has taken it in; what follows from it shows in the metadata."""
 
-    error: int
+    error: Int16
     message: str = ""
 
 
@@ -333,13 +333,13 @@ class LogEnd:
     """Where one replica's log ends, while its partition looks for the longest of them."""
 
     topic_id: bytes
-    partition: int
-    leader_epoch: int
+    partition: Index
+    leader_epoch: Epoch
     """Of the leaderless epoch that asks: until the next one this log does not change."""
-    last_epoch: int
+    last_epoch: Epoch
     """Leader epoch of the last record, -1 for an empty log."""
-    log_end_offset: int
-    high_watermark: int = -1
+    log_end_offset: Offset
+    high_watermark: Offset = -1
     """The highest that this replica knew: what an election below it loses."""
 
 
@@ -347,8 +347,8 @@ class LogEnd:
 class ReportLogEnds(Request[Noted]):
     """Ends of replicas whose partitions are `electing`; repeated as long as they are."""
 
-    broker_id: int
-    broker_epoch: int
+    broker_id: NodeId
+    broker_epoch: Offset
     ends: tuple[LogEnd, ...]
 
 
@@ -357,13 +357,13 @@ class LostReplica:
     """A replica whose directory failed."""
 
     topic_id: bytes
-    partition: int
+    partition: Index
 
 
 @message(31)
 class OfflinePartitions(Request[Noted]):
     """Replicas of the sender that it cannot serve until it restarts: others must lead them."""
 
-    broker_id: int
-    broker_epoch: int
+    broker_id: NodeId
+    broker_epoch: Offset
     replicas: tuple[LostReplica, ...]

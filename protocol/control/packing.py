@@ -6,12 +6,26 @@ anything wrong is a RemoteProtocolError. Knows no message by name.
 
     scalar  int (64 bits) | bool | str | bytes      tuple[X, ...]  array of X
     nested  array of its fields                     dict[str, X]   map
+
+An int that ends in a narrower field, on the disk or in Kafka's protocol, is declared by its bounds
+(`Int16`, `NodeId`, `Epoch`, ...): what is outside of them is refused here, before anybody uses it.
 """
 
 import dataclasses
 import types
 from collections.abc import Callable
-from typing import Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgpack
 
@@ -23,6 +37,25 @@ T = TypeVar("T")
 Reader = Callable[[Any], Any]
 Writer = Callable[[Any], Any] | None
 """None where the value is its own MessagePack form."""
+
+
+class Bounds(NamedTuple):
+    """The least and the greatest value of an int field."""
+
+    least: int
+    most: int
+
+
+Int16: TypeAlias = Annotated[int, Bounds(-(1 << 15), (1 << 15) - 1)]
+Port: TypeAlias = Annotated[int, Bounds(0, (1 << 16) - 1)]
+NodeId: TypeAlias = Annotated[int, Bounds(-1, (1 << 31) - 1)]
+"""-1: none."""
+Index: TypeAlias = Annotated[int, Bounds(0, (1 << 31) - 1)]
+"""Of a partition."""
+Epoch: TypeAlias = Annotated[int, Bounds(-1, (1 << 31) - 1)]
+"""Of a leader or a partition; -1: none."""
+Offset: TypeAlias = Annotated[int, Bounds(-1, (1 << 63) - 1)]
+"""Of a record, or a broker epoch, which is one; -1: none."""
 
 ITEM_COUNT_MAX = 1 << 17
 """Longest array or map accepted: a length claimed in the bytes reserves memory before it is met."""
@@ -83,7 +116,7 @@ def _layout(cls: type) -> tuple[FieldLayout, ...]:
     """Name, writer, reader and requiredness of each field; made at first use."""
     found = _layouts.get(cls)
     if found is None:
-        hints = get_type_hints(cls)
+        hints = get_type_hints(cls, include_extras=True)
         found = _layouts[cls] = tuple(
             (field.name, _writer(hints[field.name]), _reader(hints[field.name]), _required(field))
             for field in dataclasses.fields(cls)
@@ -126,6 +159,8 @@ def _reader(hint: Any) -> Reader:
     if dataclasses.is_dataclass(hint):
         return lambda v: from_plain(hint, v)[0]  # type: ignore[arg-type]
     origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _bounded_reader(args[1])
     if origin is tuple:
         return _array_reader(_reader(args[0]))
     if origin is dict:
@@ -166,6 +201,18 @@ def _read_int(value: Any) -> int:
     if type(value) is not int or value >= 1 << 63:
         raise RemoteProtocolError(f"expected a 64-bit integer, got {_name(value)}")
     return value
+
+
+def _bounded_reader(bounds: Bounds) -> Reader:
+    least, most = bounds
+
+    def read(value: Any) -> int:
+        number = _read_int(value)
+        if not least <= number <= most:
+            raise RemoteProtocolError(f"{number} is not within {least} and {most}")
+        return number
+
+    return read
 
 
 def _read_bool(value: Any) -> bool:

@@ -11,7 +11,7 @@ same id on another disk has forgotten its votes, and is another voter (KIP-853).
 from typing import TypeAlias
 
 from .messages import Request, SnapshotId, message
-from .packing import packed
+from .packing import Epoch, Int16, NodeId, Offset, packed
 
 NO_NODE = -1
 MIGHT_BE_ANY = b""
@@ -22,7 +22,7 @@ MIGHT_BE_ANY = b""
 class VoterKey:
     """A voter on one disk."""
 
-    voter_id: int
+    voter_id: NodeId
     directory_id: bytes = MIGHT_BE_ANY
 
 
@@ -34,10 +34,10 @@ class VoteAnswer:
     request was refused as a whole and changed nothing.
     """
 
-    error: int
+    error: Int16
     message: str = ""
-    epoch: int = -1
-    leader_id: int = NO_NODE
+    epoch: Epoch = -1
+    leader_id: NodeId = NO_NODE
     voter: VoterKey | None = None
     """Who answers."""
     is_granted: bool = False
@@ -49,13 +49,13 @@ class Vote(Request[VoteAnswer]):
 
     cluster_id: str | None
     """None from a node that has no cluster yet."""
-    epoch: int
+    epoch: Epoch
     """Of a pre-vote: the sender's own epoch, which it has not left yet."""
     candidate: VoterKey
     voter: VoterKey
     """Who is asked."""
-    last_epoch: int
-    end_offset: int
+    last_epoch: Epoch
+    end_offset: Offset
     pre_vote: bool
     voters: tuple[VoterKey, ...] = ()
     """All that the candidate knows."""
@@ -65,10 +65,10 @@ class Vote(Request[VoteAnswer]):
 class QuorumEpochBegun:
     """The voter follows the leader, or says whom it follows instead."""
 
-    error: int
+    error: Int16
     message: str = ""
-    epoch: int = -1
-    leader_id: int = NO_NODE
+    epoch: Epoch = -1
+    leader_id: NodeId = NO_NODE
 
 
 @message(21)
@@ -76,7 +76,7 @@ class BeginQuorumEpoch(Request[QuorumEpochBegun]):
     """I lead this epoch: fetch from me."""
 
     cluster_id: str | None
-    epoch: int
+    epoch: Epoch
     leader: VoterKey
     voter: VoterKey
     voters: tuple[VoterKey, ...] = ()
@@ -86,10 +86,10 @@ class BeginQuorumEpoch(Request[QuorumEpochBegun]):
 class QuorumEpochEnded:
     """Noted."""
 
-    error: int
+    error: Int16
     message: str = ""
-    epoch: int = -1
-    leader_id: int = NO_NODE
+    epoch: Epoch = -1
+    leader_id: NodeId = NO_NODE
 
 
 @message(23)
@@ -97,9 +97,9 @@ class EndQuorumEpoch(Request[QuorumEpochEnded]):
     """I lead no more: the first of the successors should stand for election at once."""
 
     cluster_id: str | None
-    epoch: int
+    epoch: Epoch
     leader: VoterKey
-    successors: tuple[int, ...]
+    successors: tuple[NodeId, ...]
     """Voters, those with the longest log first."""
 
 
@@ -107,8 +107,8 @@ class EndQuorumEpoch(Request[QuorumEpochEnded]):
 class EpochEnd:
     """Where the newest epoch that is not above the one asked about ended in the leader's log."""
 
-    epoch: int
-    end_offset: int
+    epoch: Epoch
+    end_offset: Offset
 
 
 @message(24)
@@ -118,11 +118,11 @@ class QuorumLogFetched:
     NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: see epoch and leader_id.
     """
 
-    error: int
+    error: Int16
     message: str = ""
-    epoch: int = -1
-    leader_id: int = NO_NODE
-    high_watermark: int = -1
+    epoch: Epoch = -1
+    leader_id: NodeId = NO_NODE
+    high_watermark: Offset = -1
     records: bytes = b""
     diverging: EpochEnd | None = None
     snapshot: SnapshotId | None = None
@@ -135,12 +135,12 @@ class FetchQuorumLog(Request[QuorumLogFetched]):
     """Records from `offset` on. The leader waits with an answer that has nothing new in it."""
 
     cluster_id: str | None
-    epoch: int
+    epoch: Epoch
     replica: VoterKey
-    offset: int
-    last_epoch: int
+    offset: Offset
+    last_epoch: Epoch
     """Epoch of the record before `offset`."""
-    high_watermark: int
+    high_watermark: Offset
     """What the asker knows."""
     max_wait_ms: int
     max_bytes: int

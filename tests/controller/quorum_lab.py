@@ -21,6 +21,7 @@ from minikafka.protocol.control import quorum_messages as m
 from minikafka.protocol.control.messages import SnapshotId
 
 CLUSTER = "cluster"
+WALL_MS = 1_700_000_000_000
 Entry = tuple[int, str]
 """Epoch and value."""
 
@@ -102,7 +103,14 @@ class Host:
         self.saving, self.is_leader = None, False
         self.tickets.clear()
         self.high_watermark = self.log.snapshot.end_offset if self.log.snapshot else 0
-        self.node = QuorumNode(settings, self.state, self.log, lab.rng.randrange, abstains=abstains)
+        self.node = QuorumNode(
+            settings,
+            self.state,
+            self.log,
+            lab.rng.randrange,
+            abstains=abstains,
+            wall_ms=lambda: WALL_MS + lab.now_ms,
+        )
         self.take(self.node.on_started(lab.now_ms))
 
     def crash(self) -> None:

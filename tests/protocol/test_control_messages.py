@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.protocol.control import messages as m
+from minikafka.protocol.control import quorum_messages as q
 from minikafka.protocol.control import records as r
 from minikafka.protocol.control.frames import decode_frame, encode_frame
 from minikafka.protocol.control.heartbeat import (
@@ -18,6 +19,7 @@ from minikafka.protocol.control.heartbeat import (
     decode_heartbeat,
     encode_heartbeat,
 )
+from minikafka.protocol.control.packing import from_plain
 from minikafka.protocol.errors import LocalProtocolError, RemoteProtocolError
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -36,6 +38,8 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     if dataclasses.is_dataclass(hint):
         return instances_of(hint)
     args = typing.get_args(hint)
+    if typing.get_origin(hint) is typing.Annotated:
+        return st.integers(*args[1])
     if type(None) in args:
         (inner,) = (arg for arg in args if arg is not type(None))
         return st.none() | values_of(inner)
@@ -46,7 +50,7 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def instances_of(cls: Any) -> st.SearchStrategy[Any]:
-    hints = typing.get_type_hints(cls)
+    hints = typing.get_type_hints(cls, include_extras=True)
     return st.builds(
         cls, **{f.name: values_of(hints[f.name]) for f in dataclasses.fields(cls) if not f.kw_only}
     )
@@ -67,6 +71,53 @@ def test_every_message_is_read_as_it_was_written(message: Any, correlation_id: i
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     read = decode_frame(memoryview(frame)[4:])
     assert (read.correlation_id, read.message) == (correlation_id, message)
+
+
+@pytest.mark.parametrize(
+    ("declared", "name"),
+    [
+        (q.Vote, "epoch"),
+        (q.Vote, "last_epoch"),
+        (q.Vote, "end_offset"),
+        (q.BeginQuorumEpoch, "epoch"),
+        (q.EndQuorumEpoch, "epoch"),
+        (q.FetchQuorumLog, "offset"),
+        (q.VoteAnswer, "epoch"),
+        (q.VoterKey, "voter_id"),
+        (m.BrokerHeartbeat, "broker_epoch"),
+        (m.BrokerHeartbeat, "metadata_offset"),
+        (m.RegisterBroker, "broker_id"),
+        (m.RegisterBroker, "previous_broker_epoch"),
+        (m.PartitionChange, "leader_epoch"),
+        (m.PartitionChange, "partition_epoch"),
+        (m.PartitionChange, "partition"),
+        (m.ForwardedRequest, "api_version"),
+        (m.VersionRange, "highest"),
+        (Heartbeat, "sequence"),
+    ],
+)
+def test_a_number_that_fits_no_field_is_the_peers_mistake(declared: Any, name: str) -> None:
+    """Just outside of its bounds; inside of 64 bits it was taken before, and packed later."""
+    hint = typing.get_type_hints(declared, include_extras=True)[name]
+    least, most = typing.get_args(hint)[1]
+    assert most < 1 << 63
+    place = [each.name for each in dataclasses.fields(declared)].index(name)
+    plain = [plainest(each) for each in typing.get_type_hints(declared).values()]
+    for wrong in (least - 1, most + 1):
+        plain[place] = wrong
+        with pytest.raises(RemoteProtocolError, match=name):
+            from_plain(declared, plain)
+
+
+def plainest(hint: Any) -> Any:
+    """Some value that a field of this type may have, as it is packed."""
+    if dataclasses.is_dataclass(hint):
+        return [plainest(each) for each in typing.get_type_hints(hint).values()]
+    if type(None) in typing.get_args(hint):
+        return None
+    return {int: 0, bool: False, str: "", bytes: b"", tuple: [], dict: {}}[
+        typing.get_origin(hint) or hint
+    ]
 
 
 @given(RECORDS)
