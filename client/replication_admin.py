@@ -241,7 +241,8 @@ class ReplicationAdmin(Asking):
         """Have the cluster forget a broker that will not come back; ApiError if it knows none.
 
         It is in sync nowhere then. Replicas that it should hold stay its own: move them first, by
-        `alter_partition_reassignments`. One that still runs registers again by itself.
+        `alter_partition_reassignments`. One that still runs registers again by itself, and counts
+        as one that was killed.
         """
 
         async def ask(connection: KafkaConnection) -> None:

@@ -9,6 +9,7 @@ from typing import cast
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.leader_hint import LeaderIdAndEpoch, NodeEndpoint
 from ...protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -222,6 +223,10 @@ def _answered(index: int, appended: Appended) -> PartitionProduceResponse:
         log_append_time_ms=-1,
         log_start_offset=appended.log_start_offset,
         error_message=appended.message,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=each, batch_index_error_message=why)
+            for each, why in appended.record_errors
+        ],
     )
 
 

@@ -125,8 +125,9 @@ def unregister(
 ) -> Decision[UnregisterBrokerResponse]:
     """Forget a broker, alive or not, as Kafka does: one that still runs registers again by itself.
 
-    It is in sync and eligible nowhere any more. Of the partitions of which it has the last good
-    copy the directories are remembered, so that it can lead them again only with these.
+    It is in sync and eligible nowhere any more: nobody can tell of one that comes back whether it
+    kept what it had, so it counts as killed, as in Kafka. Of the partitions of which it has the
+    last good copy the directories are remembered: it can lead them again only with these.
     """
     broker = cluster.image.brokers.get(request.broker_id)
     if broker is None:

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from minikafka.broker.requests import OffsetAnswer
+from minikafka.broker.requests import Appended, OffsetAnswer
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.codec import decode, encode_bytes
 from minikafka.protocol.control import records as r
@@ -59,6 +59,7 @@ from minikafka.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from minikafka.protocol.record_checks import RecordError
 
 from .conftest import MakeBroker
 from .edge_support import EPOCH, TOPIC, TOPIC_ID, FakeBroker, FakePartition, batch, settle
@@ -310,6 +311,29 @@ async def test_produce_by_topic_id_and_to_unknown_places(make_broker: MakeBroker
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
     ]
+
+
+@pytest.mark.parametrize("version", [7, 8, 13])
+async def test_the_records_to_blame_are_named_to_those_who_can_read_it(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    broker = make_broker()
+    refused = Appended(
+        error=ErrorCode.INVALID_RECORD,
+        message="no key",
+        record_errors=(RecordError(3, "it has no key"), RecordError(7, "nor has it")),
+    )
+    monkeypatch.setattr(broker.partition, "append_as_leader", lambda *_, **__: refused)
+    topic = TopicProduceData(
+        name=TOPIC,
+        topic_id=TOPIC_ID,
+        partition_data=[PartitionProduceData(index=0, records=batch(b"v"))],
+    )
+    request = ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic])
+    (answered,) = broker.connect().ask(request, version).responses[0].partition_responses
+    assert answered.error_code == ErrorCode.INVALID_RECORD
+    named = [(each.batch_index, each.batch_index_error_message) for each in answered.record_errors]
+    assert named == ([(3, "it has no key"), (7, "nor has it")] if version >= 8 else [])
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,20 @@ def test_kafka_python_updates_features(ours: Admin, foreign: Any) -> None:
         foreign.update_features({ELR: 2})
 
 
+def test_kafka_python_finds_no_acls(foreign: Any) -> None:
+    every = kafka.admin.ACLFilter(
+        principal=None,
+        host="*",
+        operation=kafka.admin.ACLOperation.ANY,
+        permission_type=kafka.admin.ACLPermissionType.ANY,
+        resource_pattern=kafka.admin.ResourcePatternFilter(
+            kafka.admin.ResourceType.ANY, None, kafka.admin.ACLResourcePatternType.ANY
+        ),
+    )
+    with pytest.raises(kafka.errors.SecurityDisabledError):
+        foreign.describe_acls(every)
+
+
 def test_confluent_changes_settings_of_brokers(cluster: Cluster) -> None:
     admin = kadmin.AdminClient({"bootstrap.servers": cluster.bootstrap})
     kind, key = kadmin.ConfigResource.Type.BROKER, "leader.replication.throttled.rate"

@@ -1,5 +1,6 @@
 """confluent-kafka (librdkafka), unmodified, against real processes."""
 
+from functools import partial
 from typing import Any
 
 import confluent_kafka.admin
@@ -119,6 +120,84 @@ def test_watermarks_and_offsets_for_times(cluster: Cluster) -> None:
         assert consumer.offsets_for_times(asked, 10)[0].offset == offset
     assert consumer.offsets_for_times([TopicPartition(topic, 0, 9999)], 10)[0].offset == -1
     consumer.close()
+
+
+def test_the_records_that_spoil_a_batch_are_named(cluster: Cluster) -> None:
+    """KIP-467, as librdkafka's own suite has it: 10 of 100 records lack the key they need."""
+    admin = kadmin.AdminClient({"bootstrap.servers": cluster.bootstrap})
+    new = kadmin.NewTopic("confluent-spoilt", 1, 1, config={"cleanup.policy": "compact"})
+    admin.create_topics([new])["confluent-spoilt"].result(10)
+    codes: dict[int, int] = {}
+
+    def note(index: int, error: KafkaError | None, _: Any) -> None:
+        codes[index] = 0 if error is None else error.code()
+
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 1000})
+    for index in range(100):
+        producer.produce(
+            new.topic,
+            b"value",
+            None if index % 10 == 3 else b"key",
+            partition=0,
+            on_delivery=partial(note, index),
+        )
+    assert producer.flush(20) == 0
+    spoilt = [index for index, code in codes.items() if code == KafkaError.INVALID_RECORD]
+    assert spoilt == list(range(3, 100, 10))
+    others = {code for index, code in codes.items() if index not in spoilt}
+    assert others == {KafkaError._INVALID_DIFFERENT_RECORD}
+
+
+def test_one_bad_resource_does_not_spoil_the_settings_of_another(cluster: Cluster) -> None:
+    admin = kadmin.AdminClient({"bootstrap.servers": cluster.bootstrap})
+    name = make_topic(cluster, "confluent-resources")
+    setting = kadmin.AlterConfigOpType.SET
+    kinds = kadmin.ConfigResource.Type
+
+    def wish(kind: Any, of: str, key: str, value: str) -> Any:
+        entry = kadmin.ConfigEntry(key, value, incremental_operation=setting)
+        return kadmin.ConfigResource(kind, of, incremental_configs=[entry])
+
+    good = wish(kinds.TOPIC, name, "retention.ms", "7200000")
+    bad = wish(kinds.BROKER, "1", "sasl.kerberos.min.time.before.relogin", "58000")
+    missing = wish(kinds.TOPIC, "confluent-not-there", "retention.ms", "1")
+    futures = admin.incremental_alter_configs([bad, good, missing])
+    futures[good].result(10)
+    with pytest.raises(Exception, match="cannot be changed while the broker runs"):
+        futures[bad].result(10)
+    with pytest.raises(Exception, match="UNKNOWN_TOPIC_OR_PART"):
+        futures[missing].result(10)
+    same = kadmin.ConfigResource(kinds.TOPIC, name)
+    assert admin.describe_configs([same])[same].result(10)["retention.ms"].value == "7200000"
+
+
+def test_there_is_no_security_to_be_found(cluster: Cluster) -> None:
+    admin = kadmin.AdminClient({"bootstrap.servers": cluster.bootstrap})
+    every = kadmin.AclBindingFilter(
+        kadmin.ResourceType.ANY,
+        None,
+        kadmin.ResourcePatternType.ANY,
+        None,
+        None,
+        kadmin.AclOperation.ANY,
+        kadmin.AclPermissionType.ANY,
+    )
+    assert admin.describe_acls(every).result(10) == [], "it passes over the error of the whole"
+    entry = kadmin.AclBinding(
+        kadmin.ResourceType.TOPIC,
+        "t",
+        kadmin.ResourcePatternType.LITERAL,
+        "User:a",
+        "*",
+        kadmin.AclOperation.READ,
+        kadmin.AclPermissionType.ALLOW,
+    )
+    with pytest.raises(Exception, match="SECURITY_DISABLED"):
+        admin.create_acls([entry])[entry].result(10)
+    with pytest.raises(Exception, match="SECURITY_DISABLED"):
+        admin.delete_acls([every])[every].result(10)
+    with pytest.raises(Exception, match="does not exist: a"):
+        admin.describe_user_scram_credentials(["a"])["a"].result(10)
 
 
 def test_admin_client(cluster: Cluster) -> None:
