@@ -159,6 +159,8 @@ class Accumulator:
         self.on_released: Callable[[], None] = lambda: None
         self.admit: Callable[[TopicPartition], bool] | None = None
         """Asked before each batch whether its partition may be sent to now: of transactions."""
+        self.is_implicit = False
+        """Do partitions join transactions with their first batch, of sequence 0 (KIP-890)?"""
         self.on_lost: Callable[[ClientError, bool], None] | None = None
         """Told why records were lost, and whether they had been sent."""
         self.giving_up: ClientError | None = None
@@ -298,7 +300,7 @@ class Accumulator:
                 if queue.is_idle:
                     del self.busy[partition]
                     continue
-                batch = queue.next_to_send(now_ms)
+                batch = queue.next_to_send(now_ms, begins_at_0=self.is_implicit)
                 if batch is None or self._ready_at_ms(queue, batch) > now_ms:
                     continue
                 if self.admit is not None and not self.admit(partition):

@@ -11,7 +11,8 @@ Pure. The theory, for an idempotent producer:
   acknowledged ones included: a broker recognises only its last 5 as duplicates.
 - Before the first acknowledgement under an identity only one batch is in flight: a broker that
   does not know the producer yet accepts any sequence, so a second batch could pass a first one
-  that was refused.
+  that was refused. Not in transactions of version 2: whatever a broker knows, it takes nothing but
+  sequence 0 first there, since each transaction has an epoch of its own (KIP-890).
 - A batch given up (expired, refused) leaves a gap, or none if it was appended after all. The next
   batch finds out: OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID for the oldest
   unacknowledged batch proves that it is not in the log. Only then the epoch grows and what is
@@ -118,14 +119,17 @@ class PartitionQueue:
 
     # -- sending
 
-    def next_to_send(self, now_ms: int) -> Batch | None:
-        """Give the batch to send next, None if none may be sent; `on_sent` must follow."""
+    def next_to_send(self, now_ms: int, *, begins_at_0: bool = False) -> Batch | None:
+        """Give the batch to send next, None if none may be sent; `on_sent` must follow.
+
+        `begins_at_0`: brokers that do not know the identity take nothing but sequence 0 from it.
+        """
         if not self.waiting or now_ms < self.not_before_ms or self.needs_identity:
             return None
         if self.in_flight and (
             self._is_held
             or self._must_renumber
-            or not self._is_known
+            or not (self._is_known or begins_at_0)
             or len(self.in_flight) >= self._max_in_flight
             # Order holds only within one producer id.
             or (self._is_idempotent and self.in_flight[0].identity != self.identity)

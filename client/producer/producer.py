@@ -135,8 +135,6 @@ class Producer(Transacting, Generic[K, V]):
         """What may be sent has changed: a transaction began or ended, or something is fatal."""
         assert self._sender is not None
         self.intake.is_usable = self._refusal() is None and not self.intake.is_closed
-        if self._transactions is not None:
-            self._sender.is_implicit = self._transactions.state.is_implicit
         self._sender.wake()
 
     def _refusal(self) -> ClientError | None:

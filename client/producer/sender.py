@@ -76,8 +76,6 @@ class Sender:
         self._accumulator = accumulator
         self._metrics = metrics
         self._is_transactional = config.transactional_id is not None
-        self.is_implicit = False
-        """Do partitions join a transaction with their first batch?"""
         self._loop = asyncio.get_running_loop()
         self._flights: dict[_Flight, None] = {}
         self._connecting: dict[int, int] = {}
@@ -190,8 +188,9 @@ class Sender:
             self._on_lost(flight, f"{broker.address}: the connection was lost")
             return
         try:
-            view, is_older = self._metadata.view, self._is_transactional and not self.is_implicit
-            version = produce_version(connection, view, parcel, adds_partitions=not is_older)
+            view = self._metadata.view
+            adds = not self._is_transactional or self._accumulator.is_implicit
+            version = produce_version(connection, view, parcel, adds_partitions=adds)
             request = produce_request(self._config, view, parcel, version)
             if self._config.acks_number == 0:
                 connection.send_and_forget(request, version=version)

@@ -360,6 +360,7 @@ class Transactions:
             accumulator.giving_up = TransactionAborted(f"not sent{why}")
         else:
             accumulator.giving_up = None
+        accumulator.is_implicit = state.is_implicit
         if state.identity is not None and accumulator.identity != state.identity:
             accumulator.change_identity(state.identity)
         self._on_change()

@@ -48,9 +48,11 @@ def add(queue: PartitionQueue, *values: bytes, deadline_ms: int = 1_000_000) -> 
     return batch
 
 
-def send_all(queue: PartitionQueue, now_ms: int = 0, node: int = 1) -> list[Batch]:
+def send_all(
+    queue: PartitionQueue, now_ms: int = 0, node: int = 1, *, begins_at_0: bool = False
+) -> list[Batch]:
     sent = []
-    while (batch := queue.next_to_send(now_ms)) is not None:
+    while (batch := queue.next_to_send(now_ms, begins_at_0=begins_at_0)) is not None:
         queue.on_sent(batch, node)
         batch.encode()
         sent.append(batch)
@@ -74,6 +76,17 @@ def test_one_is_in_flight_until_the_broker_knows_the_producer() -> None:
     assert send_all(queue) == batches[:1]
     queue.on_answer(batches[0], 2, OK, 0)
     assert send_all(queue) == batches[1:]
+
+
+def test_five_are_in_flight_at_once_where_every_broker_begins_with_0() -> None:
+    """Batch 1 cannot pass batch 0 there: refused as out of order, both are sent again."""
+    queue, batches = queue_of(7)
+    assert send_all(queue, begins_at_0=True) == batches[:5]
+    assert queue.on_answer(batches[0], 1, NOT_LEADER, 0) is Verdict.RETRY
+    for batch in batches[1:5]:
+        assert send_all(queue, begins_at_0=True) == []
+        assert queue.on_answer(batch, 1, OUT_OF_ORDER, 0) is Verdict.RETRY
+    assert send_all(queue, begins_at_0=True) == batches[:5]
 
 
 def test_nothing_goes_to_a_new_leader_while_an_old_one_may_still_append() -> None:
@@ -250,6 +263,8 @@ class OneProducerOneLog(RuleBasedStateMachine):
         self.seen_leader = 1
         self.answers: dict[int, list[tuple[Batch, int, Answer]]] = {1: [], 2: []}
 
+    begins_at_0 = False
+
     @rule(count=st.integers(1, 3))
     def a_batch_comes_in(self, count: int) -> None:
         values = [b"%d" % (self.sent_count + i) for i in range(count)]
@@ -258,7 +273,9 @@ class OneProducerOneLog(RuleBasedStateMachine):
 
     @rule()
     def send(self) -> None:
-        while (batch := self.queue.next_to_send(self.now_ms)) is not None:
+        while (
+            batch := self.queue.next_to_send(self.now_ms, begins_at_0=self.begins_at_0)
+        ) is not None:
             leader = self.seen_leader
             if not self.queue.may_go_to(leader):
                 break
@@ -275,11 +292,14 @@ class OneProducerOneLog(RuleBasedStateMachine):
         elif fault == "before":
             answer = Answer(ErrorCode.NOT_ENOUGH_REPLICAS)
         else:
-            code, base = self.log.produce(memoryview(data))
+            code, base = self.take(memoryview(data))
             answer = Answer(code, base)
             if fault == "after" and code is ErrorCode.NONE:
                 answer = Answer(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         self.answers[node].append((batch, attempt, answer))
+
+    def take(self, data: memoryview) -> tuple[ErrorCode, int]:
+        return self.log.produce(data)
 
     @rule(node=st.sampled_from([1, 2]))
     def an_answer_arrives(self, node: int) -> None:
@@ -341,6 +361,18 @@ class OneProducerOneLog(RuleBasedStateMachine):
         assert self.log.values() == expected
 
 
+class OneProducerInTransactions(OneProducerOneLog):
+    """The same against leaders that take nothing but sequence 0 from whom they do not know."""
+
+    begins_at_0 = True
+
+    def take(self, data: memoryview) -> tuple[ErrorCode, int]:
+        header = read_header(data)
+        if header.base_sequence and header.producer_id not in self.log.producers:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+        return self.log.produce(data)
+
+
 class OneProducerWithRefusals(OneProducerOneLog):
     """The same, but some batches are refused for good or expire: the others keep their order."""
 
@@ -388,6 +420,8 @@ class OneProducerWithRefusals(OneProducerOneLog):
 
 TestOneProducerOneLog = OneProducerOneLog.TestCase
 TestOneProducerOneLog.settings = settings(max_examples=80, stateful_step_count=60, deadline=None)
+TestOneProducerInTransactions = OneProducerInTransactions.TestCase
+TestOneProducerInTransactions.settings = TestOneProducerOneLog.settings
 TestOneProducerWithRefusals = OneProducerWithRefusals.TestCase
 TestOneProducerWithRefusals.settings = settings(
     max_examples=80, stateful_step_count=60, deadline=None

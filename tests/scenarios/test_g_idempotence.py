@@ -1,7 +1,10 @@
 """B-G of the replication report: idempotent producers. Each batch once, in order, or refused."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +13,7 @@ from minikafka.broker.requests import Appended
 from minikafka.broker.transaction.config import TransactionConfig
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.record_batch import stamp
+from minikafka.protocol.records import NewRecord, build
 from minikafka.protocol.types import NO_LEADER
 from minikafka.runtime.config import from_mapping
 from minikafka.runtime.errors import ConfigError
@@ -18,6 +22,11 @@ from minikafka.storage.producer_state import MAX_SEQUENCE
 from ..broker.node_support import ME, WALL_MS, B, Node, batch, state, values_in
 from ..simulation.stage import Stage, staged
 
+ONE = {
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
 MIN_2 = {"min.insync.replicas": "2"}
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 Sent = tuple[int, int, int]
@@ -139,6 +148,40 @@ async def test_g_06_a_batch_that_overtakes_waits_for_its_turn(node: Node) -> Non
         (ErrorCode.NONE, 4),
         (ErrorCode.NONE, 3),
     ]
+
+
+@staged(brokers=1, broker=ONE)
+async def test_g_06_what_a_transaction_sends_meanwhile_waits_in_line(stage: Stage) -> None:
+    """Given transactions with epochs of their own, and a coordinator that is slow to answer their
+    leader; when one sends a record after the other; then five batches wait behind one question,
+    and none that is sent after the answer comes past them."""
+    await stage.create_topic("t", 1, replication=1)
+    writer = await stage.producer("writer", transactional_id="tx", batch_size=1)
+    edge = stage.broker(1).edge
+    verify, questions = edge.transactions.verify, []
+
+    def slowly(*asked: Any, **options: Any) -> None:
+        questions.append(asked)
+        asyncio.get_running_loop().call_later(0.5, partial(verify, *asked, **options))
+
+    def held_bytes() -> int:
+        return sum(each.inbox.held_bytes for each in edge.connections)
+
+    edge.transactions.verify = slowly  # type: ignore[method-assign]
+    size = len(build([NewRecord(WALL_MS, None, b"00")]))
+    expected = []
+    for turn in range(3):
+        await writer.client.ask(writer.producer.begin_transaction)
+        values = [b"%d%d" % (turn, number) for number in range(9)]
+        acks = [writer.send("t", value) for value in values]
+        await stage.until(lambda: held_bytes() == 5 * size, "five wait")
+        offsets = [(await ack).offset for ack in acks]
+        assert offsets == list(range(10 * turn, 10 * turn + 9))
+        await writer.client.ask(writer.producer.commit_transaction)
+        expected += values
+        assert len(questions) == turn + 1
+    assert await stage.read("t") == expected
+    assert held_bytes() == 0
 
 
 @staged()

@@ -1,5 +1,7 @@
 """The judge of transactions finds what it is there to find."""
 
+from minikafka.protocol.errors import ErrorCode
+
 from .transaction_history import LEDGER, PIPED, Outcome, TransactionHistory
 
 PLACE, OTHER = (LEDGER, 0), (LEDGER, 1)
@@ -31,6 +33,17 @@ def test_what_its_producer_knew() -> None:
     assert one(Outcome.COMMITTED, b"p:1:0") == [lost]
     aborted = "aborted read: transaction p:1, aborted: 2 of 2 visible"
     assert one(Outcome.ABORTED, b"p:1:0", b"p:1:1") == [aborted]
+
+
+def test_what_no_producer_that_sends_in_order_is_told() -> None:
+    history = TransactionHistory()
+    history.refused = [
+        (PLACE, "p:1", ErrorCode.INVALID_PRODUCER_EPOCH),
+        (OTHER, "p:2", ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    ]
+    found = ["refused: a batch of transaction p:2 in ledger-1: OUT_OF_ORDER_SEQUENCE_NUMBER"]
+    assert history.check({}) == found
+    assert history.check({OTHER: None}) == []
 
 
 def test_what_nobody_wrote_and_what_is_there_twice() -> None:

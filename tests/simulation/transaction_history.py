@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from minikafka.protocol.errors import ErrorCode
+
 from .history import Partition, name
 
+NEVER_TOLD = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_TXN_STATE)
 LEDGER = "ledger"
 PIPED = "piped"
 
@@ -44,6 +47,8 @@ class TransactionHistory:
     final: dict[Partition, list[tuple[int, bytes]]] = field(default_factory=dict)
     piped_to: dict[Partition, int] = field(default_factory=dict)
     """How far the pipes have committed the ledger."""
+    refused: list[tuple[Partition, str, ErrorCode]] = field(default_factory=list)
+    """Batches that leaders refused for good: where, in which transaction, and why."""
     batches: dict[int, list[Transaction]] = field(default_factory=dict)
     """Every attempt at each batch of the commit group."""
     recorded: int = -1
@@ -71,12 +76,24 @@ class TransactionHistory:
     def check(self, lossy: dict[Partition, None]) -> list[str]:
         """Every contradiction, in words."""
         return [
+            *self._check_refused(lossy),
             *self._check_visible(lossy),
             *self._check_order(lossy),
             *self._check_polled(lossy),
             *self._check_piped(lossy),
             *self._check_batches(lossy),
         ]
+
+    def _check_refused(self, lossy: dict[Partition, None]) -> Iterator[str]:
+        """Nothing goes wrong that would make a producer refuse itself: only others, and time, do.
+
+        It sends in order, and is told that a batch is out of order only where all before it are
+        acknowledged: then a leader has let that batch come too early, or has lost others.
+        """
+        for place, transaction, error in self.refused:
+            if error in NEVER_TOLD and place not in lossy:
+                where = f"transaction {transaction} in {name(place)}"
+                yield f"refused: a batch of {where}: {error.name}"
 
     def _check_batches(self, lossy: dict[Partition, None]) -> Iterator[str]:
         """One attempt at a batch counts, and none before it is recorded; batches are gapless."""

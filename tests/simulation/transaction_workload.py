@@ -6,15 +6,18 @@ topic, each record once, with the offsets that it has read in the same transacti
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from minikafka.aio import (
     Consumer,
     ConsumerRecord,
+    Delivery,
     Producer,
     TopicPartition,
 )
 from minikafka.client.group_types import OffsetAndMetadata, RebalanceListener
+from minikafka.protocol.errors import ApiError
 from minikafka.runtime.errors import MinikafkaError
 
 from .history import Partition
@@ -59,14 +62,20 @@ class Ledger:
         self.count += 1
         transaction = self.history.begin(f"{self.runtime.name}:{self.count}")
         await producer.begin_transaction()
-        for number in range(rng.choice((1, 3, 8))):
+        for number in range(rng.choice((1, 3, 8, 20))):
             place: Partition = (LEDGER, rng.randrange(self.partitions))
             value = f"{transaction.name}:{number}".encode()
             transaction.records.append((place, value))
-            producer.send(LEDGER, value, partition=place[1])
+            delivery = producer.send(LEDGER, value, partition=place[1])
+            delivery.when_done(partial(self._note_refusal, transaction, place, delivery))
             if rng.random() < 0.3:
                 await asyncio.sleep(rng.choice((0.01, 0.3, 3)) * rng.random())
         await end(self.workload, producer, transaction, aborts=rng.random() < 0.2)
+
+    def _note_refusal(self, transaction: Transaction, place: Partition, delivery: Delivery) -> None:
+        cause = getattr(delivery.error(), "error", None)
+        if isinstance(cause, ApiError):
+            self.history.refused.append((place, transaction.name, cause.code))
 
 
 class Pipe:
@@ -229,8 +238,11 @@ async def end(
 
 
 def settings(workload: "Workload", runtime: SimRuntime) -> dict[str, Any]:
-    """Of a transactional producer."""
+    """Of a transactional producer: many send each record as a batch, five of them in flight."""
+    rng = runtime.rng
     return {
+        "linger_ms": rng.choice((0, 0, 5)),
+        "batch_size": rng.choice((1, 1, 60, 16_384)),
         "bootstrap_servers": workload.cluster.bootstrap,
         "runtime": runtime,
         "transactional_id": runtime.name,

@@ -7,6 +7,7 @@ from typing import Any
 
 from minikafka.aio import Admin, Consumer, Delivery, NewTopic, Producer, TopicPartition
 from minikafka.client.replication_types import FeatureUpdate
+from minikafka.protocol.control.records import TRANSACTION_VERSION
 from minikafka.protocol.messages.update_features import UpgradeType
 from minikafka.runtime.errors import MinikafkaError
 
@@ -52,6 +53,8 @@ class Workload:
         self.processes: list[Process] = []
         self.drivers = world.rng("drivers").choice((0, 1, 2)) if shape.ledgers else 0
         """Processes that commit transactions of several producers together."""
+        self.transaction_version = world.rng("transaction-version").choice((2, 2, 2, 1))
+        """1: producers add each partition to a transaction themselves, and keep their epoch."""
 
     @property
     def lasting(self) -> list[TopicShape]:
@@ -76,9 +79,14 @@ class Workload:
     async def create_topics(self) -> None:
         async def create(runtime: SimRuntime) -> None:
             async with Admin(bootstrap_servers=self.cluster.bootstrap, runtime=runtime) as admin:
+                updates = {}
                 if not self.shape.elr:
-                    off = FeatureUpdate(0, UpgradeType.SAFE_DOWNGRADE)
-                    await admin.update_features({ELR_FEATURE: off})
+                    updates[ELR_FEATURE] = FeatureUpdate(0, UpgradeType.SAFE_DOWNGRADE)
+                if self.transaction_version < 2:
+                    older = FeatureUpdate(self.transaction_version, UpgradeType.SAFE_DOWNGRADE)
+                    updates[TRANSACTION_VERSION] = older
+                if updates:
+                    await admin.update_features(updates)
                 await admin.create_topics([new_topic(topic) for topic in self.shape.topics])
 
         await self.in_process("creator", create)
