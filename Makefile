@@ -40,7 +40,7 @@ simulate: $(STAMP) ## the whole cluster simulated: SEED=n replays one, RUNS=n ex
 
 PATCH ?=
 SEEDS ?= 500
-mutants: $(STAMP) ## planted bugs that the simulator must catch, or PATCH=file of your own
+mutants: $(STAMP) ## planted bugs that the simulator or a test must catch, or PATCH=file of your own
 	$(BIN)/python -m tests.mutants --seeds $(SEEDS) $(if $(PATCH),--patch $(PATCH),--page docs/mutants.md)
 
 compat: $(STAMP) ## foreign clients against real brokers, and the page of what they asked and got

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from minikafka.controller.quorum.effects import Committed, Send
 from minikafka.controller.quorum.following import Following
 from minikafka.controller.quorum.leading import Leading
 from minikafka.controller.quorum.quorum_state import QuorumState
@@ -201,3 +202,21 @@ def test_a_process_that_stood_still_blames_nobody() -> None:
     lab.run(1000)
     assert lab.leader is leader
     assert lab.leaders == {1: leader.node_id}
+
+
+def test_a_follower_calls_nothing_committed_that_the_leader_has_not_found_in_its_log() -> None:
+    """What it holds beyond its fetch may be an older leader's, committed there or not."""
+    lab = led()
+    (host, *_) = others(lab)
+    assert host.node is not None
+    role = host.node.role
+    assert isinstance(role, Following)
+    assert isinstance(role.log, MemoryLog)
+    role.log.entries += [(role.epoch, "written, not yet stable")] * 3
+    (asked,) = [each.request for each in role.fetch() if isinstance(each, Send)]
+    assert isinstance(asked, m.FetchQuorumLog)
+    role.high_watermark = asked.offset - 1
+    answer = m.QuorumLogFetched(0, high_watermark=asked.offset + 5, records=b"more")
+    effects = role.on_fetched(asked, answer, lab.now_ms)
+    assert [each for each in effects if isinstance(each, Committed)] == [Committed(asked.offset)]
+    assert role.high_watermark == asked.offset

@@ -1,7 +1,8 @@
 """`python -m tests.mutants [NAME ...] [--patch FILE] [--seeds N] [--page FILE]`.
 
-Plants each bug in a copy of the product and runs the simulator on it. Exits 0 when every one was
-caught, 1 when one was not, 2 when a patch does not apply or changes nothing.
+Plants each bug in a copy of the product and runs the simulator on it, or the test that its patch
+names. Exits 0 when every one was caught, 1 when one was not, 2 when a patch does not apply or
+changes nothing.
 """
 
 import argparse
@@ -21,9 +22,10 @@ Each is the product with one thing wrong, as a patch in `tests/mutants/patches`.
 (`docs/simulation.md`) runs on it seed after seed, from seed {first}, until its invariants or its
 history checker catch it; a seed that fails without the patch as well does not count. A patch may
 name a fault that the bug needs: of the seeds, those that draw it are tried first. The bound is
-{seeds} seeds. Written by `make mutants`.
+{seeds} seeds. Where the simulator does not get to see a bug, its patch names a test instead.
+Written by `make mutants`.
 
-| bug | what is wrong | caught by seed | seeds tried | found by |
+| bug | what is wrong | caught by seed or test | tried | found by |
 |---|---|---|---|---|
 """
 
@@ -75,18 +77,20 @@ def line(verdict: Verdict) -> str:
     name = f"{verdict.patch.name:<44}"
     if verdict.refused is not None:
         return f"{name} REFUSED: {verdict.refused}"
+    if verdict.test is not None:
+        return f"{name} {verdict.test}: {verdict.finding}"
     if verdict.is_caught:
         return f"{name} seed {verdict.seed} ({verdict.runs} tried): {verdict.finding}"
-    return f"{name} NOT CAUGHT in {verdict.runs} seeds"
+    return f"{name} NOT CAUGHT in {verdict.runs} {'tests' if verdict.patch.tests else 'seeds'}"
 
 
 def page(verdicts: list[Verdict], first: int, seeds: int) -> str:
     """The table as Markdown."""
     rows = []
     for verdict in verdicts:
-        seed = f"{verdict.seed}" if verdict.is_caught else "**not caught**"
+        catcher = verdict.test or f"{verdict.seed}" if verdict.is_caught else "**not caught**"
         finding = verdict.refused or verdict.finding
-        cells = (verdict.patch.name, verdict.patch.story, seed, str(verdict.runs), finding)
+        cells = (verdict.patch.name, verdict.patch.story, catcher, str(verdict.runs), finding)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
     return PAGE_HEAD.format(first=first, seeds=seeds) + "".join(rows)
 

@@ -1,6 +1,6 @@
-"""Runs the simulator on a mutant until a seed catches it.
+"""Runs the simulator on a mutant until a seed catches it, or the tests that its patch names.
 
-A seed that fails without the patch as well catches nothing: it is skipped, and said.
+A seed or test that fails without the patch as well catches nothing: it is skipped, and said.
 """
 
 import json
@@ -13,6 +13,9 @@ from pathlib import Path
 
 from .tree import ROOT, NotAMutant, Patch, apply, copy_product
 
+PASSED, FAILED = 0, 1
+"""Exit codes of pytest; the others say that it ran nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -23,14 +26,16 @@ class Verdict:
     """Why it is no mutant."""
     seed: int | None = None
     """The seed that caught it."""
+    test: str | None = None
+    """The test that caught it."""
     finding: str = ""
-    """What the simulator said then."""
+    """What the simulator or the test said then."""
     runs: int = 0
-    """Seeds tried, the catching one included."""
+    """Seeds or tests tried, the catching one included."""
 
     @property
     def is_caught(self) -> bool:
-        return self.seed is not None
+        return self.seed is not None or self.test is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,8 @@ def hunt(patch: Patch, first_seed: int, seeds: int, jobs: int) -> Verdict:
             apply(patch, tree)
         except NotAMutant as error:
             return Verdict(patch, refused=str(error))
+        if patch.tests:
+            return test(patch, tree)
         tried = 0
         for fault in (*patch.faults, None):
             next_seed, end = first_seed, first_seed + seeds
@@ -67,6 +74,35 @@ def hunt(patch: Patch, first_seed: int, seeds: int, jobs: int) -> Verdict:
                 print(f"seed {run.seed} fails without the patch as well: skipped", file=sys.stderr)
                 next_seed = run.seed + 1
         return Verdict(patch, runs=tried)
+
+
+def test(patch: Patch, tree: Path) -> Verdict:
+    """Run the tests that the patch names, up to the first that the mutant fails."""
+    for tried, name in enumerate(patch.tests, 1):
+        code, finding = run_test(tree, name)
+        if code not in (PASSED, FAILED):
+            return Verdict(patch, refused=f"{name} cannot be run: {finding}")
+        if code == FAILED and run_test(ROOT, name)[0] == PASSED:
+            return Verdict(patch, test=name, finding=finding, runs=tried)
+        if code == FAILED:
+            print(f"{name} fails without the patch as well: skipped", file=sys.stderr)
+    return Verdict(patch, runs=len(patch.tests))
+
+
+def run_test(tree: Path, name: str) -> tuple[int, str]:
+    """Run one test of `tree`; pytest's exit code, and what it says went wrong."""
+    options = ["-q", "-n", "0", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, name],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": f"{tree / 'src'}", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = done.stdout.splitlines()
+    errors = [line[2:].strip() for line in said if line.startswith("E ")]
+    return done.returncode, next(iter(errors or said[-1:]), "")
 
 
 def simulate(tree: Path, seed: int, runs: int, jobs: int, fault: str | None = None) -> Run:

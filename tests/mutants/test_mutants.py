@@ -45,6 +45,9 @@ def patch_of(place: Path, old: str, new: str, story: str = "") -> Patch:
 def test_a_planted_bug_applies_and_is_described(patch: Patch, product: Path) -> None:
     assert patch.story != "(no description)"
     assert set(patch.faults) <= set(FAULTS)
+    for test in patch.tests:
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (ROOT / path).read_text()
     touched = [
         line[6:] for line in patch.path.read_text().splitlines() if line.startswith("+++ b/")
     ]
@@ -79,6 +82,43 @@ def test_a_real_change_makes_a_mutant(room: Path) -> None:
     apply(patch, room)
     assert "REFUSED_PAUSE_MS = 0\n" in (room / LEADER).read_text()
     assert patch.story == "Never waits."
+
+
+@pytest.mark.parametrize("room_name", ["deploy", "spark"])
+def test_every_room_is_the_products(product: Path, tmp_path: Path, room_name: str) -> None:
+    module = next(iter(sorted((product / room_name).glob("*.py"))))
+    (tmp_path / room_name).mkdir()
+    shutil.copy(module, tmp_path / room_name / "module.py")
+    text = module.read_text().splitlines(keepends=True)
+    name = f"{room_name}/module.py"
+    diff = difflib.unified_diff(text, [*text, "BUG = 1\n"], f"a/{name}", f"b/{name}")
+    (tmp_path / "bug.patch").write_text("".join(diff))
+    apply(Patch(tmp_path / "bug.patch"), tmp_path)
+    assert (tmp_path / name).read_text().endswith("BUG = 1\n")
+
+
+def test_a_patch_may_name_the_tests_that_catch_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "any.patch"
+    path.write_text("A story.\nTest: a.py::passes\nTest: a.py::fails\n\n--- a/x\n+++ b/x\n")
+    patch = Patch(path)
+    assert patch.story == "A story."
+    codes = {(ROOT, "a.py::passes"): 0, (ROOT, "a.py::fails"): 0}
+
+    def run_test(tree: Path, name: str) -> tuple[int, str]:
+        return codes.get((tree, name), int(name == "a.py::fails")), "assert 1 == 2"
+
+    monkeypatch.setattr(hunting, "copy_product", lambda tree: None)
+    monkeypatch.setattr(hunting, "apply", lambda patch, tree: None)
+    monkeypatch.setattr(hunting, "run_test", run_test)
+    verdict = hunt(patch, 0, 10, 1)
+    assert (verdict.test, verdict.runs, verdict.finding) == ("a.py::fails", 2, "assert 1 == 2")
+    assert verdict.is_caught
+    codes[ROOT, "a.py::fails"] = 1
+    assert not hunt(patch, 0, 10, 1).is_caught, "it fails anyway"
+    monkeypatch.setattr(hunting, "run_test", lambda tree, name: (4, "no such test"))
+    assert hunt(patch, 0, 10, 1).refused == "a.py::passes cannot be run: no such test"
 
 
 def test_a_seed_that_fails_anyway_catches_nothing(
@@ -147,7 +187,13 @@ def test_exit_codes(
 
 def test_the_page_has_a_row_for_each(room: Path) -> None:
     patch = patch_of(room, "REFUSED_PAUSE_MS = 500", "REFUSED_PAUSE_MS = 0", "Never waits.")
-    text = page([Verdict(patch, seed=4, finding="a | b", runs=5), Verdict(patch, runs=9)], 0, 9)
+    verdicts = [
+        Verdict(patch, seed=4, finding="a | b", runs=5),
+        Verdict(patch, test="a.py::b", finding="c", runs=1),
+        Verdict(patch, runs=9),
+    ]
+    text = page(verdicts, 0, 9)
+    assert "| bug | Never waits. | a.py::b | 1 | c |" in text
     assert "| bug | Never waits. | 4 | 5 | a \\| b |" in text
     assert "| bug | Never waits. | **not caught** | 9 |  |" in text
 

@@ -1,4 +1,4 @@
-"""A copy of the product and its simulator with one patch applied, run apart from the original.
+"""A copy of the product and its tests with one patch applied, run apart from the original.
 
 A patch that does not apply, or that leaves the code of every module as it was, makes no mutant.
 """
@@ -12,10 +12,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PATCHES = Path(__file__).parent / "patches"
-ROOMS = ("runtime", "protocol", "storage", "client", "controller", "broker")
-COPIED = (*ROOMS, "deploy", "spark", "src", "tests/simulation", "tests/__init__.py")
+ROOMS = ("runtime", "protocol", "storage", "client", "controller", "broker", "deploy", "spark")
+COPIED = (*ROOMS, "src", "tests", "pyproject.toml")
 
 NAMES_FAULT = "Fault:"
+NAMES_TEST = "Test:"
 
 
 class NotAMutant(Exception):
@@ -35,14 +36,21 @@ class Patch:
     @property
     def story(self) -> str:
         """What the bug is: the lines before the first one of the diff."""
-        words = [line for line in self._head if not line.startswith(NAMES_FAULT)]
+        words = [line for line in self._head if not line.startswith((NAMES_FAULT, NAMES_TEST))]
         return " ".join(word for word in words if word) or "(no description)"
 
     @property
     def faults(self) -> list[str]:
         """Of the simulator's, those without which the bug would hardly show: `Fault: name`."""
-        named = [line for line in self._head if line.startswith(NAMES_FAULT)]
-        return [line.removeprefix(NAMES_FAULT).strip() for line in named]
+        return self._named(NAMES_FAULT)
+
+    @property
+    def tests(self) -> list[str]:
+        """What must catch it where the simulator cannot: `Test: path::name`, as pytest says it."""
+        return self._named(NAMES_TEST)
+
+    def _named(self, what: str) -> list[str]:
+        return [line.removeprefix(what).strip() for line in self._head if line.startswith(what)]
 
     @property
     def _head(self) -> list[str]:
@@ -62,7 +70,7 @@ def known_patches() -> list[Patch]:
 
 
 def copy_product(target: Path) -> None:
-    """Everything that a simulation runs, links between the rooms included."""
+    """Everything that a simulation or a test runs, links between the rooms included."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():

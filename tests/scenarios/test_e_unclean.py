@@ -206,6 +206,34 @@ def test_e_08_of_those_alive_then_the_longest_log_leads() -> None:
     assert (machine.state("t").leader, machine.state("t").isr) == (2, (2,))
 
 
+def test_e_08_a_later_epoch_counts_before_a_longer_log() -> None:
+    """Given the same, and more records in the log that ends in the older epoch; then the shorter
+    one leads: what the other has beyond the older epoch's end was never committed."""
+    machine = machine_with_eligible_leader()
+    machine.fence(2, 1)
+    machine.register(2, incarnation=2)
+    machine.register(1, incarnation=2)
+    machine.ends = {1: (1, 5), 2: (0, 9), 3: (0, 2)}
+    machine.beat(2)
+    machine.beat(1)
+    assert (machine.state("t").leader, machine.state("t").isr) == (1, (1,))
+
+
+def test_e_12_an_unclean_election_too_goes_by_epoch_and_then_by_offset() -> None:
+    """Given unclean elections allowed and the only replica in sync dead; when 2 has the longest
+    log, of an older epoch, and 3 more than 4 of the latest; then 3 leads."""
+    machine = Machine(brokers_up=4, unclean=True)
+    machine.create("t", replicas=[(1, 2, 3, 4)])
+    machine.alter("t", [1])
+    machine.are_reporting = False
+    machine.ends = {2: (0, 9), 3: (1, 5), 4: (1, 4)}
+    machine.fence(1)
+    assert machine.state("t").electing
+    machine.report_to(2, 3, 4)
+    (winner,) = machine.logs.decided(machine.image, machine.now_ms).values()
+    assert winner.broker_id == 3
+
+
 def test_e_09_one_that_lost_its_cache_waits_for_one_that_was_only_killed() -> None:
     """Given 1 in sync and 2 eligible; when 1 loses power and 2 is killed; then 1 does not lead
     before 2 is back, which has everything: one lossy crash at min ISR 2 loses nothing."""

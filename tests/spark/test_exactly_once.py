@@ -57,6 +57,18 @@ def test_of_two_attempts_that_finish_one_counts(groups: FakeGroups, where: Where
     assert groups.held_back == []
 
 
+def test_attempts_of_one_task_do_not_fence_each_other(groups: FakeGroups, where: Where) -> None:
+    """Spark may let the attempt win that began first: the other must not have taken its name."""
+    driver = Driver(where)
+    winner = driver.task("a")
+    loser = driver.task("a", attempt=1)
+    assert winner.transaction is not None
+    assert loser.transaction is not None
+    assert winner.transaction.transactional_id != loser.transaction.transactional_id
+    driver.commit(0, winner)
+    assert groups.committed == ["a"]
+
+
 def test_the_same_attempt_number_again_fences_the_first(groups: FakeGroups, where: Where) -> None:
     driver = Driver(where)
     first, second = driver.task("a"), driver.task("a")

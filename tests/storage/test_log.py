@@ -6,6 +6,8 @@ from minikafka.runtime.errors import InvariantViolation
 from minikafka.storage.log import Log, OffsetOutOfRange
 from minikafka.storage.producer_snapshots import decode_producers
 from minikafka.storage.producer_state import ProducedBatch
+from minikafka.storage.segments import Segments
+from tests.storage.faults import FaultyFs
 from tests.storage.support import (
     TestRuntime,
     batch,
@@ -214,6 +216,69 @@ async def test_truncation_at_every_offset(runtime: TestRuntime, tmp_path: Path) 
         log = await opened(runtime, tmp_path / str(at), segment_bytes=700)
         assert joined(made) == await read_all(log)
         log.segments.close()
+
+
+def is_cut_stable(log: Log) -> bool:
+    return not log.may_be_uncut
+
+
+async def test_what_follows_a_cut_lies_in_a_segment_of_its_own_until_the_cut_is_stable(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    """Power may undo the cut: in one file the old batches would lie under the new ones (0021)."""
+    log = await opened(runtime, tmp_path)
+    fill(log, 10)
+    await log.flush()
+    log.truncate_to(5)
+    assert not is_cut_stable(log)
+    fill(log, 1)
+    fill(log, 1)
+    assert [segment.base_offset for segment in log.segments] == [0, 5]
+    await log.flush()
+    assert is_cut_stable(log)
+    log.truncate_to(6)
+    await log.flush()
+    fill(log, 1)
+    assert [segment.base_offset for segment in log.segments] == [0, 5], "that cut was stable"
+    await log.close()
+
+
+async def test_a_cut_during_a_flush_is_not_made_stable_by_it(
+    runtime: TestRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = await opened(runtime, tmp_path)
+    fill(log, 10)
+    flush = Segments.flush
+
+    async def cut_meanwhile(segments: Segments, from_offset: int) -> None:
+        await flush(segments, from_offset)
+        if is_cut_stable(log):
+            log.truncate_to(5)
+
+    monkeypatch.setattr(Segments, "flush", cut_meanwhile)
+    await log.flush()
+    assert not is_cut_stable(log)
+    assert log.flushed_offset == 0, "the segment that was cut is to be flushed again"
+    fill(log, 1)
+    assert [segment.base_offset for segment in log.segments] == [0, 5]
+    await log.flush()
+    assert (log.flushed_offset, is_cut_stable(log)) == (6, True)
+    await log.close()
+
+
+async def test_a_newest_segment_that_was_cut_to_nothing_is_flushed_too(tmp_path: Path) -> None:
+    fs = FaultyFs()
+    log = await opened(TestRuntime(fs), tmp_path)
+    fill(log, 5)
+    await log.flush()
+    log.roll()
+    fill(log, 5)
+    log.truncate_to(5)
+    (newest,) = [path for _, path in fs.calls if path.endswith("00005.log")][-1:]
+    fs.calls.clear()
+    await log.flush()
+    assert ("fdatasync", newest) in fs.calls, "the cut is not on stable storage"
+    await log.close()
 
 
 async def test_truncation_cuts_epochs_even_at_the_end(runtime: TestRuntime, tmp_path: Path) -> None:
