@@ -22,6 +22,11 @@ def short(what: str, claimed: int, left: int) -> ValueError:
     return ValueError(f"{what} claims {claimed} bytes or items, {left} bytes are left")
 
 
+def crowded(what: str, most: int) -> ValueError:
+    """Make the error for a request of more items than a loop should bear."""
+    return ValueError(f"more than {most} items in one request, with those of {what}: ask in parts")
+
+
 def null(what: str) -> ValueError:
     """Make the error for a null where the version has none."""
     return ValueError(f"{what} is null, but may not be")
@@ -34,6 +39,7 @@ class _Source:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
             "continue_uvarint": continue_uvarint,
+            "crowded": crowded,
             "encode_uvarint": encode_uvarint,
             "read_uvarint": read_uvarint,
             "short": short,
@@ -127,13 +133,16 @@ def minimum_size(element: Element, version: int, flexible: bool) -> int:
 
 def compile_decoder(cls: type, version: int, flexible: bool) -> Any:
     """Compile `decode(buf, pos, end) -> (message, pos)`."""
-    return _Decoding(version, flexible).of(shape_of(cls))
+    return _Decoding(version, flexible, shape_of(cls)).of(shape_of(cls))
 
 
 class _Decoding:
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, whole: Shape) -> None:
         self.version = version
         self.flexible = flexible
+        self._whole = whole
+        self._left = [0]
+        """How many items may still come: one number for all functions of a request."""
         self._done: dict[type, Any] = {}
 
     def of(self, shape: Shape) -> Any:
@@ -145,6 +154,10 @@ class _Decoding:
         src = _Source()
         new, cls = src.name(object.__new__, "new"), src.name(shape.cls, "cls")
         src.add(f"o = {new}({cls})")
+        if self._whole.most_items:
+            src.names["left"] = self._left
+            if shape is self._whole:
+                src.add(f"left[0] = {shape.most_items}")
         in_place, tagged, absent = present(shape, self.version)
         run: list[Field] = []
         for f in in_place:
@@ -240,6 +253,10 @@ class _Decoding:
         least = minimum_size(items, self.version, self.flexible)
         with src.block(f"if n * {least} > end - pos:"):
             src.add(f"raise short({f.name!r}, n, end - pos)")
+        if self._whole.most_items:
+            src.add("left[0] -= n")
+            with src.block("if left[0] < 0:"):
+                src.add(f"raise crowded({f.name!r}, {self._whole.most_items})")
         if items.wire is not None and items.wire.code and items.wire.code != "16s":
             src.add(
                 f"{target} = list(unpack_from('>%d{items.wire.code}' % n, buf, pos))",

@@ -122,8 +122,11 @@ class Shape:
     flexible: Versions
     api_key: int = -1
     advertised: Versions = NEVER
+    most_items: int = 0
+    """In all arrays of a message together; 0: no bound, as of responses."""
 
 
+MOST_ITEMS: Final = 100_000
 REQUESTS: Final[dict[int, type]] = {}
 RESPONSES: Final[dict[int, type]] = {}
 _SHAPES: Final[dict[type, Shape]] = {}
@@ -158,18 +161,25 @@ def field(
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def request(
-    api_key: int, *, versions: str, flexible: str, advertise: str | None = None
+    api_key: int,
+    *,
+    versions: str,
+    flexible: str,
+    advertise: str | None = None,
+    most_items: int = MOST_ITEMS,
 ) -> Callable[[type[T]], type[T]]:
     """Declare the request of an API.
 
     `versions` are decoded; `advertise`, when given, is the range that ApiVersions shows instead.
+    One of more than `most_items` in all its arrays together is refused: each costs its reader some
+    microseconds of a loop.
     """
 
     def declare(cls: type[T]) -> type[T]:
         declared = _declare(cls, Versions.parse(versions), Versions.parse(flexible))
         shown = Versions.parse(advertise or versions)
         _SHAPES[declared] = dataclasses.replace(
-            _SHAPES[declared], api_key=int(api_key), advertised=shown
+            _SHAPES[declared], api_key=int(api_key), advertised=shown, most_items=most_items
         )
         REQUESTS[int(api_key)] = declared
         return declared

@@ -5,6 +5,7 @@ the ones before did not (synonyms).
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.describe_configs import (
@@ -24,25 +25,39 @@ from ..edge import Edge
 from ..net.answer import Call
 from ..settings import TABLES
 from ..topic_defaults import BROKER_KEYS, ROWS, Layer
+from .slices import answer_each
 
 BROKER_ROWS = {row.key: row for table in TABLES for row in settings_of(table)}
 NOTHING_SET = (ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
 """What could have settings in Kafka and has none here: nothing is listed, and that is no error."""
 
 
-def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Describe each resource on its own."""
-    results: list[DescribeConfigsResult] = []
+def handle(call: Call, request: DescribeConfigsRequest) -> object:
+    """Describe each resource on its own; one that is asked for again in the same words, once."""
+    once: dict[object, DescribeConfigsResource] = {}
     for resource in request.resources:
-        result = DescribeConfigsResult(
-            resource_type=resource.resource_type, resource_name=resource.resource_name
-        )
-        try:
-            result.configs = list(_describe(call, request, resource))
-        except ApiError as error:
-            result.error_code, result.error_message = error.code, error.detail
-        results.append(result)
-    return DescribeConfigsResponse(results=results)
+        keys = resource.configuration_keys
+        wanted = None if keys is None else tuple(keys)
+        once[resource.resource_type, resource.resource_name, wanted] = resource
+    return answer_each(
+        call,
+        list(once.values()),
+        partial(_result, call, request),
+        lambda results: DescribeConfigsResponse(results=results),
+    )
+
+
+def _result(
+    call: Call, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
+    try:
+        result.configs = list(_describe(call, request, resource))
+    except ApiError as error:
+        result.error_code, result.error_message = error.code, error.detail
+    return result
 
 
 def _describe(

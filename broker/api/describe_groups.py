@@ -12,20 +12,28 @@ from ..group.member import Member
 from ..group.phases import Phase
 from ..net.answer import Call
 from .common import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
+from .slices import answer_each
 
 NOT_FOUND_FROM = 6
 
 
-def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """Describe each; one that is unknown is dead, or not found from version 6 on."""
+def handle(call: Call, request: DescribeGroupsRequest) -> object:
+    """Describe each; one that is unknown is dead, or not found from version 6 on.
+
+    A group named more than once is told once.
+    """
     operations = OPERATIONS_NOT_ASKED
     if request.include_authorized_operations:
         operations = GROUP_OPERATIONS
-    groups = [_describe(call, group_id) for group_id in request.groups]
-    for group in groups:
+
+    def described(group_id: str) -> DescribedGroup:
+        group = _describe(call, group_id)
         if not group.error_code:
             group.authorized_operations = operations
-    return DescribeGroupsResponse(groups=groups)
+        return group
+
+    asked = list(dict.fromkeys(request.groups))
+    return answer_each(call, asked, described, lambda told: DescribeGroupsResponse(groups=told))
 
 
 def _describe(call: Call, group_id: str) -> DescribedGroup:

@@ -5,6 +5,8 @@ failover ask the same question. Creating a missing topic is left to the controll
 told that it does not exist yet, and asks again.
 """
 
+from functools import partial
+
 from ...protocol.codec import encode_bytes
 from ...protocol.control.image import MetadataImage, PartitionState, Topic
 from ...protocol.errors import ErrorCode
@@ -16,7 +18,7 @@ from ...protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, ZERO_UUID, Buffer
+from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, ZERO_UUID
 from ..edge import Edge, replicas_offline
 from ..net.answer import Call
 from .common import (
@@ -25,6 +27,7 @@ from .common import (
     TOPIC_OPERATIONS,
     is_legal_topic_name,
 )
+from .slices import ITEMS_AT_ONCE, answer_each
 
 KEPT_ANSWERS = 64
 IDS_FROM = 10
@@ -39,26 +42,43 @@ class Metadata:
         self._image: MetadataImage | None = None
         self._offset = -1
 
-    def handle(self, call: Call, request: MetadataRequest) -> MetadataResponse | list[Buffer]:
-        """Answer from the image, and have missing topics created where that is allowed."""
-        edge, image = call.edge, call.edge.image
+    def handle(self, call: Call, request: MetadataRequest) -> object:
+        """Answer from the image, and have missing topics created where that is allowed.
+
+        A topic named more than once is told once, as Kafka does.
+        """
+        if request.topics is not None and len(request.topics) > 1:
+            once = {(asked.topic_id, asked.name): asked for asked in request.topics}
+            request.topics = list(once.values())
+            if len(once) > ITEMS_AT_ONCE:
+                return self._in_slices(call, request)
+        image = call.edge.image
         if self._image is not image or self._offset != image.offset:
             self._kept.clear()
             self._image, self._offset = image, image.offset
         key = _key(call, request)
         body = self._kept.get(key)
         if body is None:
-            response = _response(call, request)
-            if missing := _missing(request, response):
-                is_wanted = request.allow_auto_topic_creation
-                if is_wanted and edge.config.auto_create_topics_enable:
-                    edge.auto_creation.create(missing)
+            response = _response(call, request, _topics(call, request))
+            if missing := _missing(response):
+                _create(call, request, missing)
                 return response
             body = encode_bytes(response, call.version)
             if len(self._kept) >= KEPT_ANSWERS:
                 self._kept.pop(next(iter(self._kept)))
             self._kept[key] = body
         return call.frame_encoded(MetadataResponse, body)
+
+    def _in_slices(self, call: Call, request: MetadataRequest) -> object:
+        """Answer what names many topics: not all in one turn, and not kept."""
+
+        def whole(topics: list[MetadataResponseTopic]) -> MetadataResponse:
+            response = _response(call, request, topics)
+            _create(call, request, _missing(response))
+            return response
+
+        assert request.topics is not None
+        return answer_each(call, request.topics, partial(_asked, call, request), whole)
 
 
 def _key(call: Call, request: MetadataRequest) -> tuple[object, ...]:
@@ -72,17 +92,27 @@ def _key(call: Call, request: MetadataRequest) -> tuple[object, ...]:
     )
 
 
-def _missing(request: MetadataRequest, response: MetadataResponse) -> list[str]:
+def _missing(response: MetadataResponse) -> list[str]:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return [t.name for t in response.topics if t.error_code == unknown and t.name]
 
 
-def _response(call: Call, request: MetadataRequest) -> MetadataResponse:
-    edge, image = call.edge, call.edge.image
+def _create(call: Call, request: MetadataRequest, missing: list[str]) -> None:
+    edge = call.edge
+    if missing and request.allow_auto_topic_creation and edge.config.auto_create_topics_enable:
+        edge.auto_creation.create(missing)
+
+
+def _topics(call: Call, request: MetadataRequest) -> list[MetadataResponseTopic]:
     if request.topics is None or (call.version == 0 and not request.topics):
-        topics = [_topic(call, request, topic) for topic in image.topics.values()]
-    else:
-        topics = [_asked(call, request, asked) for asked in request.topics]
+        return [_topic(call, request, topic) for topic in call.edge.image.topics.values()]
+    return [_asked(call, request, asked) for asked in request.topics]
+
+
+def _response(
+    call: Call, request: MetadataRequest, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
+    edge, image = call.edge, call.edge.image
     ask_cluster = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=_brokers(edge, call.connection.listener),

@@ -27,7 +27,7 @@ class TopicProduceData:
     partition_data: list[PartitionProduceData]
 
 
-@request(ApiKey.PRODUCE, versions="3-13", advertise="0-13", flexible="9+")
+@request(ApiKey.PRODUCE, versions="3-13", advertise="0-13", flexible="9+", most_items=20_000)
 class ProduceRequest:
     """Append record batches to partitions this broker leads."""
 

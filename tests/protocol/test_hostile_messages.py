@@ -11,12 +11,18 @@ from minikafka.protocol.messages.api_versions import ApiVersionsRequest
 from minikafka.protocol.messages.create_topics import CreateTopicsRequest
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minikafka.protocol.messages.metadata import MetadataRequest
+from minikafka.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from minikafka.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
+from minikafka.protocol.schema import MOST_ITEMS
 
 HUGE = 2**31 - 1
 
@@ -227,3 +233,34 @@ def test_m_12_small_items_cost_memory_in_proportion_to_their_bytes(version: int)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 50 * len(data)
+
+
+@pytest.mark.parametrize("version", [1, 9, 12])
+def test_m_12_a_request_has_only_so_many_items(version: int) -> None:
+    def names(count: int) -> bytes:
+        asked = MetadataRequest(topics=[MetadataRequestTopic(name="t")] * count)
+        return codec.encode_bytes(asked, version)
+
+    for _ in range(2):  # What one took up is there again for the next.
+        read = codec.decode(MetadataRequest, version, names(MOST_ITEMS))
+        assert len(read.topics or ()) == MOST_ITEMS
+        refuse(MetadataRequest, version, names(MOST_ITEMS + 1), "more than 100000 items")
+
+
+def test_m_12_items_of_all_arrays_count_together() -> None:
+    topics = [
+        TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=b"")] * 99)
+    ] * 201
+    asked = ProduceRequest(acks=1, timeout_ms=1, topic_data=topics)
+    data = codec.encode_bytes(asked, 9)
+    with pytest.raises(RemoteProtocolError, match="more than 20000 items"):
+        codec.decode(ProduceRequest, 9, data)
+    asked.topic_data = topics[:200]
+    assert len(codec.decode(ProduceRequest, 9, codec.encode_bytes(asked, 9)).topic_data) == 200
+
+
+def test_a_response_may_be_as_long_as_its_server_makes_it() -> None:
+    topics = [MetadataResponseTopic(name="t")] * (MOST_ITEMS + 1)
+    told = MetadataResponse(brokers=[], cluster_id=None, controller_id=1, topics=topics)
+    data = codec.encode_bytes(told, 9)
+    assert len(codec.decode(MetadataResponse, 9, data).topics) == MOST_ITEMS + 1
