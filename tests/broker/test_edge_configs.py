@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from minikafka import ConfigResource
 from minikafka.broker.topic_defaults import check_dynamic
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.codec import decode, encode_bytes
@@ -20,6 +21,7 @@ from minikafka.protocol.messages.describe_configs import (
 )
 from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
 
+from ..simulation.stage import Stage, staged
 from .conftest import MakeBroker
 from .edge_support import TOPIC, FakeBroker, settle
 
@@ -215,3 +217,26 @@ async def test_keys_without_effect_are_taken_with_a_warning(
     assert "log.cleaner.threads (one worker process compacts" in first
     assert "'flights'" in second
     assert "local.retention.ms (there is no tiered storage)" in second
+
+
+@staged(brokers=1, broker={"log.cleaner.enable": "true", "log.cleaner.backoff.ms": "3600000"})
+async def test_a_running_broker_compacts_as_often_as_it_is_told_to(stage: Stage) -> None:
+    """As a whole: the setting goes through the controller to the cleaner, and back again."""
+    stage.mute(1, 2, 3, 4, 11, 12)  # They compare logs batch by batch.
+    compacted = {"cleanup.policy": "compact", "segment.bytes": "300", "min.insync.replicas": "1"}
+    await stage.create_topic("t", replication=1, configs=compacted)
+    producer = await stage.producer()
+    for _ in range(20):
+        await producer.send("t", b"value", key=b"key")
+    log = stage.partition(1, "t").log
+    before = sum(segment.size for segment in log.segments)
+    await stage.sleep(120)
+    assert sum(segment.size for segment in log.segments) == before
+    await stage.alter_configs(1, {"log.cleaner.backoff.ms": "100"})
+    await stage.until(
+        lambda: sum(segment.size for segment in log.segments) < before / 2, "it is compacted", 60
+    )
+    await stage.alter_configs(1, {"log.cleaner.backoff.ms": None})
+    shown = await stage.admin(lambda admin: admin.describe_configs([ConfigResource(BROKER, "1")]))
+    (described,) = shown.values()
+    assert described["log.cleaner.backoff.ms"].value == "3600000"
