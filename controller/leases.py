@@ -3,11 +3,14 @@
 A lease is kept up by progress on the control connection. It ends, and the broker is fenced, when
 
     the control connection made no progress for the session time;
-    heartbeats that used to arrive stopped for that time, and a TCP probe is not answered;
+    heartbeats that used to arrive stopped for that time, a TCP probe is refused, and nothing came
+    over the control connection meanwhile;
     the control connection is lost and the probe is refused: a crash, known at once;
     it has not come to a new controller and the probe is refused: it crashed with the old one.
 
 Heartbeats (UDP) only add to the ways of noticing a death; where they never arrive, TCP suffices.
+Anybody can send a datagram, so none of them, and no silence of them, speaks against a control
+connection that makes progress.
 Nothing here is persistent: a controller that starts, or that was itself asleep, gives every
 broker a full session from now.
 
@@ -30,6 +33,8 @@ from ..protocol.control.image import BrokerRegistration
 ABSENT_MS: Final = 200
 """An unfenced broker that has not connected to a new controller by then is probed. Whoever lives
 answers, so this only spares probes; the whole session is for those that do not."""
+AHEAD_MAX: Final = 1000
+"""A datagram further ahead of those before it is not believed while those still arrive."""
 OWN_STALL_MS: Final = 250
 """A deadline noticed this late means that we slept, and that what brokers sent is still unread."""
 
@@ -96,6 +101,8 @@ class Lease:
     sequence: int = -1
     probing: Doubt | None = None
     """Why a probe is under way."""
+    probed_ms: int = 0
+    """When it was sent, if for heartbeats that stopped."""
     absent_at_ms: int | None = None
     """When to probe it for not having connected; None: it has, or was probed."""
     is_warned: bool = False
@@ -207,13 +214,21 @@ class Leases:
                 lease.heartbeat_ms = None
 
     def on_heartbeat(self, heartbeat: Heartbeat, now_ms: int) -> None:
-        """A datagram; only one newer than those before it, of the start we know, counts."""
+        """A datagram; only one that may follow those before it, of the start we know, counts.
+
+        Where none has counted for a session any of them begins the count anew: one that somebody
+        has forged would otherwise make all true ones late for ever.
+        """
         lease = self._of(heartbeat.broker_id, heartbeat.broker_epoch)
         if (
             lease is not None
             and lease.is_live
             and heartbeat.incarnation_id == lease.incarnation_id
-            and heartbeat.sequence > lease.sequence
+            and (
+                lease.sequence < heartbeat.sequence <= lease.sequence + AHEAD_MAX
+                or lease.heartbeat_ms is None
+                or now_ms >= lease.heartbeat_ms + self.session_ms
+            )
         ):
             lease.sequence = heartbeat.sequence
             lease.heartbeat_ms = now_ms
@@ -232,10 +247,10 @@ class Leases:
             if outcome is ProbeOutcome.REFUSED and lease.connection_count == 0:
                 return [self._expire(lease, "no connection, and its listener refuses: crashed")]
             return []
-        if outcome is not ProbeOutcome.ANSWERED:
-            why = f"no heartbeat for {self.session_ms} ms, and a probe was not answered"
+        if outcome is ProbeOutcome.REFUSED and lease.contact_ms <= lease.probed_ms:
+            why = f"no heartbeat for {self.session_ms} ms, and its listener refuses: crashed"
             return [self._expire(lease, why)]
-        # It lives, so datagrams are lost on the way. TCP alone decides until they come again.
+        # Nothing says that it is gone. TCP alone decides until datagrams come again.
         lease.heartbeat_ms = None
         return self._warn(lease, "heartbeats (UDP) stopped arriving")
 
@@ -274,7 +289,7 @@ class Leases:
             lease.probing = Doubt.CONNECTION_LOST
             return [Probe(lease.broker_id, lease.broker_epoch)]
         if lease.heartbeat_ms is not None and lease.heartbeat_ms <= since and not lease.probing:
-            lease.probing = Doubt.HEARTBEATS_STOPPED
+            lease.probing, lease.probed_ms = Doubt.HEARTBEATS_STOPPED, now_ms
             return [Probe(lease.broker_id, lease.broker_epoch)]
         if lease.sequence < 0 and lease.opened_ms <= since:
             return self._warn(lease, "no heartbeat (UDP) ever arrived")

@@ -64,15 +64,57 @@ def test_without_progress_for_the_session_time_it_ends() -> None:
     assert watch.leases.next_deadline_ms() is None
 
 
-@pytest.mark.parametrize("outcome", [ProbeOutcome.REFUSED, ProbeOutcome.SILENT])
-def test_heartbeats_that_stop_are_looked_into(outcome: ProbeOutcome) -> None:
+def test_heartbeats_that_stop_are_looked_into() -> None:
     watch = Watch()
     watch.leases.on_heartbeat(datagram(1), 100)
     watch.leases.on_control_contact(1, 5, 2000)
     (probe,) = watch.pass_time(2100)
     assert probe == Probe(1, 5)
-    (expired,) = watch.leases.on_probed(Probe(1, 5), outcome)
+    (expired,) = watch.leases.on_probed(Probe(1, 5), ProbeOutcome.REFUSED)
     assert isinstance(expired, LeaseExpired)
+
+
+@pytest.mark.parametrize("outcome", [ProbeOutcome.REFUSED, ProbeOutcome.SILENT])
+def test_progress_over_tcp_wins_over_any_silence_of_datagrams(outcome: ProbeOutcome) -> None:
+    watch = Watch()
+    watch.leases.on_heartbeat(datagram(1), 100)
+    watch.leases.on_control_contact(1, 5, 2000)
+    assert kinds(watch.pass_time(2100)) == [Probe]
+    watch.leases.on_control_contact(1, 5, 2500)
+    assert kinds(watch.leases.on_probed(Probe(1, 5), outcome)) == [Warning]
+    assert watch.pass_time(4499) == []
+    assert kinds(watch.pass_time(4500)) == [LeaseExpired]
+
+
+def test_a_probe_that_is_lost_too_leaves_it_to_tcp() -> None:
+    """Datagrams and probes are both lost on the way: the control connection has its session."""
+    watch = Watch()
+    watch.leases.on_heartbeat(datagram(1), 100)
+    watch.leases.on_control_contact(1, 5, 2000)
+    assert kinds(watch.pass_time(2100)) == [Probe]
+    assert kinds(watch.leases.on_probed(Probe(1, 5), ProbeOutcome.SILENT)) == [Warning]
+    assert watch.pass_time(3999) == []
+    assert kinds(watch.pass_time(4000)) == [LeaseExpired]
+
+
+@pytest.mark.parametrize("forged", [(1 << 63) - 1, 5000])
+def test_a_forged_datagram_does_not_make_true_ones_late(forged: int) -> None:
+    """Not while they arrive; and if it was the first, only for a session."""
+    watch = Watch()
+    for now in range(0, 20_000, 500):
+        watch.leases.on_heartbeat(datagram(now // 500 + 1), now)
+        watch.leases.on_heartbeat(datagram(forged), now)
+        watch.leases.on_control_contact(1, 5, now)
+        assert watch.pass_time(now + 499) == []
+    other = Watch()
+    other.leases.on_heartbeat(datagram(forged), 0)
+    seen: list[LeaseEffect] = []
+    for now in range(1, 20_000, 500):
+        other.leases.on_heartbeat(datagram(now // 500 + 1), now)
+        other.leases.on_control_contact(1, 5, now)
+        seen += other.pass_time(now + 499)
+    assert kinds(seen) in ([], [Probe])
+    assert other.leases[1].sequence == 40
 
 
 def test_if_it_answers_tcp_suffices_until_heartbeats_come_again() -> None:
