@@ -5,7 +5,6 @@ an answer means for the partition is its leader's to decide.
 """
 
 import asyncio
-import logging
 from dataclasses import replace
 from typing import Final
 
@@ -20,13 +19,12 @@ from ..protocol.errors import ApiError, ErrorCode
 from ..runtime.runtime import Runtime
 from .controller_channel import ControllerChannel
 from .partition import Partition
+from .refusals import Refusals
 from .replica.leader import ProposeIsr
 
 RETRY: Final = Backoff(first_ms=50, most_ms=1000, steady_count=5)
 CHANGES_MAX: Final = 5_000
 """Per request; the rest follow with the next."""
-
-log = logging.getLogger(__name__)
 
 
 class IsrProposals:
@@ -38,6 +36,7 @@ class IsrProposals:
         self._broker_id = broker_id
         self._waiting: dict[Partition, ProposeIsr] = {}
         self._task: asyncio.Task[None] | None = None
+        self._refusals = Refusals()
 
     def propose(self, partition: Partition, proposal: ProposeIsr) -> None:
         """Send it with the next request; it takes the place of an older one of the partition."""
@@ -121,7 +120,11 @@ class IsrProposals:
         effects = leader.on_proposal_failed(proposal, error, self._runtime.monotonic_ms())
         if proposal in effects:
             return {partition: proposal}
-        log.info("%r: isr %s: %s", partition, [b for b, _ in proposal.isr], error.name)
+        # What is refused is proposed again as long as a follower fetches: said once, until the
+        # partition has changed.
+        cause = (partition.key, proposal.partition_epoch, error)
+        isr = [broker for broker, _ in proposal.isr]
+        self._refusals.note(cause, "%r: isr %s: %s", partition, isr, error.name)
         partition.carry_out(effects)
         return {}
 

@@ -1,11 +1,13 @@
 """ISR changes on their way: batched, one at a time, repeated while they stand."""
 
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from minikafka.broker.isr_proposals import IsrProposals
+from minikafka.broker.replica.leader import REFUSED_PAUSE_MS
 from minikafka.protocol.control.messages import ChangedPartition, PartitionsAltered
 from minikafka.protocol.errors import ApiError, ErrorCode
 
@@ -112,3 +114,18 @@ async def test_an_answer_that_overtakes_a_raised_min_isr_brings_it_along(
     await proposing.channel.answer(answer)
     await until(lambda: proposing.node[0].metadata.isr == (ME, B))
     assert proposing.node[0].metadata.min_isr == before + 1
+
+
+async def test_a_refusal_is_said_once_however_often_it_is_proposed(
+    proposing: Proposing, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A replica that may not join is proposed again as long as it fetches."""
+    caplog.set_level(logging.INFO)
+    refused = PartitionsAltered(0, partitions=(result(0, ErrorCode.INELIGIBLE_REPLICA),))
+    for _ in range(5):
+        proposing.catch_up(0)
+        await proposing.channel.answer(refused)
+        await until(lambda: proposing.node[0].leader.proposal is None)  # type: ignore[union-attr]
+        proposing.node.now_ms += REFUSED_PAUSE_MS
+    said = [line for line in caplog.messages if "INELIGIBLE_REPLICA" in line]
+    assert len(said) == 1
