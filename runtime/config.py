@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, TypeVar, dataclass_transform
 
 from .errors import ConfigError
@@ -19,7 +20,7 @@ from .spelling import did_you_mean
 
 C = TypeVar("C")
 INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 
 PLUGIN_PREFIXES = (
@@ -95,14 +96,24 @@ class Setting:
                 raise ConfigError(key, None, "needs a value")
             return
         if self.type in (int, float):
-            if self.at_least is not None and value < self.at_least:
-                raise ConfigError(key, shown, f"must be at least {self.at_least}")
-            if self.at_most is not None and value > self.at_most:
-                raise ConfigError(key, shown, f"must be at most {self.at_most}")
+            self._check_bounds(value, key, shown)
         if self.choices:
             for one in value if self.type in (tuple, list) else (value,):
                 if one not in self.choices:
                     raise ConfigError(key, shown, f"must be one of {', '.join(self.choices)}")
+
+    def _check_bounds(self, value: float, key: str, shown: str) -> None:
+        """No number is without bounds: an int has 64 bits, of a float there must be a size."""
+        least, most = self.at_least, self.at_most
+        if self.type is int:
+            least = INT64_MIN if least is None else least
+            most = INT64_MAX if most is None else most
+        elif not isfinite(value):
+            raise ConfigError(key, shown, "must be a finite number")
+        if least is not None and value < least:
+            raise ConfigError(key, shown, f"must be at least {least}")
+        if most is not None and value > most:
+            raise ConfigError(key, shown, f"must be at most {most}")
 
     def format(self, value: Any) -> str:
         """The text that `parse` would turn into this value."""

@@ -25,6 +25,8 @@ from .runtime import Runtime, SystemRuntime
 log = logging.getLogger(__name__)
 STOP_WITHIN_S = 60
 CLOSE_WITHIN_S = 2.0
+PROPERTIES_MAX = 1 << 20
+"""Characters of a properties file; every key there is makes some 20 KB."""
 
 
 class Service(Protocol):
@@ -139,10 +141,13 @@ def load_properties(path: str | None, overrides: Sequence[str]) -> dict[str, str
     if path is not None:
         try:
             with open(path, encoding="utf-8") as file:
-                text = file.read()
+                text = file.read(PROPERTIES_MAX + 1)
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise ConfigError(path, None, why or str(error)) from None
+        if len(text) > PROPERTIES_MAX:
+            why = f"has more than {PROPERTIES_MAX} characters: this is no properties file"
+            raise ConfigError(path, None, why)
     return apply_overrides(parse_properties(text), overrides)
 
 

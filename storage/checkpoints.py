@@ -21,6 +21,7 @@ from ..protocol.types import TopicPartition, uuid_from_text, uuid_to_text
 from ..runtime.config import INT64_MAX, parse_properties
 
 _VERSION = "0"
+_META_VERSION = "1"
 CHECK = "#crc32c"
 """The topic of the row that holds the checksum."""
 
@@ -63,6 +64,10 @@ def _number(text: str) -> int:
     return number
 
 
+class OtherVersion(Exception):
+    """The file can be read, and is of a version that this release does not know."""
+
+
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
     """Whose directory it is."""
@@ -74,7 +79,7 @@ class MetaProperties:
 
     def encode(self) -> bytes:
         """Write the file."""
-        lines = ["version=1", f"node.id={self.node_id}"]
+        lines = [f"version={_META_VERSION}", f"node.id={self.node_id}"]
         if self.cluster_id is not None:
             lines.append(f"cluster.id={self.cluster_id}")
         lines.append(f"directory.id={uuid_to_text(self.directory_id)}")
@@ -82,16 +87,19 @@ class MetaProperties:
 
     @classmethod
     def decode(cls, data: bytes) -> "MetaProperties":
-        """Read the file; ValueError if it is not one."""
+        """Read the file; ValueError if it is not one, OtherVersion if it says more than we know."""
         values = parse_properties(data.decode())
         try:
-            return cls(
+            meta = cls(
                 directory_id=uuid_from_text(values["directory.id"]),
                 node_id=int(values["node.id"]),
                 cluster_id=values.get("cluster.id"),
             )
         except KeyError as error:
             raise ValueError(f"{error} is missing") from None
+        if values.get("version") != _META_VERSION:
+            raise OtherVersion(values.get("version", "none"))
+        return meta
 
 
 def encode_clean_shutdown(broker_epoch: int) -> bytes:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from ..protocol.types import uuid_to_text
 from ..runtime.errors import ConfigError
 from ..runtime.runtime import Runtime
-from .checkpoints import MetaProperties
+from .checkpoints import MetaProperties, OtherVersion
 from .files import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -25,12 +25,20 @@ log = logging.getLogger(__name__)
 
 
 async def identify(runtime: Runtime, files: Files, path: str, node_id: int) -> MetaProperties:
-    """The identity of a locked directory; a new one if it has none that can be read."""
+    """The identity of a locked directory; a new one if it has none that can be read.
+
+    ConfigError where it is of another version: what such a directory holds is not known here.
+    """
     file = f"{path}/{META_PROPERTIES}"
     data = files.read_small(file)
     if data is not None:
         try:
             return MetaProperties.decode(data)
+        except OtherVersion as error:
+            why = (
+                f"{META_PROPERTIES} is of version {error}, this release reads version 1: start the"
+            )
+            raise ConfigError("log.dirs", path, f"{why} release that wrote it") from None
         except ValueError as error:
             mark = uuid_to_text(runtime.rng.randbytes(16)).replace("-", "_")
             log.error("%s: %s: kept as .%s, the directory gets a new identity", file, error, mark)

@@ -5,6 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minikafka.broker.config import BrokerConfig
+from minikafka.broker.group.config import GroupConfig
+from minikafka.broker.transaction.config import TransactionConfig
+from minikafka.controller.config import ControllerConfig
 from minikafka.runtime.config import (
     INT32_MAX,
     apply_overrides,
@@ -19,6 +23,7 @@ from minikafka.runtime.config import (
 )
 from minikafka.runtime.errors import ConfigError
 from minikafka.runtime.kafka_keys import KNOWN_UNUSED
+from minikafka.storage.topic_config import TopicConfig
 
 
 @config_table
@@ -78,12 +83,31 @@ def test_values_are_typed_and_defaults_fill_in() -> None:
         ({"kind": "c"}, "kind=c: must be one of a, b"),
         ({"enable": "true", "kind": "b"}, "enable=true: does not go with kind=b"),
         ({"retention.hours": "-2"}, "retention.hours=-2: must be at least -1"),
+        ({"some.ratio": "nan"}, "some.ratio=nan: must be a finite number"),
+        ({"some.ratio": "inf"}, "some.ratio=inf: must be a finite number"),
+        (
+            {"retention.ms": "99999999999999999999"},
+            f"retention.ms=99999999999999999999: must be at most {2**63 - 1}",
+        ),
+        (
+            {"retention.hours": "9999999999999999"},
+            f"retention.hours=9999999999999999: must be at most {2**63 - 1}",
+        ),
     ],
 )
 def test_an_error_names_key_value_and_reason_in_one_line(values: dict[str, str], why: str) -> None:
     with pytest.raises(ConfigError) as refused:
         from_mapping(Table, {"node.id": "1", **values})
     assert str(refused.value) == why
+
+
+def test_no_number_is_without_bounds() -> None:
+    """Of every table: what does not fit the field of Kafka's type is refused."""
+    tables = (BrokerConfig, ControllerConfig, TopicConfig, GroupConfig, TransactionConfig)
+    for row in (row for table in tables for row in settings_of(table) if row.type is int):
+        for absurd in (1 << 63, -(1 << 63) - 1):
+            with pytest.raises(ConfigError, match="must be at"):
+                row.parse(str(absurd))
 
 
 def test_a_key_without_default_is_required() -> None:

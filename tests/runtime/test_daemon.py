@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.runtime.daemon import load_properties
+from minikafka.runtime.errors import ConfigError
+
 pytestmark = pytest.mark.slow
 
 PROGRAM = textwrap.dedent(
@@ -209,3 +212,10 @@ def test_a_killed_daemon_leaves_no_worker(tmp_path: Path) -> None:
     while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not Path(f"/proc/{worker}").exists()
+
+
+def test_a_file_that_is_no_properties_file_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("".join(f"unknown.key.{n}=x\n" for n in range(300_000)))
+    with pytest.raises(ConfigError, match="this is no properties file"):
+        load_properties(str(path), ())

@@ -75,6 +75,13 @@ def test_meta_properties() -> None:
             MetaProperties.decode(damaged)
 
 
+@pytest.mark.parametrize("version", ["version=9\n", "version=\n", ""])
+def test_meta_properties_of_another_version_are_not_believed(version: str) -> None:
+    text = MetaProperties(bytes(16), 3, None).encode().decode()
+    with pytest.raises(checkpoints.OtherVersion):
+        MetaProperties.decode(text.replace("version=1\n", version).encode())
+
+
 def test_the_mark_of_a_clean_stop() -> None:
     data = checkpoints.encode_clean_shutdown(42)
     assert data == b'{"version":0,"brokerEpoch":42}'
@@ -99,7 +106,7 @@ def test_any_bytes_are_a_small_file_or_none(data: bytes) -> None:
         decode_producers(some, 0)
         OffsetIndex.decode(some, 0, 1000)
         TimeIndex.decode(some, 0, 1000)
-        with suppress(ValueError):
+        with suppress(ValueError, checkpoints.OtherVersion):
             MetaProperties.decode(some)
 
 

@@ -325,6 +325,19 @@ async def test_an_identity_that_cannot_be_read_is_made_anew_and_nothing_else_bel
     assert [file.read_bytes() for file in kept] == [text.encode("latin-1")]
 
 
+async def test_a_directory_of_another_version_is_refused_and_stays_as_it_is(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    directory = await opened(runtime, tmp_path, cluster=CLUSTER)
+    directory.abandon()
+    path = tmp_path / "meta.properties"
+    newer = path.read_bytes().replace(b"version=1", b"version=9")
+    path.write_bytes(newer)
+    with pytest.raises(ConfigError, match="is of version 9, this release reads version 1"):
+        await opened(runtime, tmp_path)
+    assert path.read_bytes() == newer
+
+
 async def test_checkpoints_at_the_same_time_do_not_meet(
     runtime: TestRuntime, tmp_path: Path
 ) -> None:
