@@ -39,7 +39,7 @@ FAULTS = (
     "clock-jump",
 )
 """Those that shape.py draws of."""
-LATER_FAULTS = ("lose-directory",)
+LATER_FAULTS = ("lose-directory", "bit-rot")
 """Those that variety.py adds."""
 OPERATIONS = (
     "create-topic",
@@ -88,6 +88,7 @@ TRANSITIONS = (
     "log-directory-failed",
     "log-put-aside",
     "lost-range-reported",
+    "rot-mended",
     "lease-won",
     "lease-ended",
     # quorum
@@ -137,6 +138,7 @@ LOGGED = {
     "cut off here": "torn-log-cut",
     "log directory %s failed": "log-directory-failed",
     "put aside as": "log-put-aside",
+    "%r: mended offsets": "rot-mended",
     "unclean leader election lost offsets": "lost-range-reported",
     "metadata: loaded the snapshot": "broker-loaded-snapshot",
 }

@@ -35,6 +35,8 @@ class FileNode:
         self.dirty: dict[int, None] = {}
         self.cut_at: int | None = None
         """Cut below its stable size since the last sync: the cut, too, may be lost."""
+        self.is_cold = False
+        """The page cache has let go of it: the next read must go to the disk."""
         self.lied_to: Process | None = None
         """Who was told that a sync failed; what was to be synced looks written, and is not."""
 
@@ -459,13 +461,14 @@ class SimFile:
     def preadv(self, buffer: bytearray | memoryview, offset: int) -> int:
         disk = self._disk
         dice = disk.rng.random()
-        if dice < disk.cold_chance and len(buffer):
+        if (dice < disk.cold_chance or self._node.is_cold) and len(buffer):
             raise BlockingIOError(errno.EAGAIN, "cold", self._path)
         if dice < disk.cold_chance + disk.short_chance and len(buffer) > 1:
             return self._read(memoryview(buffer)[: disk.rng.randint(1, len(buffer))], offset)
         return self._read(buffer, offset)
 
     def preadv_wait(self, buffer: bytearray | memoryview, offset: int) -> int:
+        self._node.is_cold = False
         return self._read(buffer, offset)
 
     async def preadv_cold(self, buffer: bytearray | memoryview, offset: int) -> int:
@@ -480,6 +483,7 @@ class SimFile:
         delay = 0.0005 + 0.01 * self._disk.rng.random()
         loop.call_at(loop.time() + delay, finish, context=loop.kernel)
         await done
+        self._node.is_cold = False
         # As with a duplicated descriptor: a file closed meanwhile is still read.
         closed, self._closed = self._closed, False
         try:

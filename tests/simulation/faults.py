@@ -63,6 +63,12 @@ class Faults:
         """Sometimes shorter than any session, sometimes longer."""
         await asyncio.sleep(self.rng.choice((0, 0.05, 0.5, 3)) * self.rng.random())
 
+    async def _within(self, seconds: float, condition: Callable[[], bool]) -> None:
+        for _ in range(int(seconds / 0.05)):
+            if condition():
+                return
+            await asyncio.sleep(0.05)
+
     def _delay(self, source: Daemon, target: Daemon, seconds: float) -> None:
         """Until 0 is said, what one tells the other comes so much later."""
         self.world.network.delay(source.host, target.host, seconds)
@@ -167,12 +173,6 @@ class ProcessFaults(Faults):
             daemon.start()
             await self._within(READY_SECONDS, partial(_is_ready, daemon))
         return True
-
-    async def _within(self, seconds: float, condition: Callable[[], bool]) -> None:
-        for _ in range(int(seconds / 0.05)):
-            if condition():
-                return
-            await asyncio.sleep(0.05)
 
     async def pause(self) -> bool:
         victim = self.rng.choice(self.daemons)

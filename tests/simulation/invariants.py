@@ -6,6 +6,7 @@ step has changed.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from minikafka.protocol.control.image import MetadataImage, PartitionState
 from minikafka.protocol.types import TopicIdPartition
@@ -30,6 +31,9 @@ from .rawlog import LogCursor
 from .truth import Place, Seen, Truth, cursor_of
 from .world import World
 
+if TYPE_CHECKING:
+    from .rot import Rot
+
 Check = Callable[[], Iterable[str]]
 NOTHING: tuple[str, ...] = ()
 
@@ -49,6 +53,8 @@ class Invariants:
         """What the controllers have committed: the newest that any of them shows."""
         self.distrusted: dict[Place, None] = {}
         """Replicas whose unsynced data a power loss took; trusted again once back in the ISR."""
+        self.rotten: dict[Place, Rot] = {}
+        """Replicas of which one batch has rotted and is not mended yet."""
         self.is_flushed: Callable[[TopicIdPartition], bool] = lambda key: False
         """Is what is acknowledged of a partition on stable storage?"""
         self.may_be_unclean: Callable[[str], bool] = lambda topic: True
@@ -367,6 +373,7 @@ class Invariants:
     ) -> Iterator[str]:
         """Everything below `end` on this disk is what is committed there; all of it is there."""
         truth = self.truths[key]
+        rot = self.rotten.get((daemon.name, key))
         cursor = self._cursors.get((daemon.name, key))
         if cursor is not None and cursor.offset >= end > 0:
             return  # It was looked at, and has not been truncated since.
@@ -383,6 +390,8 @@ class Invariants:
             # A log that was told to begin inside of a batch may know no more than that it does.
             if batch.next_offset > end > truth.start:
                 yield f"{number}: {daemon.name} {truth.name}: {end} is inside {batch}"
+            if rot is not None and rot.offset == batch.base_offset:
+                continue
             wrong = truth.ledger.contradiction(batch)
             if wrong is not None:
                 yield f"{number}: {daemon.name} {truth.name}: {wrong}"

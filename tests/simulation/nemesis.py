@@ -7,6 +7,7 @@ from .coverage import Coverage
 from .faults import Fault, ProcessFaults
 from .plots import Plots
 from .promises import Promises
+from .rot import BitRot
 from .shape import Shape
 from .wire_faults import MachineFaults, WireFaults
 from .world import World
@@ -29,6 +30,7 @@ class Nemesis:
             **self._wires.table(),
             **MachineFaults(world, cluster, shape, promises).table(),
             **Plots(world, cluster, shape, promises).table(),
+            **BitRot(world, cluster, shape, promises).table(),
         }
         world.trace.emit("nemesis", "faults", *shape.faults)
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from .disk import DirectoryNode, Disk, FileNode
 
+HEADER_BYTES = 61
 _HEADER = struct.Struct(">qiibIhi8xqq")
 """Base offset, batch length, leader epoch, magic, CRC, attributes, last offset delta, newest
 timestamp, producer."""
@@ -31,6 +32,29 @@ class RawBatch(NamedTuple):
     def ends(self) -> bool:
         """Is it such a marker?"""
         return bool(self.attributes & 0x20) and self.producer_id >= 0
+
+
+def batch_at(data: bytearray, position: int) -> tuple[int, RawBatch] | None:
+    """The batch there and its size in bytes; None if it is not whole."""
+    if position + HEADER_BYTES > len(data):
+        return None
+    fields = _HEADER.unpack_from(data, position)
+    base, length, epoch, _, _, attributes, delta, newest, producer_id = fields
+    size = 12 + length
+    if length < HEADER_BYTES - 12 or position + size > len(data):
+        return None
+    with memoryview(data) as view:
+        checksum = zlib.crc32(view[position : position + size])
+    batch = RawBatch(base, base + delta + 1, epoch, checksum, attributes, producer_id, newest)
+    return size, batch
+
+
+def placed_batches(data: bytearray) -> Iterator[tuple[int, int, RawBatch]]:
+    """Every whole batch of a file: where it is, its size, itself."""
+    position = 0
+    while (found := batch_at(data, position)) is not None:
+        yield position, *found
+        position += found[0]
 
 
 class LogCursor:
@@ -96,20 +120,16 @@ class LogCursor:
         while max(self.offset, 0) < end:
             segment = segments[self._segment]
             cache = segment.stable if self._stable else segment.cache
-            if self._position + 61 > len(cache):
+            if self._position + HEADER_BYTES > len(cache):
                 later = [base for base in segments if base > self._segment]
                 if not later:
                     return
                 self._segment, self._position = later[0], 0
                 continue
-            fields = _HEADER.unpack_from(cache, self._position)
-            base, length, epoch, _, _, attributes, delta, newest, producer_id = fields
-            size = 12 + length
-            if length < 49 or self._position + size > len(cache):
+            found = batch_at(cache, self._position)
+            if found is None:
                 return
-            data = memoryview(cache)[self._position : self._position + size]
-            checksum = zlib.crc32(data)
-            data.release()
+            size, batch = found
             self._position += size
-            self.offset = base + delta + 1
-            yield RawBatch(base, self.offset, epoch, checksum, attributes, producer_id, newest)
+            self.offset = batch.next_offset
+            yield batch

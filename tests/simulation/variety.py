@@ -26,6 +26,13 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
     if directories == 1 and "lose-directory" in later:
         later.remove("lose-directory")
     broker = dict(shape.broker)
+    if "bit-rot" in later:
+        # What rots is on stable storage: segments that are complete.
+        small = (
+            replace(each, segment_bytes=min(each.segment_bytes, 3000)) for each in shape.topics
+        )
+        shape = _on_topics(shape, tuple(small))
+        broker["log.scrub.interval.ms"] = "3000"
     if racks:
         broker["replica.selector.class"] = RACK_AWARE
     return replace(
@@ -45,17 +52,21 @@ def _shed(shape: Shape, rng: random.Random) -> Shape:
     by_request = rng.random() < 0.7
     if not is_wanted or topics == shape.topics:
         return shape
-    changed = {topic.name: topic for topic in topics}
     return replace(
-        shape,
-        topics=topics,
-        producers=tuple(
-            replace(producer, topics=tuple(changed[each.name] for each in producer.topics))
-            for producer in shape.producers
-        ),
+        _on_topics(shape, topics),
         operations=(*shape.operations, "delete-records") if by_request else shape.operations,
         broker={**shape.broker, "log.retention.check.interval.ms": "3000"},
     )
+
+
+def _on_topics(shape: Shape, topics: tuple[TopicShape, ...]) -> Shape:
+    """The shape with these in place of those of the same names."""
+    changed = {topic.name: topic for topic in topics}
+    producers = tuple(
+        replace(producer, topics=tuple(changed[each.name] for each in producer.topics))
+        for producer in shape.producers
+    )
+    return replace(shape, topics=topics, producers=producers)
 
 
 def _with_retention(topics: tuple[TopicShape, ...], rng: random.Random) -> Iterator[TopicShape]:
