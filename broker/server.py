@@ -39,7 +39,6 @@ from .repair import Repairs
 from .scrub import Scrub, ScrubSettings
 from .settings import Settings
 from .topic_defaults import TopicDefaults
-from .transaction.config import TransactionConfig
 from .upkeep import Upkeep, UpkeepSettings, close_directories
 
 T = TypeVar("T")
@@ -100,8 +99,7 @@ class Broker:
             runtime, self.channel, config.log_dir_failure_timeout_ms, self._stop.crash
         )
         self.fetchers = ReplicaFetchers(runtime, self._fetch_settings(), self._endpoint_of)
-        transactions = from_mapping(TransactionConfig, settings.properties)
-        every = self._upkeep_settings(transactions)
+        every = self._upkeep_settings(defaults)
         self.upkeep = Upkeep(runtime, every, self.partitions, self.position.save)
         self.scrub = Scrub(runtime, _scrub_settings(config), self.partitions)
         self.compaction = Compaction(
@@ -247,14 +245,14 @@ class Broker:
             request_timeout_ms=config.request_timeout_ms,
         )
 
-    def _upkeep_settings(self, transactions: TransactionConfig) -> UpkeepSettings:
-        config = self.config
+    def _upkeep_settings(self, defaults: TopicDefaults) -> UpkeepSettings:
+        config, expiration = self.config, "producer.id.expiration.ms"
         return UpkeepSettings(
             checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
             retention_interval_ms=config.log_retention_check_interval_ms,
             lag_max_ms=config.replica_lag_time_max_ms,
             flush_interval_ms=config.log_flush_scheduler_interval_ms,
-            producer_expiration_ms=transactions.producer_id_expiration_ms,
+            producer_expiration_ms=lambda: defaults.broker_value(self.follower.image, expiration),
         )
 
     def _fetch_settings(self) -> FetchSettings:

@@ -18,6 +18,7 @@ from ..storage.topic_config import TopicConfig
 from .compaction import CompactionConfig
 from .config import BrokerConfig
 from .net.limits import ConnectionLimits
+from .transaction.config import TransactionConfig
 
 C = TypeVar("C")
 MINUTE_MS = 60_000
@@ -63,7 +64,7 @@ BROKER_KEYS: dict[str, str] = {
 """The broker's key: the topic key it is the default of."""
 DYNAMIC_ROWS: dict[str, Setting] = {
     row.key: row
-    for table in (BrokerConfig, ConnectionLimits, CompactionConfig)
+    for table in (BrokerConfig, ConnectionLimits, CompactionConfig, TransactionConfig)
     for row in settings_of(table)
     if row.dynamic
 }

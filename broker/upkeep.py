@@ -21,6 +21,7 @@ from .replica.silence import LOOK_MS
 log = logging.getLogger(__name__)
 
 NEVER_MS = 2**62
+DAY_MS = 24 * 60 * 60 * 1000
 TURN_PARTITIONS = 200
 """Partitions looked at before the loop gets its turn."""
 
@@ -33,7 +34,8 @@ class UpkeepSettings:
     retention_interval_ms: int
     lag_max_ms: int
     flush_interval_ms: int = NEVER_MS
-    producer_expiration_ms: int = 24 * 60 * 60 * 1000
+    producer_expiration_ms: Callable[[], int] = lambda: DAY_MS
+    """Asked at each look: it may change while the broker runs."""
 
 
 class Upkeep:
@@ -99,13 +101,14 @@ class Upkeep:
     async def retire(self) -> None:
         """Delete segments that time or size allow, and forget producers long idle."""
         now_ms = self._runtime.wall_ms()
+        expire_after_ms = self._producer_expiration_ms()
         for turn, partition in enumerate(list(self._partitions), start=1):
             if turn % TURN_PARTITIONS == 0:
                 await asyncio.sleep(0)
             if not partition.offline_because:
-                self._retire(partition, now_ms)
+                self._retire(partition, now_ms, expire_after_ms)
 
-    def _retire(self, partition: Partition, now_ms: int) -> None:
+    def _retire(self, partition: Partition, now_ms: int, expire_after_ms: int) -> None:
         partition.write_staged()
         try:
             count = partition.log.delete_old_segments(now_ms, partition.high_watermark)
@@ -118,7 +121,7 @@ class Upkeep:
             partition.note_followers()
             if self._partitions.fetchers is not None:
                 self._partitions.fetchers.tell(partition)
-        partition.forget_idle_producers(now_ms, self._producer_expiration_ms)
+        partition.forget_idle_producers(now_ms, expire_after_ms)
 
     async def check_lag(self) -> None:
         """Propose to go on without followers that are too far behind."""

@@ -64,6 +64,7 @@ class TransactionConfig:
         86_400_000,
         at_least=1,
         at_most=INT32_MAX,
+        dynamic=True,
         doc="A producer idle for so long is forgotten in a partition, unless its transaction is "
         "open there: what it repeats afterwards is written again.",
     )

@@ -240,3 +240,16 @@ async def test_a_running_broker_compacts_as_often_as_it_is_told_to(stage: Stage)
     shown = await stage.admin(lambda admin: admin.describe_configs([ConfigResource(BROKER, "1")]))
     (described,) = shown.values()
     assert described["log.cleaner.backoff.ms"].value == "3600000"
+
+
+@staged(brokers=1, broker={"log.retention.check.interval.ms": "1000"})
+async def test_a_running_broker_forgets_idle_producers_as_soon_as_it_is_told_to(
+    stage: Stage,
+) -> None:
+    await stage.create_topic("t", replication=1, configs={"min.insync.replicas": "1"})
+    await stage.send("t", b"value")
+    producers = stage.partition(1, "t").log.producers
+    assert len(list(producers)) == 1
+    await stage.alter_configs(1, {"producer.id.expiration.ms": "5000"})
+    await stage.sleep(10)
+    assert list(producers) == []
