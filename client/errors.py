@@ -224,17 +224,26 @@ class LogTruncated(ClientError):
 
 
 class CorruptRecord(ClientError):
-    """A fetched batch failed its checksum or cannot be decoded."""
+    """A fetched batch failed its checksum or cannot be decoded; the position stays at it.
 
-    def __init__(self, partition: TopicPartition, offset: int, why: str) -> None:
-        super().__init__(partition, offset, why)
+    `next_offset` is where the log goes on behind it: `seek(error.partition, error.next_offset)`
+    gives its records up. None where the checksum failed, so that nothing in it can be believed:
+    another poll may get it whole.
+    """
+
+    def __init__(
+        self, partition: TopicPartition, offset: int, why: str, next_offset: int | None = None
+    ) -> None:
+        super().__init__(partition, offset, why, next_offset)
         self.partition = partition
         self.offset = offset
         self.why = why
+        self.next_offset = next_offset
 
     def __str__(self) -> str:
         topic, index = self.partition
-        return f"{topic}-{index} at offset {self.offset}: {self.why}"
+        on = "" if self.next_offset is None else f"; seek to {self.next_offset} to go on without it"
+        return f"{topic}-{index} at offset {self.offset}: {self.why}{on}"
 
 
 class BadRecord(ClientError):

@@ -16,6 +16,7 @@ import click
 if TYPE_CHECKING:
     from ..consumer.consumer import Consumer
 
+from ..errors import CorruptRecord
 from ..records import ConsumerRecord
 from .common import (
     bootstrap_server,
@@ -201,7 +202,17 @@ async def _until_the_end(
                 return
             wait_ms = min(POLL_MS, reading.timeout_ms - idle_ms)
         most = POLL_RECORDS if left is None else min(left, POLL_RECORDS)
-        records = await consumer.poll(timeout_ms=wait_ms, max_records=most)
+        try:
+            records = await consumer.poll(timeout_ms=wait_ms, max_records=most)
+        except CorruptRecord as error:
+            if not reading.skip_bad or error.next_offset is None:
+                raise
+            say(
+                f"{error.partition.topic}-{error.partition.partition}: skipped offsets"
+                f" {error.offset} to {error.next_offset - 1}: {error.why}"
+            )
+            consumer.seek(error.partition, error.next_offset)
+            continue
         if records:
             idle_since = time.monotonic()
             left = None if left is None else left - len(records)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ...protocol.errors import RemoteProtocolError
-from ...protocol.record_batch import BatchHeader, headers, read_header
+from ...protocol.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid, headers, read_header
 from ...protocol.records import columns, records_as
 from ..errors import CorruptRecord
 from ..records import AbortedTransaction, ConsumerRecord, RawRecords, RecordColumns
@@ -135,8 +135,7 @@ class Chunk:
         try:
             found = columns(self.data, pos, header=header, check_crc=check_crcs)
         except RemoteProtocolError as error:
-            offset = max(header.base_offset, position)
-            raise CorruptRecord(partition, offset, str(error)) from error
+            raise self._corrupt(pos, header, error) from error
         first = bisect_left(found.offsets, position)
         offsets, timestamps, keys, values, all_headers = found
         if first:
@@ -199,14 +198,20 @@ class Chunk:
                 ConsumerRecord, where, self.data, pos, header=header, check_crc=check_crcs
             )
         except RemoteProtocolError as error:
-            offset = max(header.base_offset, position)
-            raise CorruptRecord(self.state.partition, offset, str(error)) from error
+            raise self._corrupt(pos, header, error) from error
         if header.is_control:
             self._aborted.on_marker(header.producer_id, found[0].key if found else None)
             return ()
         if found and found[0].offset < position:
             return [record for record in found if record.offset >= position]
         return found
+
+    def _corrupt(self, pos: int, header: BatchHeader, why: Exception) -> CorruptRecord:
+        """Say what cannot be read, and where to go on, if the header can be believed."""
+        offset = max(header.base_offset, self.state.position)
+        is_as_sent = header.size >= HEADER_SIZE and crc_is_valid(self.data, pos, header)
+        next_offset = header.next_offset if is_as_sent else None
+        return CorruptRecord(self.state.partition, offset, str(why), next_offset)
 
 
 def _turned(rows: Sequence[ConsumerRecord]) -> RecordColumns:
