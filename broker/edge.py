@@ -20,6 +20,7 @@ from .fetch_sessions import FetchSessions
 from .forwarding import Controller
 from .group.config import GroupConfig
 from .groups import Groups
+from .net.doors import Doors, share_descriptors
 from .net.limits import ConnectionLimits
 from .net.load import Load
 from .partitions import Partitions
@@ -96,8 +97,12 @@ class Edge:
             now_ms=parts.runtime.monotonic_ms,
             later=self._later,
         )
-        self.connections: dict[Connection, None] = {}
-        self._connections_max = limits.max_connections
+        budget = share_descriptors(parts.runtime.descriptor_limit(), len(config.log_dirs))
+        self._places = budget.connections
+        self.doors: Doors[Connection] = Doors(
+            connections_max=min(limits.max_connections, self._places),
+            per_host_max=limits.max_connections_per_ip,
+        )
         self._is_stopping = False
         self._image = parts.image
 
@@ -127,7 +132,14 @@ class Edge:
             self.peers.on_brokers_changed(sorted(self.image.brokers))
         if delta.touches_broker_settings:
             value_of = self.topic_defaults.broker_value
-            self._connections_max = value_of(self.image, "max.connections")
+            places = value_of(self.image, "max.connections")
+            self.doors.connections_max = min(places, self._places)
+            self.doors.per_host_max = value_of(self.image, "max.connections.per.ip")
+
+    @property
+    def connections(self) -> "dict[Connection, None]":
+        """Those that are open."""
+        return self.doors.connections
 
     def _later(self, delay_ms: int, call: Callable[[], None]) -> None:
         self.deadlines.at(self.runtime.monotonic_ms() + delay_ms, call)
@@ -138,14 +150,15 @@ class Edge:
         """Take a new connection in, or say why not."""
         if self._is_stopping:
             return "the broker stops"
-        if len(self.connections) >= self._connections_max:
-            return "too many connections"
-        self.connections[connection] = None
-        return None
+        return self.doors.admit(connection)
 
     def release(self, connection: "Connection") -> None:
         """The connection is closed."""
-        self.connections.pop(connection, None)
+        self.doors.release(connection)
+
+    def say_closed(self, peer: str, why: str) -> None:
+        """Log it, unless the log is full of the like."""
+        self.refusals.close(peer, why, self.runtime.monotonic_ms())
 
     def close_connections(self) -> None:
         """The broker stops. One that was accepted and is not yet made will not be admitted."""

@@ -1,13 +1,16 @@
-"""Refusals that would fill a log: each is said once, however often it happens.
+"""Refusals that would fill a log: each is said once, or once a minute, however often it happens.
 
 A process that asks with an old epoch, another cluster's id or a name nobody knows asks again, many
-times a second. Bounded; decides nothing.
+times a second; a peer that sends nonsense connects again. Bounded; decides nothing.
 """
 
 import logging
+import re
 from typing import Final
 
 REMEMBERED_MAX: Final = 1_000
+SAY_AGAIN_MS: Final = 60_000
+_NUMBER: Final = re.compile(r"-?\d+")
 
 log = logging.getLogger(__name__)
 
@@ -17,6 +20,8 @@ class Refusals:
 
     def __init__(self) -> None:
         self._said: dict[tuple[object, ...], None] = {}
+        self._counts: dict[str, tuple[int, int]] = {}
+        """Of each cause when it was said, and how often it was met since."""
 
     def note(self, who: tuple[object, ...], text: str, *values: object) -> None:
         """Say it, unless the same was said of `who` before."""
@@ -27,3 +32,19 @@ class Refusals:
             del self._said[next(iter(self._said))]
         self._said[key] = None
         log.warning(text, *values)
+
+    def close(self, peer: str, why: str, now_ms: int) -> None:
+        """Say that a peer's connection is closed: of one kind the first, then a count a minute.
+
+        Of one kind are reasons that differ in numbers, or behind the first colon.
+        """
+        kind = _NUMBER.sub("n", why.partition(":")[0])
+        said_ms, count = self._counts.get(kind, (now_ms - SAY_AGAIN_MS, 0))
+        if now_ms - said_ms < SAY_AGAIN_MS:
+            self._counts[kind] = (said_ms, count + 1)
+            return
+        if kind not in self._counts and len(self._counts) >= REMEMBERED_MAX:
+            del self._counts[next(iter(self._counts))]
+        self._counts[kind] = (now_ms, 0)
+        more = f" (and {count} like it since it was last said)" if count else ""
+        log.warning("connection from %s closed: %s%s", peer, why, more)

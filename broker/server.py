@@ -33,6 +33,7 @@ from .lost_replicas import LostReplicas
 from .metadata_follower import MetadataFollower
 from .metadata_position import MetadataConfig, MetadataLost, MetadataPosition
 from .net.connection import Connection
+from .net.doors import share_descriptors
 from .net.listeners import Listeners
 from .partitions import Partitions, PartitionSettings
 from .repair import Repairs
@@ -332,9 +333,14 @@ async def _open_directories(
     """Lock and identify every directory; they must agree on the cluster."""
     config = settings.config
     cluster_id = config.cluster_id
+    budget = share_descriptors(runtime.descriptor_limit(), len(config.log_dirs))
     for path in config.log_dirs:
         directory = await LogDirectory.open(
-            runtime, path, node_id=config.node_id, cluster_id=cluster_id
+            runtime,
+            path,
+            node_id=config.node_id,
+            cluster_id=cluster_id,
+            max_open_files=budget.files,
         )
         opened.append(directory)
         cluster_id = cluster_id or directory.cluster_id

@@ -58,6 +58,7 @@ BROKER_KEYS: Final = frozenset(
         "log.segment.bytes",
         "log.segment.delete.delay.ms",
         "max.connections",
+        "max.connections.per.ip",
         "max.incremental.fetch.session.cache.slots",
         "message.max.bytes",
         "minikafka.connections.max.stall.ms",

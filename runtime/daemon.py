@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import click
 
 from .config import apply_overrides, parse_properties
+from .descriptors import raise_descriptor_limit
 from .errors import ConfigError, InvariantViolation, MinikafkaError
 from .runtime import Runtime, SystemRuntime
 
@@ -176,6 +177,7 @@ def run_daemon(
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> int:
     """Run until stopped and return the exit code. The loop is uvloop's unless another is given."""
+    raise_descriptor_limit()
     if loop_factory is None:
         import uvloop
 
@@ -216,10 +218,11 @@ async def _live(plan: Plan, pipes: Pipes) -> int:
         await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             service = starting.result()
-            _tell_ready(service, pipes.ready)
-            # What lives now lives long: the collector need not walk it again.
-            gc.collect()
-            gc.freeze()
+            if not stop.requested.is_set():
+                _tell_ready(service, pipes.ready)
+                # What lives now lives long: the collector need not walk it again.
+                gc.collect()
+                gc.freeze()
             await stopping
             await _end(service, stop)
         elif stop.is_clean:

@@ -16,11 +16,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
+from .descriptors import SpareDescriptors
+
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
 _RWF_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _DISK_THREADS = 4
+FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
+"""Records are for the daemon and its group to read; a stricter umask counts."""
 
 
 class LockHeld(OSError):
@@ -131,10 +135,11 @@ class DiskThreads:
 class OsFile:
     """A descriptor of the operating system."""
 
-    __slots__ = ("_descriptor", "_nowait", "_threads")
+    __slots__ = ("_descriptor", "_nowait", "_spare", "_threads")
 
-    def __init__(self, descriptor: int, threads: DiskThreads) -> None:
+    def __init__(self, descriptor: int, threads: DiskThreads, spare: SpareDescriptors) -> None:
         self._descriptor = descriptor
+        self._spare = spare
         self._threads = threads
         self._nowait = _RWF_NOWAIT
 
@@ -186,7 +191,7 @@ class OsFile:
     async def _on_a_copy(self, call: Callable[[int], T]) -> T:
         # A descriptor closed while a thread still uses it may already be another file: the
         # thread gets its own.
-        copy = os.dup(self._descriptor)
+        copy = self._spare.call(os.dup, self._descriptor)
 
         def run() -> T:
             try:
@@ -219,6 +224,7 @@ class OsFileSystem:
 
     def __init__(self) -> None:
         self._threads = DiskThreads()
+        self._spare = SpareDescriptors()
 
     def __reduce__(self) -> tuple[type["OsFileSystem"], tuple[()]]:
         """In a worker process it is the same file system, with threads of its own."""
@@ -226,16 +232,18 @@ class OsFileSystem:
 
     def open(self, path: str, *, create: bool = False, write: bool = False) -> OsFile:
         flags = os.O_CLOEXEC | (os.O_RDWR if create or write else os.O_RDONLY)
-        return OsFile(os.open(path, flags | (os.O_CREAT if create else 0), 0o644), self._threads)
+        flags |= os.O_CREAT if create else 0
+        descriptor = self._spare.call(os.open, path, flags, FILE_MODE)
+        return OsFile(descriptor, self._threads, self._spare)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
     def listdir(self, path: str) -> list[str]:
-        return sorted(os.listdir(path))
+        return sorted(self._spare.call(os.listdir, path))
 
     def mkdir(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
@@ -246,20 +254,23 @@ class OsFileSystem:
     def remove_tree(self, path: str) -> None:
         import shutil  # slow to import, and most processes never delete a partition
 
-        shutil.rmtree(path)
+        self._spare.call(shutil.rmtree, path)
 
     async def fsync_dir(self, path: str) -> None:
         await self._threads.run(self.fsync_dir_wait, path)
 
     def fsync_dir_wait(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        descriptor = self._spare.call(os.open, path, flags)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
     def lock(self, path: str) -> OsLock:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # Whoever may write in the directory could have a link made to somebody else's file.
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, FILE_MODE)
         try:
             # flock, not POSIX locks: those do not exclude a second holder in one process and
             # end when any descriptor of the file is closed.
@@ -282,3 +293,4 @@ class OsFileSystem:
     def close(self) -> None:
         """End the threads."""
         self._threads.close()
+        self._spare.close()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import BrokenExecutor
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from .descriptors import descriptor_limit
 from .errors import WorkerLost
 from .fs import FileSystem, OsFileSystem
 
@@ -50,6 +51,9 @@ class Runtime(Protocol):
     def wall_ms(self) -> int:
         """Milliseconds since the epoch: for record timestamps and retention, never deadlines."""
 
+    def descriptor_limit(self) -> int:
+        """How many files and connections the process may have open."""
+
     def spawn(self, coro: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
         """Start a supervised task: an exception that leaves it is logged and reported."""
 
@@ -75,6 +79,10 @@ class SystemRuntime:
     def wall_ms(self) -> int:
         """Milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
+
+    def descriptor_limit(self) -> int:
+        """How many files and connections the process may have open."""
+        return descriptor_limit()
 
     def spawn(self, coro: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
         """Start a supervised task; it is held until it ends."""

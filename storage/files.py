@@ -117,20 +117,27 @@ class Files:
         while len(self._open) >= self._max_open:
             self._evict_one()
         with self.guard:
-            try:
-                file = self.fs.open(path, create=create, write=True)
-            except OSError as error:
-                if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._open:
-                    raise
-                for _ in range(len(self._open) // 2 + 1):
-                    self._evict_one()
-                file = self.fs.open(path, create=create, write=True)
+            file = self._open_file(path, create=create, write=True)
         self._open[owner] = None
         return file
 
     def closed(self, owner: Evictable) -> None:
         """The owner has closed its file."""
         self._open.pop(owner, None)
+
+    def _open_file(self, path: str, *, create: bool = False, write: bool = False) -> File:
+        """Open a file; where no descriptor is left, close half of those that can be opened again.
+
+        Too many open files are no failure of the disk.
+        """
+        try:
+            return self.fs.open(path, create=create, write=write)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._open:
+                raise
+        for _ in range(len(self._open) // 2 + 1):
+            self._evict_one()
+        return self.fs.open(path, create=create, write=write)
 
     def _evict_one(self) -> None:
         while True:
@@ -220,7 +227,7 @@ class Files:
         with self.guard:
             if not self.fs.exists(path):
                 return None
-            file = self.fs.open(path)
+            file = self._open_file(path)
             try:
                 return bytes(self.read_some(file, 0, file.size()))
             finally:
@@ -229,7 +236,7 @@ class Files:
     def read_tail(self, path: str, entry: int) -> bytes | None:
         """The last entry of a file of entries; None if the file holds half an entry."""
         with self.guard:
-            file = self.fs.open(path)
+            file = self._open_file(path)
             try:
                 size = file.size()
                 if size % entry:
@@ -276,7 +283,7 @@ class Files:
             self.fs.fsync_dir_wait(path.rpartition("/")[0])
 
     def _write_new(self, path: str, data: bytes) -> File:
-        file = self.fs.open(path, create=True, write=True)
+        file = self._open_file(path, create=True, write=True)
         try:
             file.truncate(0)
             if data:
@@ -339,7 +346,7 @@ class Files:
         """The same for a file that is not open; nothing if there is none."""
         with self.guard:
             if self.fs.exists(path):
-                file = self.fs.open(path, write=True)
+                file = self._open_file(path, write=True)
                 try:
                     await file.fdatasync()
                 finally:

@@ -43,7 +43,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, edge: "Edge", listener: str, apis: Mapping[int, Api]) -> None:
         self.listener = listener
-        self.peer = "?"
+        self.peer = self.host = "?"
         self.is_replica = False
         """A follower fetches here: it must go on even when the edge holds too much, because
         what the edge holds is waiting for followers."""
@@ -74,7 +74,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         self.outbox = Outbox(self._transport, self._edge, self)
         peer = transport.get_extra_info("peername")
-        self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
+        if isinstance(peer, tuple):
+            self.host, self.peer = peer[0], f"{peer[0]}:{peer[1]}"
         refused = self._edge.admit(self)
         if refused is not None:
             self.close_after_answers(refused)
@@ -125,7 +126,7 @@ class Connection(asyncio.BufferedProtocol):
     # What answers and the edge call.
 
     def wake(self) -> None:
-        """An answer may have become ready; it is written in this turn of the loop."""
+        """An answer may be ready, or room for a request: go on in this turn of the loop."""
         if not self._is_woken and not self._is_closing:
             self._is_woken = True
             asyncio.get_running_loop().call_soon(self._on_wake)
@@ -134,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
         """What is written next may be written only while the leader's lease is held."""
         self.outbox.rests_on_lease = True
 
-    # What the edge's account of memory asks and says (`load.Peer`).
+    # What the edge asks and says of memory (`load.Peer`) and of places (`doors.Guest`).
 
     @property
     def half_received(self) -> int:
@@ -146,19 +147,21 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes that the peer has yet to take; 0 where few."""
         return self._transport.get_write_buffer_size() if self.outbox.is_paused else 0
 
+    @property
+    def is_silent(self) -> bool:
+        """Has the peer asked nothing since the last look at idleness, and waits for nothing?"""
+        is_waiting = self._pending or self.inbox.queue or self.is_replica
+        return not is_waiting and self.started == self._started_before
+
     def shed(self) -> None:
         """Give the receive buffer back if nothing is in it."""
         self._reader.release()
-
-    def on_relief(self) -> None:
-        """The edge holds less again."""
-        self.wake()
 
     def cut(self, why: str) -> None:
         """End at once; what is not sent is lost."""
         if not self._is_closing:
             self._is_closing = True
-            log.warning("connection from %s closed: %s", self.peer, why)
+            self._edge.say_closed(self.peer, why)
             self._transport.abort()
 
     def close(self) -> None:
@@ -174,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.outbox.flush()
         self._is_closing = True
-        log.warning("connection from %s closed: %s", self.peer, why)
+        self._edge.say_closed(self.peer, why)
         self._transport.close()
         now_ms = self._edge.runtime.monotonic_ms()
         self._edge.deadlines.at(now_ms + LINGER_MS, self._transport.abort)

@@ -43,5 +43,13 @@ class ConnectionLimits:
         at_least=0,
         at_most=INT32_MAX,
         dynamic=True,
-        doc="Clients beyond this many are closed at once.",
+        doc="Clients beyond this, or than descriptors allow, replace silent ones or are closed.",
+    )
+    max_connections_per_ip: int = setting(
+        "max.connections.per.ip",
+        INT32_MAX,
+        at_least=0,
+        at_most=INT32_MAX,
+        dynamic=True,
+        doc="Clients of one address beyond this many are closed at once.",
     )

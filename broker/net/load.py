@@ -50,7 +50,7 @@ class Peer(Holder, Protocol):
     def cut(self, why: str) -> None:
         """End: somebody else needs the memory, or nothing moves any more."""
 
-    def on_relief(self) -> None:
+    def wake(self) -> None:
         """There is room again: ask once more."""
 
 
@@ -119,7 +119,7 @@ class Load:
     def may_grow(self, peer: Peer, capacity: int) -> bool:
         """May its receive buffer of `capacity` bytes become twice as large?
 
-        If not, `on_relief` is called when there is a chance that it may.
+        If not, `wake` is called when there is a chance that it may.
         """
         if peer.is_replica or 2 * capacity <= FREE_BYTES:
             return True
@@ -182,7 +182,7 @@ class Load:
     def _ask_again(self, peer: Peer) -> None:
         del self._waiting[peer]
         self._requests.renew(peer, self._now_ms())
-        peer.on_relief()
+        peer.wake()
 
     def _sweep_later(self) -> None:
         if not self._is_sweeping and (len(self._requests) or len(self._responses)):

@@ -79,7 +79,7 @@ class FakePeer:
         assert self.cut_because is None
         self.cut_because = why
 
-    def on_relief(self) -> None:
+    def wake(self) -> None:
         self.is_waiting = False
 
     def _resize(self, capacity: int) -> None:

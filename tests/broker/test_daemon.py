@@ -108,7 +108,7 @@ def test_garbage_closes_its_connection_and_everyone_else_goes_on(cluster: Cluste
                 assert bad.recv(1) == b""
         assert len(ask_versions(address)) > 100
     lines = [line for line in broker.log().splitlines() if "closed:" in line]
-    assert len(lines) == 3
+    assert len(lines) == 1, "of one kind the first is said"
     assert broker.is_running
 
 

@@ -194,14 +194,23 @@ async def test_what_nobody_can_configure_here_is_described_as_empty(
 async def test_the_bound_of_connections_changes_at_run_time(make_broker: MakeBroker) -> None:
     broker = make_broker(max_connections="1")
     check_dynamic("max.connections", "2")
-    broker.connect()
-    refused = broker.connect()
-    assert refused.transport.is_closed
+    clients = [broker.connect(), broker.connect()]
+    assert [client.transport.is_closed for client in clients] == [True, False]
     delta = Delta()
     broker.image.apply(r.ConfigRecord(BROKER, "1", "max.connections", "2"), 70, delta)
     broker.edge.on_metadata(delta)
-    assert not broker.connect().transport.is_closed
-    assert broker.connect().transport.is_closed
+    clients += [broker.connect(), broker.connect()]
+    assert [client.transport.is_closed for client in clients] == [True, True, False, False]
+
+
+async def test_the_bound_per_address_changes_at_run_time(make_broker: MakeBroker) -> None:
+    broker = make_broker()
+    check_dynamic("max.connections.per.ip", "1")
+    delta = Delta()
+    broker.image.apply(r.ConfigRecord(BROKER, "", "max.connections.per.ip", "1"), 70, delta)
+    broker.edge.on_metadata(delta)
+    clients = [broker.connect(), broker.connect()]
+    assert [client.transport.is_closed for client in clients] == [False, True]
 
 
 async def test_keys_without_effect_are_taken_with_a_warning(

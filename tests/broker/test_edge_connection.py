@@ -452,10 +452,12 @@ async def test_a_client_that_asks_nothing_for_the_idle_time_is_closed(
 
 async def test_connections_beyond_the_maximum_are_closed(make_broker: MakeBroker) -> None:
     broker = make_broker(max_connections="1")
-    first, second = broker.connect(), broker.connect()
-    assert second.transport.is_closed
+    silent, first = broker.connect(), broker.connect()
+    assert silent.transport.is_closed, "it had asked for nothing"
     await settle()
     assert first.ask(MetadataRequest(topics=[]), 9).cluster_id == "c1uster"
+    assert broker.connect().transport.is_closed
+    assert not first.transport.is_closed
     first.connection.connection_lost(None)
     assert not broker.connect().transport.is_closed
 

@@ -219,3 +219,16 @@ def test_a_file_that_is_no_properties_file_is_not_read_to_its_end(tmp_path: Path
     path.write_text("".join(f"unknown.key.{n}=x\n" for n in range(300_000)))
     with pytest.raises(ConfigError, match="this is no properties file"):
         load_properties(str(path), ())
+
+
+def test_one_that_was_asked_to_stop_while_it_started_is_never_ready(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    overrides = ("--override", "node.id=1", "--override", "fault=ask")
+    daemon = Daemon(tmp_path, *overrides, "--ready-fd", str(writing), pass_fds=(writing,))
+    os.close(writing)
+    code, out, err = daemon.wait()
+    with os.fdopen(reading) as pipe:
+        assert pipe.read() == ""
+    assert (code, out) == (1, "stopped cleanly\n")
+    assert "stopping: asked to" in err
+    assert "ready" not in err

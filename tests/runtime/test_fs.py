@@ -1,4 +1,5 @@
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,3 +80,23 @@ def test_a_lock_excludes_until_released(fs: OsFileSystem, tmp_path: Path) -> Non
     lock.release()
     lock.release()
     fs.lock(path).release()
+
+
+def test_a_lock_is_never_taken_through_a_link(fs: OsFileSystem, tmp_path: Path) -> None:
+    (tmp_path / ".lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic"):
+        fs.lock(str(tmp_path / ".lock"))
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_only_owner_and_group_read_what_is_written(fs: OsFileSystem, tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        fs.mkdir(str(tmp_path / "a" / "b"))
+        fs.open(str(tmp_path / "a" / "b" / "f"), create=True).close()
+        fs.lock(str(tmp_path / "a" / "lock")).release()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o750
+    for name in ("a/b/f", "a/lock"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o640

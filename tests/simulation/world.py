@@ -46,6 +46,9 @@ class SimRuntime:
         skew: int = self.process.host.wall_skew_ms
         return WALL_START_MS + skew + int((self._loop.time() - START_TIME) * 1000)
 
+    def descriptor_limit(self) -> int:
+        return 1 << 20
+
     def spawn(self, coro: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
         task = self._loop.create_task(coro, name=name)
         task.add_done_callback(self._on_done)

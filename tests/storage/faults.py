@@ -11,6 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from minikafka.runtime.descriptors import SpareDescriptors
 from minikafka.runtime.fs import Buffer, DiskThreads, Lock, OsFile, OsFileSystem
 
 
@@ -36,7 +37,7 @@ class FaultyFile(OsFile):
     __slots__ = ("_fs", "_path")
 
     def __init__(self, fs: "FaultyFs", path: str, descriptor: int, threads: DiskThreads) -> None:
-        super().__init__(descriptor, threads)
+        super().__init__(descriptor, threads, SpareDescriptors(0))
         self._fs = fs
         self._path = path
 

@@ -132,6 +132,29 @@ def test_half_frames_are_bounded_in_all_and_end(cluster: Cluster) -> None:
     assert all(broker.is_running for broker in cluster.brokers)
 
 
+def test_silent_connections_take_no_descriptors_from_those_who_work(tmp_path: Path) -> None:
+    """400 of them, at brokers that may have 300 descriptors open."""
+    few = ("prlimit", "--nofile=300:300")
+    with Cluster(tmp_path, brokers=3) as cluster, contextlib.ExitStack() as stack:
+        for broker in cluster.brokers:
+            broker.prefix = few
+        cluster.start()
+        with Admin(cluster.bootstrap) as admin:
+            admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])
+            wait_for_full_isr(admin, TOPIC)
+        for broker in cluster.brokers:
+            for _ in range(400):
+                silent = stack.enter_context(socket.socket())
+                with contextlib.suppress(OSError):
+                    silent.connect((broker.host, broker.port))
+        produce_some(cluster)
+        produce_some(cluster)
+        for broker in cluster.brokers:
+            assert broker.is_running
+            lines = [line for line in broker.log().splitlines() if "its place is needed" in line]
+            assert len(lines) == 1
+
+
 def _is_closed(hog: socket.socket) -> bool:
     hog.settimeout(0.01)
     try:

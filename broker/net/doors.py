@@ -1,0 +1,93 @@
+"""Who may be connected: how many in all, how many from one address, and who goes when it is full.
+
+Owns the list of open connections. A newcomer takes the place of a connection that has never asked
+for anything, or nothing for long; where there is none, the newcomer is refused. So peers that
+connect and stay silent keep nobody out, a follower that comes back least of all.
+"""
+
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+from ...storage.files import DEFAULT_MAX_OPEN
+
+KEPT_MAX: Final = 256
+"""Descriptors for all that is neither a client nor a log: checkpoints, flushes, other brokers."""
+LOOKED_AT: Final = 64
+"""Connections looked at for one that can go, when somebody new comes."""
+
+
+class Budget(NamedTuple):
+    """How the descriptors of a process are shared."""
+
+    files: int
+    """Open files of each data directory."""
+    connections: int
+
+
+def share_descriptors(limit: int, directories: int) -> Budget:
+    """Files get up to half of what is not kept, in all directories together; clients the rest."""
+    left = limit - min(KEPT_MAX, limit // 4)
+    files = max(1, min(DEFAULT_MAX_OPEN, left // 2 // max(1, directories)))
+    return Budget(files, max(1, left - files * directories))
+
+
+class Guest(Protocol):
+    """A connection, as far as its place is concerned."""
+
+    host: str
+    """Address of its peer, without the port."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Has it asked for nothing so far, or for long, and waits for nothing?"""
+
+    def cut(self, why: str) -> None:
+        """End: somebody else takes its place."""
+
+
+G = TypeVar("G", bound=Guest)
+
+
+class Doors(Generic[G]):
+    """The open connections, by when they came or were last looked at."""
+
+    def __init__(self, *, connections_max: int, per_host_max: int) -> None:
+        self.connections_max = connections_max
+        self.per_host_max = per_host_max
+        self.connections: dict[G, None] = {}
+        self._hosts: dict[str, int] = {}
+
+    def admit(self, guest: G) -> str | None:
+        """Take a new connection in, or say why not."""
+        from_there = self._hosts.get(guest.host, 0)
+        if from_there >= self.per_host_max:
+            return f"{from_there} connections from its address: max.connections.per.ip"
+        if len(self.connections) >= self.connections_max:
+            silent = self._find_silent()
+            if silent is None:
+                return f"{len(self.connections)} clients are connected: there is no place left"
+            self.release(silent)
+            silent.cut("it is silent, and its place is needed: as many are connected as can be")
+        self.connections[guest] = None
+        self._hosts[guest.host] = self._hosts.get(guest.host, 0) + 1
+        return None
+
+    def release(self, guest: G) -> None:
+        """A connection is closed."""
+        if guest not in self.connections:
+            return
+        del self.connections[guest]
+        left = self._hosts[guest.host] - 1
+        if left:
+            self._hosts[guest.host] = left
+        else:
+            del self._hosts[guest.host]
+
+    def _find_silent(self) -> G | None:
+        """One that can go, of a few that were not looked at for the longest time."""
+        for _ in range(min(LOOKED_AT, len(self.connections))):
+            guest = next(iter(self.connections))
+            if guest.is_silent:
+                return guest
+            del self.connections[guest]
+            self.connections[guest] = None
+        return None

@@ -1,0 +1,71 @@
+"""File descriptors: the limit of the process, and a few kept back for the disk.
+
+A process that has none left cannot write a checkpoint, though its disk is well: clients must not
+be able to take the last ones.
+"""
+
+import errno
+import os
+import resource
+from collections.abc import Callable
+from typing import Final, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ENOUGH: Final = 1 << 20
+SPARE: Final = 16
+
+
+def descriptor_limit() -> int:
+    """How many descriptors the process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return ENOUGH if soft == resource.RLIM_INFINITY else min(soft, ENOUGH)
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit to the hard one, or to what is enough for anything; give the limit.
+
+    A shell's usual soft limit of 1,024 is spent by the files of a few hundred partitions.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return descriptor_limit()
+
+
+def is_exhaustion(error: OSError) -> bool:
+    """Did the call fail only because too many descriptors are open, here or on the machine?"""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+class SpareDescriptors:
+    """Some descriptors held for nothing, until a call on the disk needs one."""
+
+    def __init__(self, count: int = SPARE) -> None:
+        self._count = count
+        self._held: list[int] = []
+
+    def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call what takes a descriptor; where none is left, again with the spare ones given up."""
+        self._fill()
+        try:
+            return function(*args, **kwargs)
+        except OSError as error:
+            if not is_exhaustion(error) or not self._held:
+                raise
+        self.close()
+        return function(*args, **kwargs)
+
+    def close(self) -> None:
+        """Give them up; the next call takes as many again as there are."""
+        while self._held:
+            os.close(self._held.pop())
+
+    def _fill(self) -> None:
+        try:
+            while len(self._held) < self._count:
+                self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError:
+            return  # Few are left: they are for whoever calls.

@@ -1,0 +1,102 @@
+"""Who may be connected, and how often it is said that somebody may not."""
+
+import logging
+
+import pytest
+
+from minikafka.broker.net.doors import Doors, share_descriptors
+from minikafka.broker.refusals import SAY_AGAIN_MS, Refusals
+
+
+class FakeGuest:
+    def __init__(self, host: str = "10.0.0.1", *, is_silent: bool = True) -> None:
+        self.host = host
+        self.is_silent = is_silent
+        self.is_cut = False
+
+    def cut(self, why: str) -> None:
+        self.is_cut = True
+
+
+def make(connections_max: int = 100, per_host_max: int = 1000) -> Doors[FakeGuest]:
+    return Doors(connections_max=connections_max, per_host_max=per_host_max)
+
+
+def test_a_newcomer_takes_the_place_of_one_that_is_silent() -> None:
+    doors = make(3)
+    busy, silent, other = FakeGuest(is_silent=False), FakeGuest(), FakeGuest()
+    for guest in (busy, silent, other):
+        assert doors.admit(guest) is None
+    assert doors.admit(FakeGuest(is_silent=False)) is None
+    assert [guest.is_cut for guest in (busy, silent, other)] == [False, True, False]
+    assert len(doors.connections) == 3
+
+
+def test_where_nobody_is_silent_the_newcomer_is_refused() -> None:
+    doors = make(2)
+    guests = [FakeGuest(is_silent=False) for _ in range(2)]
+    for guest in guests:
+        doors.admit(guest)
+    why = doors.admit(FakeGuest())
+    assert why is not None
+    assert "no place" in why
+    doors.release(guests[0])
+    assert doors.admit(FakeGuest()) is None
+
+
+def test_silent_peers_do_not_keep_out_who_asks() -> None:
+    doors = make(500)
+    for _ in range(400):
+        doors.admit(FakeGuest(is_silent=False))
+    for _ in range(5000):
+        doors.admit(FakeGuest())
+    healthy = FakeGuest(is_silent=False)
+    refused = sum(doors.admit(FakeGuest(is_silent=False)) is not None for _ in range(8))
+    assert refused < 8, "a few tries, and the silent ones were found"
+    assert doors.admit(healthy) is None
+    assert len(doors.connections) == 500
+    for guest in list(doors.connections):
+        doors.release(guest)
+    assert doors._hosts == {}
+
+
+def test_one_address_has_only_so_many() -> None:
+    doors = make(per_host_max=2)
+    first = FakeGuest()
+    assert doors.admit(first) is None
+    assert doors.admit(FakeGuest()) is None
+    why = doors.admit(FakeGuest())
+    assert why is not None
+    assert "max.connections.per.ip" in why
+    assert doors.admit(FakeGuest("10.0.0.2")) is None
+    doors.release(first)
+    doors.release(first)
+    assert doors.admit(FakeGuest()) is None
+
+
+@pytest.mark.parametrize("limit", [1, 20, 300, 1024, 4096, 1 << 20])
+@pytest.mark.parametrize("directories", [1, 3])
+def test_files_and_clients_together_leave_some_descriptors(limit: int, directories: int) -> None:
+    budget = share_descriptors(limit, directories)
+    assert budget.files >= 1
+    assert budget.connections >= 1
+    if limit >= 20:
+        assert limit - budget.files * directories - budget.connections >= min(256, limit // 4)
+
+
+def test_of_one_kind_the_first_is_said_and_then_a_count_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    refusals = Refusals()
+    with caplog.at_level(logging.WARNING):
+        for number in range(10_000):
+            refusals.close(f"10.0.0.9:{number}", f"frame of {number} bytes, the limit is 5", 0)
+        refusals.close("10.0.0.9:1", "idle", 1)
+        refusals.close("10.0.0.9:2", "frame of -7 bytes, the limit is 5", SAY_AGAIN_MS)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [
+        "connection from 10.0.0.9:0 closed: frame of 0 bytes, the limit is 5",
+        "connection from 10.0.0.9:1 closed: idle",
+        "connection from 10.0.0.9:2 closed: frame of -7 bytes, the limit is 5"
+        " (and 9999 like it since it was last said)",
+    ]
