@@ -3,6 +3,7 @@
 Owns flags, the prompt and the report of failures; `line_reader` reads lines, the producer sends.
 """
 
+import logging
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -113,6 +114,19 @@ def console_producer(
 
 
 async def _produce(settings: dict[str, str], topic: str, reader: LineReader, *, sync: bool) -> int:
+    from ..producer import sender
+
+    level = sender.log.level
+    sender.log.setLevel(logging.ERROR)  # what was not delivered is said here, record by record
+    try:
+        return await _send_lines(settings, topic, reader, sync=sync)
+    finally:
+        sender.log.setLevel(level)
+
+
+async def _send_lines(
+    settings: dict[str, str], topic: str, reader: LineReader, *, sync: bool
+) -> int:
     from ..errors import ClientError
     from ..producer.producer import Producer
 
