@@ -75,12 +75,11 @@ class Spread:
         leader = self._leader()
         start = ids.index(leader)
         turn = {each: (at - start) % len(ids) for at, each in enumerate(ids)}
+        ranks = {each: self._rank(leader, each, turn) for each in ids if each != leader}
         chosen, racks = [leader], {self._racks[leader]: 1}
         while len(chosen) < replication_factor:
-            follower = min(
-                (each for each in ids if each not in chosen),
-                key=lambda each: (racks.get(self._racks[each], 0), *self._rank(leader, each, turn)),
-            )
+            follower = min(ranks, key=lambda each: (racks.get(self._racks[each], 0), ranks[each]))
+            del ranks[follower]
             chosen.append(follower)
             racks[self._racks[follower]] = racks.get(self._racks[follower], 0) + 1
         behind = sorted(chosen[1:], key=lambda e: (self._behind.get((leader, e), 0), turn[e]))
