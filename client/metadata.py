@@ -78,7 +78,7 @@ class Metadata:
         self._wake = asyncio.Event()
         self._avoid: int | None = None
         self._errors: dict[str, ErrorCode] = {}
-        self._missing = MissingTopics()
+        self._missing = MissingTopics(auto_create=auto_create)
         self._task: asyncio.Task[None] | None = None
         self._is_cut_off = False
 

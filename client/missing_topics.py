@@ -13,7 +13,9 @@ from ..protocol.errors import ErrorCode
 from ..runtime.spelling import did_you_mean
 
 PATIENCE_MS: Final = 500
-"""How long a topic must have been missing. Creating one takes less, as a rule."""
+"""How long a topic must have been missing: a broker hears of a new one in less, as a rule."""
+CREATION_MS: Final = 2_000
+"""The same where asking for a topic creates it."""
 NAMES_SHOWN: Final = 3
 UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -29,7 +31,8 @@ class _Missing:
 class MissingTopics:
     """What is known of topics that are watched and missing."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, auto_create: bool = False) -> None:
+        self._patience_ms = CREATION_MS if auto_create else PATIENCE_MS
         self._missing: dict[str, _Missing] = {}
 
     def on_answer(
@@ -45,7 +48,7 @@ class MissingTopics:
             if known is None or known.code is not code:
                 known = _Missing(code, now_ms)
             self._missing[name] = known
-            is_lasting = not code.retriable or now_ms - known.since_ms >= PATIENCE_MS
+            is_lasting = not code.retriable or now_ms - known.since_ms >= self._patience_ms
             if known.said is None and is_lasting:
                 due.append(name)
         return due

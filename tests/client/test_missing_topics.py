@@ -1,6 +1,6 @@
 """Topics that a client watches and the cluster does not have."""
 
-from minikafka.client.missing_topics import PATIENCE_MS, MissingTopics
+from minikafka.client.missing_topics import CREATION_MS, PATIENCE_MS, MissingTopics
 from minikafka.protocol.errors import ErrorCode
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -52,3 +52,10 @@ def test_a_topic_that_nobody_watches_any_more_is_not_said() -> None:
     missing.on_answer({"t": UNKNOWN}, ["t"], 0)
     assert missing.on_answer({"t": UNKNOWN}, [], LATER) == []
     assert missing.on_answer({"t": UNKNOWN}, ["t"], LATER) == []
+
+
+def test_a_topic_that_is_created_by_asking_for_it_gets_more_time() -> None:
+    missing = MissingTopics(auto_create=True)
+    missing.on_answer({"t": UNKNOWN}, ["t"], 0)
+    assert missing.on_answer({"t": UNKNOWN}, ["t"], CREATION_MS - 1) == []
+    assert missing.on_answer({"t": UNKNOWN}, ["t"], CREATION_MS) == ["t"]
