@@ -83,6 +83,8 @@ TRANSITIONS = (
     "high-watermark-frozen",
     "log-start-moved",
     "log-begun-again",
+    "log-compacted",
+    "aborted-in-compacted",
     "isr-change-refused",
     "torn-log-cut",
     "log-directory-failed",

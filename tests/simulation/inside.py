@@ -18,6 +18,7 @@ from minikafka.controller.quorum.raft import RaftQuorum
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.quorum_messages import Vote, VoteAnswer
 from minikafka.protocol.types import TopicIdPartition, TopicPartition
+from minikafka.storage.compacted_log import CompactedLog
 from minikafka.storage.log import Log
 
 from .loop import PROCESS, Process
@@ -48,11 +49,24 @@ def watched() -> Iterator[None]:
         watching(RaftQuorum, "quorum"),
         _votes_noted(),
         _grants_noted(),
+        _compactions_counted(),
         _touches_noted(HostedReplica, ("leader", "metadata", "high_watermark", "offline_because")),
         _touches_noted(LeaderReplica, ("metadata",)),
         _touches_noted(Log, ("log_start_offset", "log_end_offset")),
     ):
         yield
+
+
+def _compactions_counted() -> Any:
+    put_in_place = CompactedLog.put_in_place
+
+    def counting(self: CompactedLog, *args: Any) -> None:
+        put_in_place(self, *args)
+        process = PROCESS.get()
+        if process is not None:
+            process.compaction_count += 1
+
+    return patch.object(CompactedLog, "put_in_place", counting)
 
 
 def _touches_noted(cls: type, names: tuple[str, ...]) -> Any:

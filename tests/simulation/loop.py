@@ -56,6 +56,7 @@ class Process:
         """What of the product runs in it: see inside.py."""
         self.touched: dict[Any, None] = {}
         """Replicas, and parts of them, that its steps have changed: see inside.py."""
+        self.compaction_count = 0
         self.check: Callable[[], Iterable[str]] | None = None
         """Invariants that concern this process, checked after each of its steps."""
         self.context = contextvars.Context()

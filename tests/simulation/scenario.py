@@ -11,13 +11,14 @@ from minikafka.protocol.control.records import MetadataRecord
 from minikafka.protocol.types import NO_LEADER
 
 from .cluster import Cluster
+from .compaction_workload import TOPIC
 from .coverage import Coverage
 from .history import Sent, check
 from .inside import active, image_of_broker, image_of_controller, watched
 from .invariants import Invariants
 from .nemesis import Nemesis
 from .operations import Operator
-from .promises import Promises
+from .promises import INTERNAL_TOPICS, Promises
 from .shape import Shape, draw
 from .variety import vary
 from .workload import Workload
@@ -83,6 +84,8 @@ class Scenario:
         self.workload.on_polled = self.invariants.on_polled
         self.workload.on_delete_asked = self.invariants.on_delete_asked
         self.workload.groups.may_be_gone_below = self.invariants.may_be_gone_below
+        if shape.compacts:
+            self.invariants.compacted = dict.fromkeys((TOPIC, *INTERNAL_TOPICS))
         self.invariants.starts.topics = {topic.name: topic for topic in shape.topics}
 
     def _differ(self) -> None:
@@ -186,6 +189,7 @@ class Scenario:
         findings = check(history)
         findings += await self.workload.judge_groups(history.lossy)
         findings += await self.workload.judge_transactions(history.lossy)
+        findings += await self.workload.judge_state()
         for finding in findings:
             self.world.violation(finding)
             break

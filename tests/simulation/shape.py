@@ -127,6 +127,8 @@ class Shape:
     """Among so many the brokers are spread, and consumers read in theirs (KIP-392); 0: none."""
     directories: int = 1
     """How many log directories a broker has."""
+    compacts: bool = False
+    """Is there a compacted topic, and are the internal ones compacted, too?"""
     drift: float = 0.0
     """By which share of time a machine's clock is fast or slow, at most."""
 

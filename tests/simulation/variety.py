@@ -33,11 +33,15 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
         )
         shape = _on_topics(shape, tuple(small))
         broker["log.scrub.interval.ms"] = "3000"
+    compacts = rng.random() < 0.3
+    if compacts:
+        broker |= {"log.cleaner.enable": "true", "log.cleaner.backoff.ms": "1000"}
     if racks:
         broker["replica.selector.class"] = RACK_AWARE
     return replace(
         shape,
         broker=broker,
+        compacts=compacts,
         racks=racks,
         directories=directories,
         drift=DRIFT_MOST if drifts else 0.0,

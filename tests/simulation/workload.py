@@ -13,6 +13,7 @@ from minikafka.runtime.errors import MinikafkaError
 
 from .cluster import Cluster
 from .commit_group_workload import Driver
+from .compaction_workload import SETTINGS, StateHistory, abort_all, keep, read_state, topic_shape
 from .coverage import Coverage
 from .group_history import GroupHistory
 from .group_workload import GROUP, Member
@@ -44,6 +45,7 @@ class Workload:
         self.history = History()
         self.groups = GroupHistory()
         self.transactions = TransactionHistory()
+        self.state = StateHistory()
         self.partition_counts = {topic.name: topic.partitions for topic in shape.topics}
         self.on_acknowledged: Callable[[Sent], None] = lambda sent: None
         self.on_polled: Callable[[Partition, int], None] = lambda partition, offset: None
@@ -88,6 +90,8 @@ class Workload:
                 if updates:
                     await admin.update_features(updates)
                 await admin.create_topics([new_topic(topic) for topic in self.shape.topics])
+                if self.shape.compacts:
+                    await admin.create_topics([self._compacted_topic()])
 
         await self.in_process("creator", create)
 
@@ -106,8 +110,15 @@ class Workload:
             self._start_client(f"pipe-{number}", lambda runtime: Pipe(self, runtime).run())
         for number in range(self.drivers):
             self._start_client(f"driver-{number}", lambda runtime: Driver(self, runtime).run())
+        if self.shape.compacts:
+            self._start_client("keeper", lambda runtime: keep(self, runtime))
+            self._start_client("aborter", lambda runtime: abort_all(self, runtime))
         if self.shape.ledgers:
             self._start_client("auditor", lambda runtime: audit(self, runtime))
+
+    def _compacted_topic(self) -> NewTopic:
+        shape = topic_shape(group=self.shape.all_group)
+        return NewTopic(shape.name, 1, shape.replication, configs={**shape.configs, **SETTINGS})
 
     def _start_client(self, name: str, body: Callable[[SimRuntime], Any]) -> None:
         self.processes.append(self.world.start(self.world.add_host(name), name, body))
@@ -223,7 +234,7 @@ class Workload:
                 consumer.seek_to_beginning()
                 final = self.history.final
                 final.update({(each.topic, each.partition): [] for each in partitions})
-                while await self._is_behind(consumer, ends):
+                while await self.is_behind(consumer, ends):
                     for record in await consumer.poll(timeout_ms=1000):
                         value = bytes(record.value or b"")
                         final[record.topic, record.partition].append((record.offset, value))
@@ -250,8 +261,15 @@ class Workload:
             self.transactions.piped_to = await self.in_process("pipe-reader", read)
         return self.transactions.check(lossy)
 
+    async def judge_state(self) -> list[str]:
+        """What is left of a compacted topic, against what was written."""
+        if not self.shape.compacts:
+            return []
+        await self.in_process("state-reader", partial(read_state, self))
+        return self.state.check()
+
     @staticmethod
-    async def _is_behind(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
+    async def is_behind(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
         for partition, end in ends.items():
             if await consumer.position(partition) < end:
                 return True
