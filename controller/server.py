@@ -18,6 +18,7 @@ from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
 from .api.answers import Answers
 from .api.session import Session
+from .api.sessions import Sessions
 from .config import ControllerConfig, Listener, listener_of, quorum_of
 from .driver import Controller, Settings
 from .handovers import Handovers
@@ -69,7 +70,7 @@ class ControllerServer:
         self.controller.on_replayed = self._on_replayed
         self.controller.on_active = self._on_active
         self.answers = Answers()
-        self.sessions: dict[Session, None] = {}
+        self.sessions = Sessions(runtime.descriptor_limit())
         self.controller.on_inactive = self._on_inactive
         self.controller.on_cluster_id = self._on_cluster_id
         self._directory = directory
@@ -131,7 +132,7 @@ class ControllerServer:
         await self.liveness.close()
         self.upkeep.close()
         self.handovers.close()
-        for session in list(self.sessions):
+        for session in list(self.sessions.all):
             session.close()
         await self.controller.stop()
         self._directory.abandon()
@@ -147,7 +148,7 @@ class ControllerServer:
 
     def _on_inactive(self) -> None:
         """Who leads now must hear of every broker itself; what we know of them is worth nothing."""
-        for session in self.sessions:
+        for session in self.sessions.all:
             session.broker = None
 
     def _on_cluster_id(self, cluster_id: str) -> None:
@@ -179,7 +180,7 @@ class ControllerServer:
 
     def _on_connected(self) -> asyncio.BufferedProtocol:
         session = Session(self)
-        self.sessions[session] = None
+        self.sessions.add(session)
         return session.stream
 
     def _endpoint_of(self, broker_id: int) -> Endpoint | None:

@@ -46,14 +46,15 @@ class FrameReader:
     is valid until the next `get_buffer`.
     """
 
-    __slots__ = ("_buffer", "_end", "_given", "_max_frame", "_on_resized", "_quiet_reads", "_start")
+    __slots__ = ("_buffer", "_end", "_given", "_on_resized", "_quiet_reads", "_start", "max_frame")
 
     def __init__(self, max_frame_bytes: int, on_resized: Callable[[], None] = lambda: None) -> None:
         """Frames above `max_frame_bytes`, without their size, are refused.
 
         `on_resized` is told when `capacity` has changed.
         """
-        self._max_frame = max_frame_bytes
+        self.max_frame = max_frame_bytes
+        """May be raised once more is known of the peer."""
         self._on_resized = on_resized
         self._buffer = _NOTHING
         self._start = 0  # first byte not given out
@@ -109,8 +110,8 @@ class FrameReader:
             if self._end - start < 4:
                 return
             (size,) = _SIZE.unpack_from(self._buffer, start)
-            if size < 0 or size > self._max_frame:
-                why = f"frame of {size} bytes, the limit is {self._max_frame}"
+            if size < 0 or size > self.max_frame:
+                why = f"frame of {size} bytes, the limit is {self.max_frame}"
                 raise RemoteProtocolError(f"{why}{_stranger(size)}")
             stop = start + 4 + size
             if stop > self._end:
@@ -184,7 +185,7 @@ class FrameReader:
             return capacity - self._end  # too small for the frame, but not yet filled
         target = self._buffer
         if full and (self._start == 0 or capacity < BATCHING_BUFFER):
-            limit = max(self._max_frame + 4, BATCHING_BUFFER)
+            limit = max(self.max_frame + 4, BATCHING_BUFFER)
             target = memoryview(bytearray(min(2 * capacity, limit)))
         target[:waiting] = self._buffer[self._start : self._end]
         self._buffer, self._start, self._end = target, 0, waiting

@@ -32,16 +32,30 @@ log = logging.getLogger(__name__)
 class ControlStream(asyncio.BufferedProtocol):
     """Bytes to frames and back. Everything it learns goes to the two callbacks, never raised."""
 
-    def __init__(self, on_frame: Callable[[Frame], None], on_closed: Callable[[str], None]) -> None:
-        """`on_closed` is called once, with the reason in words."""
+    def __init__(
+        self,
+        on_frame: Callable[[Frame], None],
+        on_closed: Callable[[str], None],
+        on_resized: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_closed` is called once, with the reason in words; `on_resized`: see `held_bytes`."""
         self._on_frame = on_frame
         self._on_closed: Callable[[str], None] | None = on_closed
-        self._reader = FrameReader(FRAME_BYTES_MAX)
+        self._reader = FrameReader(FRAME_BYTES_MAX, on_resized)
         self._transport: asyncio.Transport | None = None
         self._reason = "closed by the peer"
         self._is_unwanted = False
         self.peer = "?"
         """Address of the other end, for logs."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Size of the receive buffer, which grows with what arrives."""
+        return self._reader.capacity
+
+    def limit_frames(self, size: int) -> None:
+        """Refuse larger frames from here on."""
+        self._reader.max_frame = size
 
     @property
     def is_open(self) -> bool:
@@ -106,6 +120,7 @@ class ControlStream(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop, once."""
+        self._reader = FrameReader(0)  # Its buffer is freed at once.
         if self._on_closed is not None:
             on_closed, self._on_closed = self._on_closed, None
             on_closed(str(exc) if exc is not None else self._reason)

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from ...client.net.control import ControlStream
-from ...protocol.control.frames import Frame
+from ...protocol.control.frames import FRAME_BYTES_MAX, Frame
 from ...protocol.control.messages import ROLE_BROKER, Hello, Refused
 from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from . import hello
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 REQUESTS_IN_FLIGHT_MAX: Final = 512
 SETTLED_WITHIN_MS: Final = 800
 """How long a request waits for an election that is under way."""
+HELLO_BYTES_MAX: Final = 64 << 10
+"""Whoever has not said who it is makes a controller hold no more."""
 HELLO_WITHIN_MS: Final = 10_000
 """Whoever connects and says nothing must not hold a descriptor for ever."""
 
@@ -33,7 +35,8 @@ class Session:
 
     def __init__(self, server: "ControllerServer") -> None:
         self.server = server
-        self.stream = ControlStream(self._on_frame, self._on_closed)
+        self.stream = ControlStream(self._on_frame, self._on_closed, self._on_resized)
+        self.stream.limit_frames(HELLO_BYTES_MAX)
         self.greeting: Hello | None = None
         self.broker: tuple[int, int] | None = None
         """Broker id and epoch that this connection belongs to."""
@@ -60,6 +63,9 @@ class Session:
     def close(self) -> None:
         """The controller stops."""
         self.stream.close("the controller stops")
+
+    def _on_resized(self) -> None:
+        self.server.sessions.note(self, self.stream.held_bytes)
 
     def _on_silence(self) -> None:
         if self.greeting is None:
@@ -99,6 +105,7 @@ class Session:
             self.stream.close("refused")
         else:
             self.greeting = greeting
+            self.stream.limit_frames(FRAME_BYTES_MAX)
 
     async def _carry_out(self, correlation_id: int, message: Any) -> None:
         controller = self.server.controller
@@ -114,7 +121,7 @@ class Session:
         self.stream.send(correlation_id, answer)
 
     def _on_closed(self, reason: str) -> None:
-        self.server.sessions.pop(self, None)
+        self.server.sessions.remove(self)
         self._silence.cancel()
         if self.broker is not None:
             log.info("control connection of broker %d lost: %s", self.broker[0], reason)

@@ -10,7 +10,7 @@ import pytest
 from minikafka.client.errors import ConnectError
 from minikafka.client.net.connection import KafkaConnection
 from minikafka.client.net.control import ControlConnection, ControlStream
-from minikafka.controller.api import session
+from minikafka.controller.api import session, sessions
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.control import messages as m
 from minikafka.protocol.control.batches import load_snapshot
@@ -175,6 +175,54 @@ async def test_who_connects_and_says_nothing_is_let_go(
         await writer.wait_closed()
     await broker.come_up()
     assert len(lab.server.sessions) == 1
+
+
+async def close_all(writers: list[asyncio.StreamWriter]) -> None:
+    for writer in writers:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def test_who_has_not_said_who_it_is_may_send_little(lab: Lab) -> None:
+    reader, writer = await asyncio.open_connection(*lab.server.address)
+    writer.write((1 << 20).to_bytes(4, "big"))
+    with contextlib.suppress(ConnectionResetError):
+        assert await reader.read() == b""
+    writer.close()
+    with contextlib.suppress(ConnectionResetError):
+        await writer.wait_closed()
+
+
+async def test_nameless_connections_take_no_place_from_a_broker(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = await lab.broker(1)
+    await broker.come_up()
+    monkeypatch.setattr(lab.server.sessions, "_most", 5)
+    others = [await asyncio.open_connection(*lab.server.address) for _ in range(20)]
+    result = await broker.create_topic("t", 1, 1)
+    assert result.error_code == 0
+    assert len(lab.server.sessions) <= 5
+    await close_all([writer for _, writer in others])
+
+
+async def test_half_received_requests_are_bounded_in_all(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = await lab.broker(1)
+    await broker.come_up()
+    monkeypatch.setattr(sessions, "HELD_BYTES_MAX", 1_000_000)
+    hello = bytes(encode_frame(0, m.Hello(None, 1, 1, -1, m.ROLE_TOOL, bytes(16))))
+    others = [await asyncio.open_connection(*lab.server.address) for _ in range(10)]
+    for _, writer in others:
+        writer.write(hello + (60_000_000).to_bytes(4, "big") + bytes(300_000))
+    oldest = others[0][0]
+    with contextlib.suppress(ConnectionResetError):
+        while await oldest.read(1000):
+            pass
+    assert (await broker.create_topic("t", 1, 1)).error_code == 0
+    await close_all([writer for _, writer in others])
 
 
 async def test_a_retry_of_create_topics_gets_the_same_answer(lab: Lab) -> None:

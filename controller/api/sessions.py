@@ -1,0 +1,68 @@
+"""The connections at a controller's port: how many, and how much half received requests may hold.
+
+Owns the list. Whoever has said who it is keeps its place. Brokers that are bound to their
+registration hold what they need; of all others the one that has held the longest ends first when
+they hold too much together.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .session import Session
+
+HELD_BYTES_MAX: Final = 128 << 20
+"""Receive buffers of all connections that are no broker's: two requests of the largest size."""
+FREE_BYTES: Final = 64 << 10
+"""Each may hold so much without being counted: other controllers ask for no more."""
+DESCRIPTORS_KEPT: Final = 128
+"""For the log, its snapshots, and the other controllers."""
+
+
+class Sessions:
+    """Open connections, oldest first."""
+
+    def __init__(self, descriptor_limit: int) -> None:
+        self.all: dict[Session, None] = {}
+        self._most = max(descriptor_limit - DESCRIPTORS_KEPT, descriptor_limit // 2)
+        self._held: dict[Session, int] = {}
+        self._held_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def add(self, session: "Session") -> None:
+        """Take a newcomer in; the oldest that has not said who it is goes when there are too many.
+
+        That may be the newcomer.
+        """
+        self.all[session] = None
+        if len(self.all) > self._most:
+            nameless = next(each for each in self.all if each.greeting is None)
+            self._cut(nameless, "its place is needed: as many are connected as can be")
+
+    def note(self, session: "Session", held_bytes: int) -> None:
+        """Its receive buffer has another size; what a broker's holds is not counted."""
+        if session.broker is not None or session not in self.all or held_bytes <= FREE_BYTES:
+            held_bytes = 0
+        self._held_bytes += held_bytes - self._held.get(session, 0)
+        if held_bytes:
+            self._held[session] = held_bytes
+        else:
+            self._held.pop(session, None)
+        while self._held_bytes > HELD_BYTES_MAX:
+            oldest = next(iter(self._held))
+            if oldest.broker is not None:  # It has become one since.
+                self._held_bytes -= self._held.pop(oldest)
+            else:
+                self._cut(oldest, "requests half received fill the memory for them")
+
+    def remove(self, session: "Session") -> None:
+        """It is closed."""
+        self.all.pop(session, None)
+        self._held_bytes -= self._held.pop(session, 0)
+
+    def _cut(self, session: "Session", why: str) -> None:
+        self.remove(session)
+        # Not now: the loop may be asking this very connection for a buffer to read into.
+        asyncio.get_running_loop().call_soon(session.stream.abort, why)
