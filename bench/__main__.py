@@ -32,6 +32,7 @@ from . import (
     produce,
     spark,
     startup,
+    validation,
 )
 from .meters import machine
 
@@ -111,6 +112,16 @@ def _produce_row(
 def vars_of(measured: produce.Measured) -> dict[str, float]:
     """Give the fields of a measurement."""
     return {name: getattr(measured, name) for name in measured.__dataclass_fields__}
+
+
+def run_validation(results: dict[str, Any]) -> None:
+    """Measure what looking at records costs a broker, level by level."""
+    with LocalCluster(brokers=1) as cluster:
+        costs = validation.compare(cluster)
+    results["validation"] = [cost._asdict() for cost in costs]
+    for cost in costs:
+        cpu = f"{cost.cpu_us_per_request:>8.1f} us/req {cost.ratio:>6.2f}"
+        say(f"{cost.case:<32} {cost.level:<10} {cpu}")
 
 
 def run_confluent(results: dict[str, Any]) -> None:
@@ -273,6 +284,7 @@ def run_spark(results: dict[str, Any]) -> None:
 SECTIONS: dict[str, Section] = {
     "ceilings": run_ceilings,
     "produce": run_produce,
+    "validation": run_validation,
     "confluent": run_confluent,
     "consume": run_consume,
     "clients": run_clients,

@@ -53,6 +53,7 @@ def page(results: dict[str, Any], runs: list[Run]) -> str:
         *_targets(results),
         *_ceilings(results),
         *_produce(results["produce"]),
+        *(_validation(results["validation"]) if "validation" in results else ()),
         *_confluent(results["confluent"]),
         *_consume(results["consume"]),
         *(_clients(results["clients"]) if "clients" in results else ()),
@@ -145,6 +146,27 @@ def _ceilings(results: dict[str, Any]) -> list[str]:
         f"The floor is a bare server that only checks the CRC, stamps, appends and answers "
         f"(`bench/floor.py`); it must reach 0.4 of the page-cache write and 100,000 requests/s: "
         f"{verdict}.",
+        "",
+    ]
+
+
+def _validation(rows: list[dict[str, Any]]) -> list[str]:
+    """Say what each level costs, as a share of what level batch does."""
+    return [
+        "## Validation of records",
+        "",
+        "CPU of the broker that leads, one copy, acks=1; the ratio is to level batch.",
+        "",
+        *_table("case", "level", "us/request", "ratio"),
+        *(
+            _row(
+                row["case"],
+                row["level"],
+                f"{row['cpu_us_per_request']:.1f}",
+                f"{row['ratio']:.2f}",
+            )
+            for row in rows
+        ),
         "",
     ]
 

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from minikafka.protocol import codec
+from minikafka.protocol.compression import Codec
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minikafka.protocol.messages.produce import (
     PartitionProduceData,
@@ -28,10 +29,21 @@ class Produce(NamedTuple):
     acks: int
 
 
-def produce(topic: str, *, record_bytes: int, batch_bytes: int, acks: int) -> Produce:
-    """Build a request with one batch of about `batch_bytes` (one record when that is less)."""
+def produce(
+    topic: str,
+    *,
+    record_bytes: int,
+    batch_bytes: int,
+    acks: int,
+    compression: Codec = Codec.NONE,
+) -> Produce:
+    """Build a request with one batch of about `batch_bytes` (one record when that is less).
+
+    So many before they are compressed: records are zeros.
+    """
     count = max(1, (batch_bytes - BATCH_OVERHEAD) // (record_bytes + 8))
-    batch = bytes(build([(TIMESTAMP_MS, None, bytes(record_bytes))] * count))
+    records = [(TIMESTAMP_MS, None, bytes(record_bytes))] * count
+    batch = bytes(build(records, compression=compression))
     request = ProduceRequest(
         acks=acks,
         timeout_ms=10_000,

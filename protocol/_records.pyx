@@ -686,13 +686,51 @@ cdef struct Walked:
     Py_ssize_t key_length
 
 
+cdef int get_slowly(const uint8_t **at, const uint8_t *end, uint64_t *value) noexcept nogil:
+    """Read one as `get` does, out of line: its loop would crowd the walk it is called from."""
+    return get(at, end, value)
+
+
+cdef inline int quick(const uint8_t **at, const uint8_t *end, uint64_t *value) noexcept nogil:
+    """Read a varint as `get` does, those of one and two bytes in line."""
+    cdef const uint8_t *p = at[0]
+    if end - p >= 2:
+        if p[0] < 0x80:
+            value[0] = p[0]
+            at[0] = p + 1
+            return FINE
+        if p[1] < 0x80:
+            value[0] = (p[0] & 0x7F) | <uint64_t>p[1] << 7
+            at[0] = p + 2
+            return FINE
+    return get_slowly(at, end, value)
+
+
+cdef inline int quick_length(
+    const uint8_t **at, const uint8_t *end, Py_ssize_t *length
+) noexcept nogil:
+    """Read a length as `get_length` does."""
+    cdef uint64_t coded = 0
+    cdef int wrong = quick(at, end, &coded)
+    if wrong:
+        return wrong
+    if coded & 1:
+        length[0] = -1
+        return FINE if coded == 1 else BAD_LENGTH
+    coded >>= 1
+    if coded > <uint64_t>(end - at[0]):
+        return CUT_OFF
+    length[0] = <Py_ssize_t>coded
+    return FINE
+
+
 cdef inline int walk(const uint8_t **cursor, const uint8_t *end, Walked *found) noexcept nogil:
     """Step over one record, none of it at or past `end`: 0, or what is wrong."""
     cdef const uint8_t *at = cursor[0]
     cdef const uint8_t *stop
     cdef uint64_t coded = 0, header
     cdef Py_ssize_t length = 0
-    cdef int wrong = get(&at, end, &coded)
+    cdef int wrong = quick(&at, end, &coded)
     if wrong:
         return wrong
     if coded & 1:
@@ -702,23 +740,23 @@ cdef inline int walk(const uint8_t **cursor, const uint8_t *end, Walked *found) 
         return CUT_OFF
     stop = at + coded
     at += 1  # the attributes, of which none are defined
-    wrong = get(&at, stop, &coded)
+    wrong = quick(&at, stop, &coded)
     if wrong:
         return wrong
     found.timestamp_delta = unzigzag(coded)
-    wrong = get(&at, stop, &coded)
+    wrong = quick(&at, stop, &coded)
     if wrong:
         return wrong
     found.offset_delta = unzigzag(coded)
-    wrong = get_length(&at, stop, &found.key_length)
+    wrong = quick_length(&at, stop, &found.key_length)
     if wrong:
         return wrong
     at += max(found.key_length, 0)
-    wrong = get_length(&at, stop, &length)
+    wrong = quick_length(&at, stop, &length)
     if wrong:
         return wrong
     at += max(length, 0)
-    wrong = get(&at, stop, &coded)
+    wrong = quick(&at, stop, &coded)
     if wrong:
         return wrong
     if coded & 1:
@@ -728,13 +766,13 @@ cdef inline int walk(const uint8_t **cursor, const uint8_t *end, Walked *found) 
     if coded > <uint64_t>(stop - at):
         return CUT_OFF
     for header in range(coded):
-        wrong = get_length(&at, stop, &length)
+        wrong = quick_length(&at, stop, &length)
         if wrong:
             return wrong
         if length < 0:
             return BAD_HEADERS
         at += length
-        wrong = get_length(&at, stop, &length)
+        wrong = quick_length(&at, stop, &length)
         if wrong:
             return wrong
         at += max(length, 0)
