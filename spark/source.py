@@ -101,8 +101,12 @@ class _Reading:
                 self._lost(f"topic {wanted.topic} was deleted and made anew after this was planned")
             batches = visible(raw, check_crcs=check_crcs)
             meant = range(raw.position, wanted.end)
-            for columns in decode_batches(raw.data, batches, meant, schema.names):
-                yield from made.of(columns)
+            try:
+                for columns in decode_batches(raw.data, batches, meant, schema.names):
+                    yield from made.of(columns)
+            except RemoteProtocolError as error:
+                name = f"{wanted.topic}-{wanted.partition}"
+                raise RemoteProtocolError(f"{name}: {error}") from error
 
     def _fetched(self, wanted: OffsetRange) -> Iterator[RawRecords]:
         """Give whole batches; what is lost between them is told."""

@@ -12,6 +12,7 @@ from pyspark.sql.types import StringType, StructType
 
 from minikafka.client.errors import LogTruncated, OffsetOutOfRange
 from minikafka.protocol.errors import RemoteProtocolError
+from minikafka.protocol.record_batch import seal
 from minikafka.protocol.types import TopicPartition, uuid_to_text
 from minikafka.spark.data_source import MinikafkaDataSource
 from minikafka.spark.offsets import DataLoss, OffsetRange
@@ -174,6 +175,17 @@ def test_a_batch_beyond_the_end_of_the_log_is_refused(cluster: FakeCluster) -> N
         rows(batch_reader(subscribe="t"), 0, 3)
     log.end += 64  # what was written since the fetch said where the log ends is no error
     rows(batch_reader(subscribe="t"), 0, 3)
+
+
+def test_m_06_garbage_names_its_partition_and_offset(cluster: FakeCluster) -> None:
+    log = log_of(3)
+    cluster.logs["t"] = {2: log}
+    batch = bytearray(log.batches[0][2])
+    batch[61:] = b"\xff" * (len(batch) - 61)
+    seal(batch)
+    log.batches[0] = (0, 3, bytes(batch))
+    with pytest.raises(RemoteProtocolError, match="t-2: near offset 0"):
+        rows(batch_reader(), 0, 3, partition=2)
 
 
 def test_a_log_that_ends_before_the_range(cluster: FakeCluster) -> None:
