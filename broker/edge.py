@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..client.net.refusals import Refusals
 from ..protocol.control.image import BrokerRegistration, Delta, MetadataImage
 from ..protocol.control.messages import Endpoint
 from ..runtime.config import from_mapping
@@ -26,7 +27,6 @@ from .net.load import Load
 from .partitions import Partitions
 from .peers import Peers
 from .producer_ids import ProducerIds
-from .refusals import Refusals
 from .replica.lease import LeaderLease
 from .replica_selector import ReplicaSelectorConfig
 from .topic_defaults import TopicDefaults

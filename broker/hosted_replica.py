@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from ..client.net.refusals import Refusals
 from ..protocol.errors import ErrorCode
 from ..protocol.record_batch import BatchHeader
 from ..protocol.types import NO_LEADER, OffsetAndEpoch, TopicIdPartition, TopicPartition
@@ -15,7 +16,6 @@ from ..runtime.errors import StorageError
 from ..storage.log import Log
 from . import intake
 from .deadlines import Deadlines
-from .refusals import Refusals
 from .replica.follower import FollowerReplica
 from .replica.leader import LeaderReplica, ProposeIsr
 from .replica.lease import LeaderLease

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..client.net.backoff import Backoff
+from ..client.net.refusals import Refusals
 from ..protocol.control.messages import (
     AlterPartitions,
     ChangedPartition,
@@ -19,7 +20,6 @@ from ..protocol.errors import ApiError, ErrorCode
 from ..runtime.runtime import Runtime
 from .controller_channel import ControllerChannel
 from .partition import Partition
-from .refusals import Refusals
 from .replica.leader import ProposeIsr
 
 RETRY: Final = Backoff(first_ms=50, most_ms=1000, steady_count=5)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from ..client.net.refusals import Refusals
 from ..protocol.control.messages import Endpoint
 from ..protocol.control.records import MetadataRecord
 from ..protocol.types import uuid_to_text
@@ -71,6 +72,7 @@ class ControllerServer:
         self.controller.on_active = self._on_active
         self.answers = Answers()
         self.sessions = Sessions(runtime.descriptor_limit())
+        self.refusals = Refusals()
         self.controller.on_inactive = self._on_inactive
         self.controller.on_cluster_id = self._on_cluster_id
         self._directory = directory

@@ -37,10 +37,15 @@ class ControlStream(asyncio.BufferedProtocol):
         on_frame: Callable[[Frame], None],
         on_closed: Callable[[str], None],
         on_resized: Callable[[], None] = lambda: None,
+        say_refused: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`on_closed` is called once, with the reason in words; `on_resized`: see `held_bytes`."""
+        """`on_closed` is called once, with the reason in words; `on_resized`: see `held_bytes`.
+
+        `say_refused` logs whose bytes could not be read, and why: by default, every time.
+        """
         self._on_frame = on_frame
         self._on_closed: Callable[[str], None] | None = on_closed
+        self._say_refused = say_refused or _say_refused
         self._reader = FrameReader(FRAME_BYTES_MAX, on_resized)
         self._transport: asyncio.Transport | None = None
         self._reason = "closed by the peer"
@@ -106,7 +111,7 @@ class ControlStream(asyncio.BufferedProtocol):
                 if self.is_open:
                     self._on_frame(frame)
         except RemoteProtocolError as error:
-            log.warning("control connection with %s closed: %s", self.peer, error)
+            self._say_refused(self.peer, str(error))
             if isinstance(error, KafkaRequest):
                 # Our own clients know a control frame when they see one, and say so.
                 self.send(0, Refused(ErrorCode.INVALID_REQUEST, str(error)))
@@ -124,6 +129,10 @@ class ControlStream(asyncio.BufferedProtocol):
         if self._on_closed is not None:
             on_closed, self._on_closed = self._on_closed, None
             on_closed(str(exc) if exc is not None else self._reason)
+
+
+def _say_refused(peer: str, why: str) -> None:
+    log.warning("control connection with %s closed: %s", peer, why)
 
 
 class ControlConnection:

@@ -35,7 +35,9 @@ class Session:
 
     def __init__(self, server: "ControllerServer") -> None:
         self.server = server
-        self.stream = ControlStream(self._on_frame, self._on_closed, self._on_resized)
+        self.stream = ControlStream(
+            self._on_frame, self._on_closed, self._on_resized, self._say_refused
+        )
         self.stream.limit_frames(HELLO_BYTES_MAX)
         self.greeting: Hello | None = None
         self.broker: tuple[int, int] | None = None
@@ -66,6 +68,9 @@ class Session:
 
     def _on_resized(self) -> None:
         self.server.sessions.note(self, self.stream.held_bytes)
+
+    def _say_refused(self, who: str, why: str) -> None:
+        self.server.refusals.close(who, why, self.server.runtime.monotonic_ms())
 
     def _on_silence(self) -> None:
         if self.greeting is None:
@@ -101,7 +106,7 @@ class Session:
         self.stream.send(correlation_id, answer)
         if answer.error:
             who = f"node {greeting.node_id} at {self.stream.peer}"
-            log.warning("refused %s: %s", who, answer.message)
+            self._say_refused(who, answer.message)
             self.stream.close("refused")
         else:
             self.greeting = greeting

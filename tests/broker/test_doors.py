@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from minikafka.broker.net.doors import Doors, share_descriptors
-from minikafka.broker.refusals import SAY_AGAIN_MS, Refusals
+from minikafka.client.net.refusals import SAY_AGAIN_MS, Refusals
 
 
 class FakeGuest:

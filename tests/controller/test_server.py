@@ -135,6 +135,22 @@ async def test_garbage_closes_its_own_connection_only(lab: Lab, garbage: bytes) 
     assert not (await broker.beat()).is_fenced
 
 
+async def test_garbage_of_one_kind_is_said_once_however_many_send_it(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(5):
+        reader, writer = await asyncio.open_connection(*lab.server.address)
+        writer.write(encode_frame(0, m.AllocateProducerIds(1, 1)))
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+        with pytest.raises(ApiError):
+            await lab.connect(1, versions=(7, 9))
+    said = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    first_words = [line.partition("closed: ")[2].split()[0] for line in said]
+    assert first_words == ["AllocateProducerIds", "versions"], said
+
+
 async def test_a_client_that_takes_it_for_a_broker_is_told(
     lab: Lab, caplog: pytest.LogCaptureFixture
 ) -> None:
