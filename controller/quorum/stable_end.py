@@ -56,17 +56,29 @@ class StableEnd:
         try:
             self._write(end)
         except StorageError as error:
-            log.warning("%s is not noted: %s", end, error)
-            self._files = Files(self._files.fs, self._files.root)
+            self._recover("%s is not noted: %s", end, error)
 
     def note_at_once(self, end: LogEnd) -> None:
-        """The same, on stable storage on return or StorageError. It waits for the disk."""
-        self._write(end)
-        assert self._file is not None
-        with self._files.guard:
-            self._file.fdatasync_wait()
-            self._files.fs.fsync_dir_wait(self._path.rpartition("/")[0])
+        """The same, on stable storage on return or StorageError. It waits for the disk.
+
+        In both slots: should one be damaged later, the other must not say that there was more.
+        """
+        try:
+            self._write(end)
+            self._write(end)
+            assert self._file is not None
+            with self._files.guard:
+                self._file.fdatasync_wait()
+                self._files.fs.fsync_dir_wait(self._path.rpartition("/")[0])
+        except StorageError as error:
+            self._recover("%s is not noted: %s", end, error)
+            raise
         self._unflushed = 0
+
+    def _recover(self, text: str, what: object, error: StorageError) -> None:
+        """One failure is said, and does not keep later notes from being written."""
+        log.warning(text, what, error)
+        self._files = Files(self._files.fs, self._files.root)
 
     def _write(self, end: LogEnd) -> None:
         if self._file is None:
@@ -86,13 +98,11 @@ class StableEnd:
         """Flush the file if so many notes are not on stable storage yet."""
         if self._file is None or self._unflushed < at_least:
             return
-        count = self._unflushed
+        self._unflushed = 0
         try:
             await self._files.fdatasync(self._file)
         except StorageError as error:
-            log.warning("%s is not flushed: %s", self._path, error)
-            self._files = Files(self._files.fs, self._files.root)
-        self._unflushed -= count
+            self._recover("%s is not flushed: %s", self._path, error)
 
     def close(self) -> None:
         """Close the file."""

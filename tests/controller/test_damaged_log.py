@@ -1,5 +1,6 @@
 """A metadata log that is not what was written: told from one that a crash has torn."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from minikafka.controller.quorum.stable_end import FILE_NAME, FLUSH_EVERY, Stabl
 from minikafka.protocol.control.batches import encode_batch
 from minikafka.protocol.control.records import BROKER, ConfigRecord
 from minikafka.protocol.record_batch import headers, read_header
-from minikafka.runtime.errors import CorruptLog
+from minikafka.runtime.errors import CorruptLog, StorageError
 from minikafka.storage.files import Files
 
 from .faulty_fs import FaultyDisk, runtime_on
@@ -83,7 +84,7 @@ async def test_no_bit_of_what_was_stable_is_cut_off(disk: Disk) -> None:
             await disk.open()
         good = [first + 1 for at, size, first in bounds if at + size <= position]
         assert refused.value.offset >= max(good, default=0)
-        assert refused.value.end >= LogEnd(3, 9)
+        assert refused.value.end == LogEnd(3, 9)
         assert disk.segment.read_bytes() == changed
         disk.segment.write_bytes(whole)
 
@@ -148,6 +149,10 @@ async def test_what_a_leader_has_cut_is_not_missed(disk: Disk) -> None:
     await disk.write()
     log = await disk.open()
     log.truncate_to(4)
+    note = (disk.path / FILE_NAME).read_bytes()
+    for slot in (0, 512):
+        (disk.path / FILE_NAME).write_bytes(note[:slot] + b"\xff" + note[slot + 1 :])
+        assert StableEnd(disk.files, str(disk.path)).end == LogEnd(1, 3)
     again = await disk.open()
     assert again.end == LogEnd(1, 3)
     append(again, [(5, 1)])
@@ -192,6 +197,19 @@ async def test_a_voter_among_others_gives_its_log_up_and_knows_how_far_it_was(di
     assert [path.name for path in disk.path.glob("*.damaged")] == [f"{0:020d}.log.damaged"]
 
 
+async def test_a_damaged_epoch_is_not_taken_for_one_that_was_reached(disk: Disk) -> None:
+    """No voter could follow others any more that had taken part in the epoch 2^30."""
+    await disk.write()
+    files, directory = Files(disk.fs, disk.files.root), str(disk.path)
+    await write_quorum_state(files, directory, QuorumState("cluster", epoch=3))
+    at, _, _ = disk.batches()[-1]
+    disk.flip(at + 12, 0x40)
+    log = await open_metadata_log(disk.runtime, files, is_alone=False)
+    await log.close()
+    state = read_quorum_state(files, directory, None)
+    assert state == QuorumState("cluster", epoch=3, recover_to=(3, 9))
+
+
 async def test_a_voter_that_has_lost_its_vote_too_is_for_the_operator(disk: Disk) -> None:
     await disk.write()
     at, size, _ = disk.batches()[1]
@@ -209,3 +227,33 @@ async def test_notes_are_flushed_now_and_then(disk: Disk) -> None:
         await log.flush()
     assert log._noted._unflushed < FLUSH_EVERY
     await log.close()
+
+
+async def test_a_cut_while_notes_are_flushed_leaves_their_count_right(disk: Disk) -> None:
+    """Otherwise the next notes, and those of a clean stop, would stay off the disk."""
+    await disk.write()
+    noted = StableEnd(disk.files, str(disk.path))
+    noted.note(LogEnd(1, 5))
+    settling = asyncio.create_task(noted.settle(at_least=1))
+    await asyncio.sleep(0)
+    noted.note_at_once(LogEnd(1, 3))
+    await settling
+    assert noted._unflushed == 0
+    noted.close()
+
+
+async def test_a_cut_that_could_not_be_noted_can_be_made_later(disk: Disk) -> None:
+    await disk.write()
+    log = await disk.open()
+    (disk.path / FILE_NAME).rename(disk.path / "elsewhere")
+    (disk.path / FILE_NAME).mkdir()
+    with pytest.raises(StorageError):
+        log.truncate_to(4)
+    assert log.end == LogEnd(3, 9)
+    (disk.path / FILE_NAME).rmdir()
+    (disk.path / "elsewhere").rename(disk.path / FILE_NAME)
+    log.truncate_to(4)
+    assert log.end == LogEnd(1, 3)
+    again = await disk.open()
+    assert again.end == LogEnd(1, 3)
+    await again.close()
