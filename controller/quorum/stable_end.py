@@ -41,9 +41,9 @@ class StableEnd:
         self._files = Files(files.fs, files.root)
         self._path = f"{directory}/{FILE_NAME}"
         data = self._files.read_small(self._path) or b""
-        found = [note for at in (0, _SLOT) if (note := _decode(data[at : at + _SLOT])) is not None]
-        self._sequence, self.end = max(found, default=(0, LogEnd(-1, 0)))
-        self.is_known = bool(found)
+        newest = newest_note(data)
+        self._sequence, self.end = newest or (0, LogEnd(-1, 0))
+        self.is_known = newest is not None
         """False for a new log, one of an older release, and where both slots are damaged."""
         self._is_whole = len(data) >= 2 * _SLOT
         self._unflushed = 0
@@ -109,6 +109,12 @@ class StableEnd:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def newest_note(data: bytes) -> tuple[int, LogEnd] | None:
+    """The newest good note in the file's bytes, after its place in the order of notes."""
+    found = [note for at in (0, _SLOT) if (note := _decode(data[at : at + _SLOT])) is not None]
+    return max(found, default=None)
 
 
 def _decode(slot: bytes) -> tuple[int, LogEnd] | None:

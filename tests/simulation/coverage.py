@@ -40,7 +40,8 @@ FAULTS = (
 )
 """Those that shape.py draws of."""
 LATER_FAULTS = ("lose-directory", "bit-rot")
-"""Those that variety.py adds."""
+LAST_FAULTS = ("rot-metadata",)
+"""Those that variety.py adds, these after all else was drawn."""
 OPERATIONS = (
     "create-topic",
     "delete-topic",
@@ -129,7 +130,7 @@ TRANSITIONS = (
     "group-run-failed",
 )
 CELLS: dict[str, tuple[str, ...]] = {
-    "fault": (*FAULTS, *LATER_FAULTS),
+    "fault": (*FAULTS, *LATER_FAULTS, *LAST_FAULTS),
     "operation": (*OPERATIONS, *LATER_OPERATIONS),
     "transition": TRANSITIONS,
 }

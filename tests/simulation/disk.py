@@ -552,3 +552,12 @@ def read_all(disk: Disk, path: str) -> bytes:
         if part:
             node = node.entries[part]
     return bytes(node.cache)
+
+
+def names_in(disk: Disk, path: str) -> list[str]:
+    """For observers: the names in a directory, sorted; none if there is none."""
+    node: Any = disk.root
+    for part in posixpath.normpath("/" + path).split("/"):
+        if part:
+            node = node.entries.get(part, DirectoryNode())
+    return sorted(node.entries)

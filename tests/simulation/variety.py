@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from minikafka.broker.replica_selector import RACK_AWARE
 
-from .coverage import LATER_FAULTS
+from .coverage import LAST_FAULTS, LATER_FAULTS
 from .shape import Shape, TopicShape
 
 DRIFT_MOST = 0.024
@@ -38,6 +38,7 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
         broker |= {"log.cleaner.enable": "true", "log.cleaner.backoff.ms": "1000"}
     if racks:
         broker["replica.selector.class"] = RACK_AWARE
+    later += [fault for fault in LAST_FAULTS if rng.random() < 0.3]
     return replace(
         shape,
         broker=broker,

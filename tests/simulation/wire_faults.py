@@ -4,9 +4,18 @@ import asyncio
 import errno
 from collections.abc import Sequence
 
+from minikafka.controller.quorum.log_facts import LogEnd
+from minikafka.controller.quorum.stable_end import FILE_NAME, newest_note
+from minikafka.protocol.record_batch import headers
+
 from .cluster import Daemon
+from .disk import names_in, read_all
 from .faults import Fault, Faults
 from .network import Host
+from .quorum_checks import METADATA_DIRECTORY
+
+CHECKED_FROM = 17
+"""Where in a batch its checksum begins to tell of every bit."""
 
 
 class WireFaults(Faults):
@@ -203,8 +212,42 @@ class WireFaults(Faults):
             await asyncio.sleep(2 * self.rng.random())
 
 
+def _metadata(daemon: Daemon) -> str:
+    return f"{daemon.properties['log.dirs']}/{METADATA_DIRECTORY}"
+
+
+def _noted_end(daemon: Daemon) -> LogEnd:
+    """Up to where its metadata log is known to have been stable."""
+    disk, directory = daemon.host.disk, _metadata(daemon)
+    is_there = FILE_NAME in names_in(disk, directory)
+    found = newest_note(read_all(disk, f"{directory}/{FILE_NAME}")) if is_there else None
+    return LogEnd(-1, 0) if found is None else found[1]
+
+
+def _metadata_batches(daemon: Daemon, end: int) -> list[tuple[str, int, int]]:
+    """File, position and size of each batch below `end`."""
+    directory = _metadata(daemon)
+    return [
+        (f"{directory}/{name}", position, header.size)
+        for name in names_in(daemon.host.disk, directory)
+        if name.endswith(".log")
+        for position, header in headers(read_all(daemon.host.disk, f"{directory}/{name}"))
+        if header.next_offset <= end
+    ]
+
+
+def _has_all(daemon: Daemon) -> bool:
+    """Is it up, and has everything again that it was once known to have?"""
+    if daemon.service is None:
+        return False
+    return b"recoverTo" not in read_all(daemon.host.disk, f"{_metadata(daemon)}/quorum-state")
+
+
 class MachineFaults(Faults):
     """Of disks and clocks."""
+
+    _is_rotten = False
+    """A controller lacks what it had on stable storage."""
 
     def table(self) -> dict[str, Fault]:
         return {
@@ -213,6 +256,7 @@ class MachineFaults(Faults):
             "slow-disk": self.slow_disk,
             "clock-jump": self.clock_jump,
             "lose-directory": self.lose_directory,
+            "rot-metadata": self.rot_metadata,
         }
 
     async def disk_error(self) -> bool:
@@ -265,6 +309,32 @@ class MachineFaults(Faults):
         disk.fail_sync = disk.fail_write = disk.fail_read = fail
         await asyncio.sleep(5 * self.rng.random())
         return await self._replace(victim)
+
+    async def rot_metadata(self) -> bool:
+        """A bit turns over in what a controller that was killed had on stable storage.
+
+        Of one at a time, and only where enough of the others hold as much: no promise covers more.
+        """
+        victim, *others = self.rng.sample(self.controllers, len(self.controllers))
+        is_too_much = any(each.host.disk.has_lied or not each.host.up for each in self.controllers)
+        if self._is_rotten or is_too_much:
+            return False
+        victim.kill()
+        noted = _noted_end(victim)
+        whole = [each for each in others if _noted_end(each) >= noted]
+        batches = _metadata_batches(victim, noted.offset)
+        if len(whole) > len(self.controllers) // 2 and batches:
+            self._is_rotten = True
+            path, position, size = self.rng.choice(batches)
+            at = position + self.rng.randrange(CHECKED_FROM, size)
+            victim.host.disk.rot(path, at, 1 << self.rng.randrange(8))
+        await self.down_time()
+        victim.start()
+        if self._is_rotten:
+            await self._within(20, lambda: _has_all(victim))
+            self._is_rotten = not _has_all(victim)
+            return True
+        return False
 
     async def clock_jump(self) -> bool:
         victim = self.rng.choice(self.daemons).host
