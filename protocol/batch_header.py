@@ -19,7 +19,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from .compression import MAX_DECOMPRESSED_BYTES, Codec
+from .compression import Codec
 from .errors import ApiError, ErrorCode, RemoteProtocolError
 from .record_python import MIN_RECORD_BYTES
 from .types import Buffer
@@ -43,6 +43,9 @@ CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
 _CLIENT_BITS: Final = CODEC_MASK | TRANSACTIONAL_BIT
 _MAX_INT32: Final = 0x7FFF_FFFF
+MOST_PACKED_RECORDS: Final = 1 << 20
+"""In a compressed batch of a client, however small: whoever opens it, compaction and readers too,
+holds something for each. A batch of more than 7 MB may have one for every 7 bytes."""
 
 
 class TimestampType(IntEnum):
@@ -199,8 +202,10 @@ def validate_for_append(
         raise ApiError(ErrorCode.INVALID_RECORD, detail)
     if header.attributes & ~_CLIENT_BITS or header.attributes & CODEC_MASK > Codec.ZSTD:
         _refuse_attributes(header.attributes)
-    room = MAX_DECOMPRESSED_BYTES if header.attributes & CODEC_MASK else size - HEADER_SIZE
-    if header.record_count * MIN_RECORD_BYTES > room:
+    most = (size - HEADER_SIZE) // MIN_RECORD_BYTES
+    if header.record_count > most and (
+        not header.attributes & CODEC_MASK or header.record_count > MOST_PACKED_RECORDS
+    ):
         detail = f"{header.record_count} records cannot be in {size} bytes"
         raise ApiError(ErrorCode.INVALID_RECORD, detail)
     if header.max_timestamp < header.base_timestamp or header.base_timestamp < -1:
