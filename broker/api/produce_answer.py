@@ -92,35 +92,40 @@ class ProduceAnswer(Answer):
         return found
 
     def begin(self) -> None:
-        """Appends are written. For acks=all, wait until each is committed or refused.
-
-        For acks=1 too under group flush: until each is on stable storage here.
-        """
+        """Appends are written: each waits from now on until it is final for what acks asks."""
         for _, data, _, _ in self.results:
             # Written: no answer that waits may hold the connection's receive buffer.
             data.records = None
+        # Held by one until every wait has begun, so that none completes the whole too early.
+        self._waiting += 1
+        for _, _, partition, appended in self.results:
+            self.wait_for(partition, appended)
+        self.open_rest()
+        self._waiting -= 1
+
+    def wait_for(self, partition: Partition | None, appended: Appended) -> None:
+        """Wait until it is committed or refused, for acks=all; else on stable storage, if need be.
+
+        That must begin in the turn of the append: after a change of role, other records may lie
+        where these did, and be committed.
+        """
+        if partition is None or appended.error or appended.last_offset < 0:
+            return
+        if not self._acks or (self._acks != ALL and not partition.group_flush):
+            return
+        self._waiting += 1
+        wait = partition.when_committed if self._acks == ALL else partition.when_flushed
+        deadline_ms = self.call.edge.runtime.monotonic_ms() + max(self._timeout_ms, 0)
+        waiter = wait(appended, deadline_ms, self._on_done)
+        if waiter is not None:
+            self._waiters.append(waiter)
+
+    def open_rest(self) -> None:
+        """Have a worker look at the batches that are too large to be opened here."""
         if self._to_open:
-            self._waiting = 1
+            self._waiting += 1
             self._opening = Opening(self.call, self._to_open, self._on_opened)
             self._to_open = []
-            return
-        if not self._acks:
-            return
-        deadline_ms = self.call.edge.runtime.monotonic_ms() + max(self._timeout_ms, 0)
-        # Held by one until every wait has begun, so that none completes the whole too early.
-        self._waiting = 1
-        for _, _, partition, appended in self.results:
-            if (
-                partition is not None
-                and not appended.error
-                and (self._acks == ALL or partition.group_flush)
-            ):
-                self._waiting += 1
-                wait = partition.when_committed if self._acks == ALL else partition.when_flushed
-                waiter = wait(appended, deadline_ms, self._on_done)
-                if waiter is not None:
-                    self._waiters.append(waiter)
-        self._waiting -= 1
 
     def _on_opened(self, verdicts: list[Verdict]) -> None:
         """Append what was opened, and go on as if it had come only now."""
@@ -134,11 +139,11 @@ class ProduceAnswer(Answer):
             )
             topic, data, _, _ = self.results[place]
             self.results[place] = (topic, data, partition, appended)
-        self._opening = None
-        self._waiting = 0
+        opened, self._opening = self._opening.batches, None
         self.call.edge.partitions.write_staged()
-        self.begin()
-        self.call.connection.wake()
+        for each in opened:
+            self.wait_for(each.partition, self.results[each.place][-1])
+        self._on_done()
 
     def _on_done(self) -> None:
         self._waiting -= 1

@@ -79,7 +79,7 @@ class _Held:
 
     def proceed(self) -> None:
         """All that waited for the same answer is written."""
-        self._answer.proceed()
+        self._answer.proceed(self._place)
 
 
 class TransactionalProduce(ProduceAnswer):
@@ -106,7 +106,7 @@ class TransactionalProduce(ProduceAnswer):
         self._held: list[_Held] = []
         self._held_bytes = 0
         self._held_count = 0
-        """How many of `_held` have no answer yet."""
+        """How many of `_held` have no answer yet, or are not written."""
         self._has_begun = False
         """Is it parked until those have one?"""
         self._holds_up = False
@@ -170,13 +170,15 @@ class TransactionalProduce(ProduceAnswer):
 
     def begin(self) -> None:
         """What could be appended is written; the rest follows when the coordinator has answered."""
+        if self._held_count:
+            self._has_begun = True
+            self._waiting += 1
+        super().begin()
+
+    def open_rest(self) -> None:
+        """Not before it is known what else has to be opened."""
         if not self._held_count:
-            super().begin()
-            return
-        self._has_begun = True
-        self._waiting = 1
-        for _, data, _, _ in self.results:
-            data.records = None
+            super().open_rest()
 
     def cancel(self) -> None:
         """The client is gone: what was not appended is not."""
@@ -197,16 +199,19 @@ class TransactionalProduce(ProduceAnswer):
         """A batch that was held was appended, or refused."""
         topic, data, partition, _ = self.results[place]
         self.results[place] = (topic, data, partition, appended)
-        self._held_count -= 1
 
-    def proceed(self) -> None:
-        """What was appended is written: wait for the rest, once nothing is held any more."""
-        if self._has_begun and not self._held_count:
+    def proceed(self, place: int) -> None:
+        """What was appended there is written: wait for it, and go on once nothing is held."""
+        self._held_count -= 1
+        if not self._has_begun:
+            return
+        _, _, partition, appended = self.results[place]
+        self.wait_for(partition, appended)
+        if not self._held_count:
             self._has_begun = False
             self._release()
-            self._waiting = 0
-            super().begin()
-            self.call.connection.wake()
+            self.open_rest()
+            self._on_done()
 
     def _ask(self) -> None:
         assert self._producer is not None

@@ -360,3 +360,26 @@ async def test_nothing_is_appended_for_a_client_that_left(
     assert len(worker.batches) == 1
     assert broker.partition.batches == []
     assert broker.edge.load.request_bytes == 0
+
+
+async def test_what_is_appended_at_once_waits_for_its_own_commit_while_another_is_opened(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it is replaced meanwhile, what is committed in its place does not stand for it."""
+    other = FakePartition(1)
+    other.commits = False
+    broker = make_broker(OpeningPartition(0), other)
+    worker = Worker(broker, monkeypatch)
+    client = broker.connect()
+    request = produce(b"large")
+    data = PartitionProduceData(index=1, records=build([(0, b"k", b"small")]))
+    request.topic_data[0].partition_data.append(data)
+    client.send(request, 9)
+    await settle()
+    # Another leader's records take the place of ours: waiters hear of it, nobody else.
+    other.commit(other.end, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    worker.gate.set()
+    await settle()
+    (response,) = client.responses()
+    codes = [each.error_code for each in response.responses[0].partition_responses]
+    assert codes == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]

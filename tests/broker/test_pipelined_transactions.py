@@ -28,6 +28,7 @@ from minikafka.broker.edge import Edge, Surroundings
 from minikafka.broker.transaction.decisions import AddPartitions
 from minikafka.broker.transaction_questions import Verified
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.fetch import EpochEndOffset
 from minikafka.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -40,7 +41,7 @@ from minikafka.runtime.config import from_mapping
 from minikafka.storage.markers import TransactionMarker
 
 from .edge_support import Client, FakeBroker, FakeController, settle
-from .node_support import ME, WALL_MS, B, Node, state
+from .node_support import ME, WALL_MS, B, Node, led_batch, state
 
 OK = ErrorCode.NONE
 AGAIN = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -230,6 +231,29 @@ async def test_what_waits_while_the_leader_changes_is_told_to_look_for_it(lab: L
     while lab.questions:
         await lab.answer()
     assert errors(client.responses()) == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    assert lab.held_bytes == 0
+
+
+async def test_records_that_another_leader_replaced_meanwhile_are_not_acknowledged(
+    lab: Lab,
+) -> None:
+    """What a request could append at once waits for its own commit, not for the coordinator."""
+    client = lab.connect()
+    client.send(produce({0: 0}), ADDS)
+    await lab.answer()
+    assert errors(client.responses()) == [OK]
+    both = {"replicas": (ME, B), "isr": (ME, B)}
+    await lab.node.change(state(ME, **both, partition_epoch=2))
+    client.send(produce({0: 1, 1: 0}), ADDS)
+    assert lab.sequences() == [(0, 0), (0, 1)]
+    await lab.node.change(state(B, **both, leader_epoch=2, partition_epoch=3))
+    lab.node.follow(b"", diverging=EpochEndOffset(epoch=1, end_offset=1))
+    lab.node.follow(led_batch(1, 2, b"other"), high_watermark=2)
+    again = {"replicas": (ME, B), "isr": (ME,), "leader_epoch": 3, "partition_epoch": 4}
+    await lab.node.change(state(ME, **again))
+    assert lab.node[0].high_watermark == 2
+    await lab.answer()
+    assert errors(client.responses()) == [ErrorCode.NOT_LEADER_OR_FOLLOWER, OK]
     assert lab.held_bytes == 0
 
 
