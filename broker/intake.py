@@ -7,9 +7,9 @@ The 61-byte header is checked at every level of `minikafka.records.validation`:
     full         compressed ones are opened and walked, too
     auto         structure where the compiled codec runs, else batch
 
-Compacted topics need a key in every record, so there all records are walked at every level. What
-expands too far to be opened on the loop is for a worker process: NeedsOpening. Nothing here appends
-or remembers a batch.
+Compacted topics need a key in every record, so there all records are walked at every level; so are
+those of a batch that does not say how late they are. What expands too far to be opened on the loop
+is for a worker process: NeedsOpening. Nothing here appends or remembers a batch.
 """
 
 import struct
@@ -111,6 +111,17 @@ def rules_of(config: TopicConfig) -> IntakeRules:
     return IntakeRules(config)
 
 
+def looks_inside(rules: IntakeRules, header: BatchHeader) -> bool:
+    """Are the records of this batch walked?
+
+    They are at every level if the header has no greatest timestamp: retention and lookups go by it,
+    and Sarama's producer, for one, did not set it before 2025.
+    """
+    if header.max_timestamp < header.base_timestamp and not rules.is_log_append_time:
+        return True
+    return rules.opens if header.attributes & CODEC_MASK else rules.walks
+
+
 def check(
     buffer: memoryview,
     rules: IntakeRules,
@@ -130,7 +141,8 @@ def check(
     validate_for_append(buffer, 0, header, rules.max_message_bytes)
     if header.size != len(buffer):
         raise ApiError(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
-    if rules.has_special_rules and not (rules.walks and _is_usual(buffer, header, rules)):
+    is_special = rules.has_special_rules or header.max_timestamp < header.base_timestamp
+    if is_special and not (rules.walks and _is_usual(buffer, header, rules)):
         if verdict is None:
             verdict = _look_inside(buffer, header, rules, wall_ms, openings)
         if verdict is not None:
@@ -183,10 +195,9 @@ def _look_inside(
     if rules.has_time_limits:
         earliest = max(INT64_MIN, wall_ms - rules.before_max_ms)
         latest = min(INT64_MAX, wall_ms + rules.after_max_ms)
-    is_compressed = bool(header.attributes & CODEC_MASK)
-    if rules.opens if is_compressed else rules.walks:
+    if looks_inside(rules, header):
         wanted = RecordRules(rules.is_compacted, earliest, latest)
-        if is_compressed:
+        if header.attributes & CODEC_MASK:
             return openings.judge(buffer, header, wanted, wall_ms)
         return judge(buffer, header, wanted)
     if header.max_timestamp > latest:

@@ -9,6 +9,7 @@ from ..protocol.errors import ErrorCode
 from ..protocol.record_batch import BatchHeader
 from ..storage.markers import TransactionMarker, encode_marker
 from ..storage.producer_state import NOT_VERIFIED, ProducedBatch
+from . import intake
 from .requests import Appended
 from .staging_replica import StagingReplica
 from .verification import Verification, Verifications
@@ -46,7 +47,8 @@ class TransactionalReplica(StagingReplica):
 
     def may_need_opening(self, header: BatchHeader) -> bool:
         """May a worker have to open a batch that is appended later (`intake.NeedsOpening`)?"""
-        return self._rules.opens and bool(header.attributes & CODEC_MASK)
+        is_compressed = bool(header.attributes & CODEC_MASK)
+        return is_compressed and intake.looks_inside(self._rules, header)
 
     def _check_transactional(
         self, header: BatchHeader, guard: Verification | None

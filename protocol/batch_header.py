@@ -22,7 +22,7 @@ from crc32c import crc32c
 from .compression import Codec
 from .errors import ApiError, ErrorCode, RemoteProtocolError
 from .record_python import MIN_RECORD_BYTES
-from .types import Buffer
+from .types import NO_TIMESTAMP, Buffer
 
 HEADER_SIZE: Final = 61
 MAGIC: Final = 2
@@ -208,8 +208,8 @@ def validate_for_append(
     ):
         detail = f"{header.record_count} records cannot be in {size} bytes"
         raise ApiError(ErrorCode.INVALID_RECORD, detail)
-    if header.max_timestamp < header.base_timestamp or header.base_timestamp < -1:
-        detail = f"timestamps {header.base_timestamp}..{header.max_timestamp}"
+    if header.base_timestamp < NO_TIMESTAMP:
+        detail = f"base timestamp {header.base_timestamp}"
         raise ApiError(ErrorCode.INVALID_TIMESTAMP, detail)
     if header.producer_id >= 0:
         if header.base_sequence < 0 or header.producer_epoch < 0:

@@ -173,6 +173,34 @@ async def test_a_wrong_greatest_timestamp_is_set_right(node: Node) -> None:
     assert found.timestamp == WALL_MS
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize("level", ["batch", "structure", "full"])
+@pytest.mark.parametrize("said", [-1, 0, WALL_MS - 1])
+async def test_a_missing_greatest_timestamp_is_found_at_every_level(
+    node: Node, said: int, level: str, codec: Codec
+) -> None:
+    """Sarama's producer did not set it before 2025; Kafka does that for it."""
+    await node.configure("minikafka.records.validation", level)
+    data = build([(WALL_MS, None, b""), (WALL_MS + 7, None, b"")], compression=codec)
+    data[35:43] = said.to_bytes(8, "big", signed=True)
+    seal(data)
+    assert node.append(data).error == ErrorCode.NONE
+    stored = node[0].log.read(0, max_bytes=1 << 20, up_to=2).data
+    header = read_header(stored)
+    assert header.max_timestamp == WALL_MS + 7
+    assert crc_is_valid(stored, 0, header)
+
+
+async def test_the_brokers_own_time_needs_no_look_at_the_records(node: Node) -> None:
+    await node.configure("minikafka.records.validation", "batch")
+    await node.configure("message.timestamp.type", "LogAppendTime")
+    data = bytearray(GARBAGE["noise"][0])
+    data[35:43] = (-1).to_bytes(8, "big", signed=True)
+    seal(data)
+    assert node.append(data).error == ErrorCode.NONE
+    assert read_header(node[0].log.read(0, max_bytes=1 << 20, up_to=3).data).max_timestamp > 0
+
+
 @pytest.mark.parametrize("level", ["batch", "structure"])
 async def test_times_out_of_bounds_are_refused_by_record(node: Node, level: str) -> None:
     await node.configure("minikafka.records.validation", level)

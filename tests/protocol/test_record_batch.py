@@ -205,7 +205,6 @@ def test_headers_stop_with_an_error_where_there_is_no_way_on() -> None:
         ({"last_offset_delta": 3}, ErrorCode.INVALID_RECORD),
         ({"last_offset_delta": 2**31 - 1}, ErrorCode.INVALID_RECORD),
         ({"base_offset": 5}, ErrorCode.INVALID_RECORD),
-        ({"max_timestamp": 999}, ErrorCode.INVALID_TIMESTAMP),
         ({"base_timestamp": -2}, ErrorCode.INVALID_TIMESTAMP),
         ({"attributes": TIMESTAMP_TYPE_BIT}, ErrorCode.INVALID_TIMESTAMP),
         ({"magic": 1}, ErrorCode.INVALID_RECORD),
