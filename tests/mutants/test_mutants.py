@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ..simulation.coverage import FAULTS
+from ..simulation.coverage import CELLS
 from . import hunt as hunting
 from .__main__ import main, page
 from .hunt import Run, Verdict, hunt
@@ -44,7 +44,7 @@ def patch_of(place: Path, old: str, new: str, story: str = "") -> Patch:
 @pytest.mark.parametrize("patch", known_patches(), ids=lambda patch: patch.name)
 def test_a_planted_bug_applies_and_is_described(patch: Patch, product: Path) -> None:
     assert patch.story != "(no description)"
-    assert set(patch.faults) <= set(FAULTS)
+    assert set(patch.faults) <= set(CELLS["fault"])
     for test in patch.tests:
         path, _, name = test.partition("::")
         assert f"def {name}(" in (ROOT / path).read_text()
