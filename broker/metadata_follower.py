@@ -25,6 +25,8 @@ from .metadata_position import MetadataLost, MetadataPosition
 RETRY: Final = Backoff(first_ms=20, most_ms=1000, steady_count=10)
 MAX_WAIT_MS: Final = 5_000
 ANSWER_SLACK_MS: Final = 5_000
+DEPOSED_MS: Final = 5_000
+"""A controller that was deposed and has not heard of it yet is active for no longer."""
 
 Publish = Callable[[Delta, MetadataImage], Awaitable[None]]
 
@@ -53,6 +55,8 @@ class MetadataFollower:
         self._on_lost = on_lost
         self._is_held = position.seen is None
         """Controllers hold what was acted upon before this start."""
+        self._outdated_since_ms: int | None = None
+        """Since when controllers of an older epoch than ours lack what we hold."""
         self.image = MetadataImage()
         self.is_caught_up = False
         self._caught_up = asyncio.Event()
@@ -79,7 +83,7 @@ class MetadataFollower:
         while True:
             try:
                 await (self._step() if self._is_held else self._compare())
-                failures = 0
+                failures, self._outdated_since_ms = 0, None
             except MetadataLost as error:
                 self._on_lost(error)
                 return
@@ -87,7 +91,19 @@ class MetadataFollower:
                 if failures == 0 and error.code is not ErrorCode.REQUEST_TIMED_OUT:
                     log.info("metadata: %s", error)
                 failures += 1
+                if error.code is not ErrorCode.FENCED_LEADER_EPOCH:
+                    self._outdated_since_ms = None
                 await asyncio.sleep(RETRY.after(failures, self._runtime.rng) / 1000)
+
+    def _lacking(self, seen: OffsetAndEpoch, answer: MetadataFetched) -> Exception:
+        """A controller does not hold what we have acted upon: is it outdated, or is that lost?"""
+        now_ms = self._runtime.monotonic_ms()
+        if self._outdated_since_ms is None:
+            self._outdated_since_ms = now_ms
+        if answer.epoch >= seen.epoch or now_ms >= self._outdated_since_ms + DEPOSED_MS:
+            return MetadataLost(seen)
+        detail = f"a controller of epoch {answer.epoch} lacks what one of epoch {seen.epoch} had"
+        return ApiError(ErrorCode.FENCED_LEADER_EPOCH, detail)
 
     async def _compare(self) -> None:
         """Ask whether the log holds the last record that we acted upon before we were started."""
@@ -95,7 +111,7 @@ class MetadataFollower:
         assert seen is not None
         answer = await self._channel.call(FetchMetadata(seen.offset + 1, seen.epoch, 0))
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise MetadataLost(seen)
+            raise self._lacking(seen, answer)
         if answer.error:
             raise ApiError(ErrorCode(answer.error), answer.message)
         self._is_held = True
@@ -106,7 +122,7 @@ class MetadataFollower:
         request = FetchMetadata(image.offset + 1, image.epoch, MAX_WAIT_MS)
         answer = await self._channel.call(request, timeout_ms=MAX_WAIT_MS + ANSWER_SLACK_MS)
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise MetadataLost(OffsetAndEpoch(image.offset, image.epoch))
+            raise self._lacking(OffsetAndEpoch(image.offset, image.epoch), answer)
         if answer.error:
             raise ApiError(ErrorCode(answer.error), answer.message)
         delta = Delta()

@@ -5,8 +5,9 @@
 What a broker was given is committed, and what is committed never goes back. So controllers whose
 log does not hold the last record that this broker acted on have lost metadata, and a topic that it
 lacks may be one that they have forgotten: nothing is put aside or deleted on their word. There are
-no false alarms: topics deleted while the broker was away are deleted by later records, and another
-cluster has another id. A file that is older than the truth only sees less.
+no false alarms: topics deleted while the broker was away are deleted by later records, another
+cluster has another id, and a controller that has not noticed yet that it was deposed is of an
+older epoch. A file that is older than the truth only sees less.
 """
 
 import json

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from minikafka.broker.metadata_follower import MetadataFollower
+from minikafka.broker.metadata_follower import DEPOSED_MS, MetadataFollower
 from minikafka.broker.metadata_position import GIVEN_UP, MetadataLost, MetadataPosition
 from minikafka.protocol import record_batch
 from minikafka.protocol.control.image import Delta, MetadataImage
@@ -23,7 +23,9 @@ from minikafka.runtime.runtime import SystemRuntime
 
 from .channel_support import FakeChannel
 
-GONE = MetadataFetched(ErrorCode.OFFSET_OUT_OF_RANGE, "start again")
+GONE = MetadataFetched(ErrorCode.OFFSET_OUT_OF_RANGE, "start again", epoch=5)
+OUTDATED = MetadataFetched(ErrorCode.OFFSET_OUT_OF_RANGE, "start again", epoch=4)
+"""Of a controller that another one has replaced in epoch 5, of which it has not heard yet."""
 
 
 def topic(name: str) -> TopicRecord:
@@ -50,8 +52,9 @@ class Following:
         self.lost: asyncio.Queue[MetadataLost] = asyncio.Queue()
         self.position = MetadataPosition(list)
         self.position.seen = seen
+        self.runtime = SystemRuntime()
         self.follower = MetadataFollower(
-            SystemRuntime(),
+            self.runtime,
             self.channel.as_channel(),
             self._publish,
             self.position,
@@ -138,6 +141,39 @@ async def test_controllers_that_lack_it_are_not_followed() -> None:
     lost = await asyncio.wait_for(following.lost.get(), 10)
     assert following.published == []
     assert f"{GIVEN_UP}=41" in str(lost)
+    await following.follower.close()
+
+
+async def test_a_controller_that_was_deposed_has_lost_nothing() -> None:
+    """Neither before the first step nor later: its successor is found, and has everything."""
+    following = Following(OffsetAndEpoch(3, 5))
+    await following.channel.answer(OUTDATED)
+    await following.channel.answer(ApiError(ErrorCode.NOT_CONTROLLER, "deposed"))
+    assert (await following.channel.answer(MetadataFetched(0, epoch=5))).offset == 4
+    records = logged(0, *(topic(name) for name in "abcd"), epoch=5)
+    await following.give(records, 4)
+    await following.channel.answer(OUTDATED)
+    assert await following.give(logged(4, topic("e"), epoch=5), 5) == (4, 5)
+    await following.channel.next_call()
+    assert following.published[-1] == (False, ["e"], 4)
+    assert following.lost.empty()
+    await following.follower.close()
+
+
+async def test_controllers_of_an_older_epoch_that_stay_have_lost_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As those that came back on an old copy of their directories."""
+    following = Following(OffsetAndEpoch(41, 5))
+    now_ms = 1_000
+    monkeypatch.setattr(following.runtime, "monotonic_ms", lambda: now_ms)
+    for later_ms in (0, DEPOSED_MS - 1, 1):
+        call, answered = await following.channel.next_call()
+        assert (call.offset, following.lost.empty()) == (42, True)
+        now_ms += later_ms
+        answered.set_result(OUTDATED)
+    lost = await asyncio.wait_for(following.lost.get(), 10)
+    assert lost.seen == OffsetAndEpoch(41, 5)
     await following.follower.close()
 
 
