@@ -53,7 +53,7 @@ class LogDirectoryFailed(StorageError):
 
 
 class WorkerLost(MinikafkaError):
-    """The worker process ended under a job, twice: killed, perhaps for its memory."""
+    """The worker process ended under a job, twice, or had too little memory for it."""
 
 
 class InvariantViolation(AssertionError):

@@ -102,20 +102,21 @@ class SystemRuntime:
     async def offload(self, job: Callable[..., T], *args: Any) -> T:
         """Run `job` in the worker process, started at first use, and again if it was killed.
 
-        A job that takes the worker with it twice raises WorkerLost.
+        A job that takes the worker with it twice raises WorkerLost, as does one that finds too
+        little memory there: what is offloaded may come from a client, and must end nobody else.
         """
-        workers = self._workers = self._workers or _start_workers()
-        try:
-            return await asyncio.get_running_loop().run_in_executor(workers, job, *args)
-        except BrokenExecutor:
-            log.warning("the worker process ended; another one is started")
-        if self._workers is workers:
-            self._workers = _start_workers()
-            workers.shutdown(wait=False)
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._workers, job, *args)
-        except BrokenExecutor:
-            raise WorkerLost("the worker process ended twice under the same job") from None
+        for _ in range(2):
+            workers = self._workers = self._workers or _start_workers()
+            try:
+                return await asyncio.get_running_loop().run_in_executor(workers, job, *args)
+            except MemoryError:
+                raise WorkerLost("the worker process has too little memory for the job") from None
+            except BrokenExecutor:
+                log.warning("the worker process ended; another one is started at the next job")
+            if self._workers is workers:
+                self._workers = None
+                workers.shutdown(wait=False)
+        raise WorkerLost("the worker process ended twice under the same job")
 
     def close(self) -> None:
         """End threads and worker processes. Call after the loop has stopped using them."""

@@ -65,3 +65,10 @@ async def test_a_worker_that_was_killed_is_replaced(runtime: SystemRuntime) -> N
     with pytest.raises(WorkerLost):
         await runtime.offload(os._exit, 1)
     assert await runtime.offload(divmod, 7, 2) == (3, 1)
+
+
+async def test_a_job_without_memory_is_lost_and_nothing_else(runtime: SystemRuntime) -> None:
+    there = await runtime.offload(os.getpid)
+    with pytest.raises(WorkerLost, match="too little memory"):
+        await runtime.offload(bytes, 1 << 62)
+    assert await runtime.offload(os.getpid) == there
