@@ -49,6 +49,7 @@ cdef Py_ssize_t HEADER_ROOM = 61
 cdef Py_ssize_t MIN_RECORD_BYTES = 7
 cdef Py_ssize_t FIRST_CAPACITY = 1024
 cdef int LONGEST_VARINT = 10
+cdef int LONGEST_INT32 = 5
 cdef Py_ssize_t MOST_OVERHEAD = 30
 cdef int LOG_APPEND_TIME = 1
 
@@ -146,7 +147,7 @@ cdef str text_of(int wrong):
     if wrong == CUT_OFF:
         return "the bytes end inside a record, or a record inside a field"
     if wrong == TOO_LONG:
-        return "a varint is longer than 10 bytes or 64 bits"
+        return "a varint is longer than 10 bytes or 64 bits, or 5 bytes where 32 bits are meant"
     if wrong == BAD_LENGTH:
         return "a negative length other than -1"
     if wrong == BAD_END:
@@ -686,13 +687,21 @@ cdef struct Walked:
     Py_ssize_t key_length
 
 
-cdef int get_slowly(const uint8_t **at, const uint8_t *end, uint64_t *value) noexcept nogil:
+cdef int get_slowly(
+    const uint8_t **at, const uint8_t *end, uint64_t *value, int longest
+) noexcept nogil:
     """Read one as `get` does, out of line: its loop would crowd the walk it is called from."""
-    return get(at, end, value)
+    cdef const uint8_t *first = at[0]
+    cdef int wrong = get(at, end, value)
+    if wrong == FINE and at[0] - first > longest:
+        return TOO_LONG
+    return wrong
 
 
-cdef inline int quick(const uint8_t **at, const uint8_t *end, uint64_t *value) noexcept nogil:
-    """Read a varint as `get` does, those of one and two bytes in line."""
+cdef inline int quick(
+    const uint8_t **at, const uint8_t *end, uint64_t *value, int longest
+) noexcept nogil:
+    """Read a varint of at most so many bytes, those of one and two in line."""
     cdef const uint8_t *p = at[0]
     if end - p >= 2:
         if p[0] < 0x80:
@@ -703,15 +712,15 @@ cdef inline int quick(const uint8_t **at, const uint8_t *end, uint64_t *value) n
             value[0] = (p[0] & 0x7F) | <uint64_t>p[1] << 7
             at[0] = p + 2
             return FINE
-    return get_slowly(at, end, value)
+    return get_slowly(at, end, value, longest)
 
 
 cdef inline int quick_length(
     const uint8_t **at, const uint8_t *end, Py_ssize_t *length
 ) noexcept nogil:
-    """Read a length as `get_length` does."""
+    """Read a length as `get_length` does, in 5 bytes at most."""
     cdef uint64_t coded = 0
-    cdef int wrong = quick(at, end, &coded)
+    cdef int wrong = quick(at, end, &coded, LONGEST_INT32)
     if wrong:
         return wrong
     if coded & 1:
@@ -730,7 +739,7 @@ cdef inline int walk(const uint8_t **cursor, const uint8_t *end, Walked *found) 
     cdef const uint8_t *stop
     cdef uint64_t coded = 0, header
     cdef Py_ssize_t length = 0
-    cdef int wrong = quick(&at, end, &coded)
+    cdef int wrong = quick(&at, end, &coded, LONGEST_INT32)
     if wrong:
         return wrong
     if coded & 1:
@@ -740,11 +749,11 @@ cdef inline int walk(const uint8_t **cursor, const uint8_t *end, Walked *found) 
         return CUT_OFF
     stop = at + coded
     at += 1  # the attributes, of which none are defined
-    wrong = quick(&at, stop, &coded)
+    wrong = quick(&at, stop, &coded, LONGEST_VARINT)
     if wrong:
         return wrong
     found.timestamp_delta = unzigzag(coded)
-    wrong = quick(&at, stop, &coded)
+    wrong = quick(&at, stop, &coded, LONGEST_INT32)
     if wrong:
         return wrong
     found.offset_delta = unzigzag(coded)
@@ -756,7 +765,7 @@ cdef inline int walk(const uint8_t **cursor, const uint8_t *end, Walked *found) 
     if wrong:
         return wrong
     at += max(length, 0)
-    wrong = quick(&at, stop, &coded)
+    wrong = quick(&at, stop, &coded, LONGEST_INT32)
     if wrong:
         return wrong
     if coded & 1:

@@ -19,6 +19,8 @@ Headers = Sequence[tuple[str, bytes | None]]
 HEADER_ROOM: Final = 61
 """Bytes left free before the records: a batch's header goes there without a copy."""
 MIN_RECORD_BYTES: Final = 7
+LONGEST_INT32: Final = 5
+"""Bytes of a varint of 32 bits."""
 MOST_NAMED: Final = 100
 """Bad records of a batch that `examine` names; the others go with them."""
 LOG_APPEND_TIME: Final = 1
@@ -491,9 +493,10 @@ def examine(
     """Walk `count` records that fill `body` and judge them; nothing is built for a record.
 
     Each must end where its length says, its fields and headers within it, and have its place in the
-    batch as offset delta; else BadRecord. Gives the least and the greatest timestamp delta, and the
-    places of up to MOST_NAMED records each: those without key, if keys are needed, and those whose
-    timestamp delta is not within `earliest` and `latest`. Text in headers is not looked at.
+    batch as offset delta; no number but the timestamp may take more than 5 bytes, for Java reads no
+    more: else BadRecord. Gives the least and the greatest timestamp delta, and the places of up to
+    MOST_NAMED records each: those without key, if keys are needed, and those whose timestamp delta
+    is not within `earliest` and `latest`. Text in headers is not looked at.
     """
     body = body if type(body) is bytes else bytes(body)
     if not 1 <= count <= len(body) // MIN_RECORD_BYTES:
@@ -542,23 +545,37 @@ def first_at(
 
 def _step_over(body: bytes, pos: int) -> tuple[int, int, bool, int]:
     """Give a record's timestamp and offset deltas, whether it has a key, and where it ends."""
-    length, pos = _read_length(body, pos)
+    length, pos = _read_short(body, pos)
     end = pos + length
     if length < 1 or end > len(body):
         raise ValueError("the bytes end inside a record")
     timestamp, pos = _zigzag(body, pos + 1)
-    offset, pos = _zigzag(body, pos)
-    key_length, pos = _read_length(body, pos)
-    value_length, pos = _read_length(body, pos + max(key_length, 0))
-    headers, pos = _read_length(body, pos + max(value_length, 0))
+    begin = pos
+    offset, pos = _zigzag(body, begin)
+    _check_short(pos - begin)
+    key_length, pos = _read_short(body, pos)
+    value_length, pos = _read_short(body, pos + max(key_length, 0))
+    headers, pos = _read_short(body, pos + max(value_length, 0))
     if headers < 0 or headers > end - pos:
         raise ValueError("a wrong number of headers")
     for _ in range(headers):
-        length, pos = _read_length(body, pos)
+        length, pos = _read_short(body, pos)
         if length < 0 or pos + length > end:
             raise ValueError("a header without a key, or outside its record")
-        length, pos = _read_length(body, pos + length)
+        length, pos = _read_short(body, pos + length)
         pos += max(length, 0)
     if pos != end:
         raise ValueError(f"a record ends at {pos}, its length says {end}")
     return (timestamp >> 1) ^ -(timestamp & 1), (offset >> 1) ^ -(offset & 1), key_length >= 0, end
+
+
+def _read_short(body: bytes, pos: int) -> tuple[int, int]:
+    """Read a length as Java's readers take it."""
+    length, end = _read_length(body, pos)
+    _check_short(end - pos)
+    return length, end
+
+
+def _check_short(size: int) -> None:
+    if size > LONGEST_INT32:
+        raise ValueError(f"a varint of 32 bits takes {size} bytes: {LONGEST_INT32} are enough")

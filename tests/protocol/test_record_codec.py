@@ -502,6 +502,25 @@ def test_the_first_record_that_does_not_add_up_is_named(codec: Any) -> None:
         assert examined(codec, body, count, False, *FURTHEST) == ("refused", index), name
 
 
+@EACH_WRITER
+@pytest.mark.parametrize(
+    "at", [0, 3, 4, 8, 14], ids=["length", "offset", "key", "value", "headers"]
+)
+def test_no_number_takes_more_bytes_than_java_reads(codec: Any, at: int) -> None:
+    record = bytes(written(codec, [(1, b"key", b"value")]))
+    assert (record[3:5], record[8], record[14]) == (b"\x00\x06", 10, 0)
+
+    def padded(size: int) -> bytes:
+        number = bytes([record[at] | 0x80]) + b"\x80" * (size - 2) + b"\x00"
+        if at == 0:
+            return number + record[1:]
+        # The record's own length grows with it.
+        return bytes([record[0] + 2 * (size - 1)]) + record[1:at] + number + record[at + 1 :]
+
+    assert examined(codec, padded(5), 1, False, *FURTHEST)[0] != "refused"
+    assert examined(codec, padded(6), 1, False, *FURTHEST) == ("refused", 0)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_m_05_both_judge_damage_alike_and_readers_read_what_they_let_pass(seed: int) -> None:
     dice = random.Random(seed)
