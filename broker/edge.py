@@ -93,6 +93,7 @@ class Edge:
         self.load = Load(
             max_request_bytes=bound if bound >= 0 else NO_BOUND,
             max_response_bytes=limits.queued_max_response_bytes,
+            max_frame_bytes=config.socket_request_max_bytes,
             stall_ms=limits.connections_max_stall_ms,
             now_ms=parts.runtime.monotonic_ms,
             later=self._later,

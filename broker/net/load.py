@@ -6,14 +6,15 @@ anything. Whoever holds the memory pays for it: nobody else is paused or closed.
     responses   over the cap, the oldest holders are cut; before that, fetches get less at a time
     requests    a frame that wants more than there is waits, unread, for room; who is read from
                 and finishes nothing for a while is cut for the sake of those who wait; the oldest
-                frame goes on beyond the cap, so that those that are left come to an end
+                frame goes on beyond the cap, so that those that are left come to an end; by no
+                more in all than one frame may have
     both        a peer that owes bytes, or takes none, for the time of a stall is cut
 
 Frames of up to `FREE_BYTES` are not counted and never wait, nor does a small frame wait for the
 memory that only large ones use up.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 from .holdings import NOT_UNDER_WAY, Holder, Holdings
@@ -62,12 +63,14 @@ class Load:
         *,
         max_request_bytes: int,
         max_response_bytes: int,
+        max_frame_bytes: int,
         stall_ms: int,
         now_ms: Callable[[], int],
         later: Callable[[int, Callable[[], None]], object],
     ) -> None:
         self._max_request_bytes = max_request_bytes
         self._max_response_bytes = max_response_bytes
+        self._max_frame_bytes = max_frame_bytes
         self._stall_ms = stall_ms
         self._now_ms = now_ms
         self._later = later
@@ -125,8 +128,8 @@ class Load:
             return True
         if self._excess(capacity) > 0 and not self._waiting:
             # Where others wait already, the next sweep makes room.
-            self._make_room(capacity)
-        if self._excess(capacity) > 0 and not self._is_oldest_frame(peer):
+            self._make_room(capacity, (peer,))
+        if self._excess(capacity) > 0 and not self._may_exceed(peer, capacity):
             self._waiting[peer] = capacity
             return False
         self._waiting.pop(peer, None)
@@ -148,12 +151,12 @@ class Load:
             return held.total + more - for_large
         return held.total - max(0, held.large - for_large) + more - cap
 
-    def _make_room(self, more: int) -> None:
+    def _make_room(self, more: int, asking: Collection[Peer]) -> None:
         now_ms = self._now_ms()
         self._shed()
         self._requests.look(now_ms)
         excess = self._excess(more)
-        for holder in self._requests.in_the_way(excess, now_ms, self._patience_ms, self._waiting):
+        for holder in self._requests.in_the_way(excess, now_ms, self._patience_ms, asking):
             self._cut(holder, "its unfinished requests fill the memory that others wait for")
 
     def _shed(self) -> None:
@@ -161,9 +164,12 @@ class Load:
             if not holder.half_received:
                 holder.shed()
 
-    def _is_oldest_frame(self, peer: Peer) -> bool:
+    def _may_exceed(self, peer: Peer, capacity: int) -> bool:
+        """Has it the oldest frame, and do those who had it before leave what one frame may have?"""
+        more = min(capacity, self._max_frame_bytes - capacity)
+        excess = self._requests.total + more - self._max_request_bytes
         unfinished = (each for each in self._requests if each is peer or each.half_received)
-        return next(unfinished, peer) is peer
+        return excess <= self._max_frame_bytes and next(unfinished, peer) is peer
 
     def _cut(self, peer: Peer, why: str) -> None:
         self.forget(peer)
@@ -199,12 +205,12 @@ class Load:
             self._cut(peer, f"no byte of the rest of its request came for {self._stall_ms} ms")
         for peer in self._responses.stalled(now_ms, self._stall_ms):
             self._cut(peer, f"it took no byte of its responses for {self._stall_ms} ms")
-        self._make_room(next(iter(self._waiting.values()), 0))
+        self._make_room(next(iter(self._waiting.values()), 0), self._waiting)
         self._relieve()
         given = 0
         for peer, wanted in sorted(self._waiting.items(), key=lambda item: item[1]):
             # Those that want little find room where the first does not; the oldest needs none.
-            if self._excess(given + wanted) <= 0 or self._is_oldest_frame(peer):
+            if self._excess(given + wanted) <= 0 or self._may_exceed(peer, wanted):
                 given += wanted
                 self._ask_again(peer)
         self._sweep_later()

@@ -6,7 +6,7 @@ from minikafka.broker.net.load import Load
 from minikafka.protocol.framing import SMALLEST_BUFFER
 
 MiB = 1 << 20
-REQUESTS, RESPONSES, STALL_MS = 16 * MiB, 8 * MiB, 30_000
+REQUESTS, RESPONSES, FRAME_MAX, STALL_MS = 16 * MiB, 8 * MiB, 16 * MiB, 30_000
 
 
 class Edge:
@@ -18,6 +18,7 @@ class Edge:
         self.load = Load(
             max_request_bytes=requests,
             max_response_bytes=responses,
+            max_frame_bytes=FRAME_MAX,
             stall_ms=STALL_MS,
             now_ms=lambda: self.now_ms,
             later=lambda delay_ms, call: self.timers.append((self.now_ms + delay_ms, call)),

@@ -5,7 +5,7 @@ import pytest
 from minikafka.broker.net.load import FREE_BYTES, LEAST_RESPONSE, PATIENCE_MS, SMALL_BYTES
 from minikafka.protocol.framing import SMALLEST_BUFFER
 
-from .load_support import REQUESTS, STALL_MS, Edge, FakePeer, MiB
+from .load_support import FRAME_MAX, REQUESTS, STALL_MS, Edge, FakePeer, MiB
 
 
 @pytest.fixture
@@ -107,6 +107,20 @@ def test_large_frames_that_fill_the_memory_together_all_come_to_an_end(edge: Edg
         edge.pass_ms(1000)
     assert [peer.started for peer in peers] == [1] * 12
     assert [peer.cut_because for peer in peers] == [None] * 12
+
+
+def test_those_who_went_on_beyond_the_cap_leave_no_more_of_it_to_others(edge: Edge) -> None:
+    """Each finishes its large frame as the oldest, and holds the buffer with half of the next."""
+    peers = [FakePeer(edge) for _ in range(8)]
+    for peer in peers:
+        peer.receive(FREE_BYTES + 1)
+    for _ in range(3):
+        for peer in peers:
+            if peer.cut_because is None and not peer.is_waiting and peer.receive(FRAME_MAX):
+                peer.finish()
+                peer.receive(FRAME_MAX - 1)
+            assert edge.load.request_bytes <= REQUESTS + FRAME_MAX
+            edge.pass_ms(1000)
 
 
 def test_what_is_held_for_speed_only_is_given_back_and_then_no_timer_runs(edge: Edge) -> None:

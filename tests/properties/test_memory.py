@@ -7,11 +7,18 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from minikafka.broker.net.load import FREE_BYTES, LEAST_RESPONSE, PATIENCE_MS, SMALL_BYTES
 
-from ..broker.load_support import REQUESTS, RESPONSES, STALL_MS, Edge, FakePeer, MiB
+from ..broker.load_support import (
+    FRAME_MAX,
+    REQUESTS,
+    RESPONSES,
+    STALL_MS,
+    Edge,
+    FakePeer,
+    MiB,
+)
 
 pytestmark = pytest.mark.slow
 
-FRAME_MAX = 16 * MiB
 HOGS = 24
 PLACES = st.integers(0, HOGS - 1)
 SIZES = st.sampled_from([1, FREE_BYTES, FREE_BYTES + 1, SMALL_BYTES, MiB, 5 * MiB, FRAME_MAX])
@@ -79,7 +86,7 @@ class Memory(RuleBasedStateMachine):
     def the_sum_is_bounded(self) -> None:
         load = self.edge.load
         assert load.response_bytes <= RESPONSES
-        assert load.request_bytes <= REQUESTS + FRAME_MAX, "the oldest frame may go on"
+        assert load.request_bytes <= REQUESTS + FRAME_MAX, "one frame beyond it"
 
     @invariant()
     def who_behaves_is_never_cut_and_soon_served(self) -> None:
