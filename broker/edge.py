@@ -23,7 +23,7 @@ from .group.config import GroupConfig
 from .groups import Groups
 from .net.doors import Doors, share_descriptors
 from .net.limits import ConnectionLimits
-from .net.load import Load
+from .net.load import Caps, Load
 from .partitions import Partitions
 from .peers import Peers
 from .producer_ids import ProducerIds
@@ -91,9 +91,11 @@ class Edge:
         self.limits = limits = from_mapping(ConnectionLimits, parts.file_settings)
         bound = limits.queued_max_request_bytes
         self.load = Load(
-            max_request_bytes=bound if bound >= 0 else NO_BOUND,
-            max_response_bytes=limits.queued_max_response_bytes,
-            max_frame_bytes=config.socket_request_max_bytes,
+            caps=Caps(
+                requests=bound if bound >= 0 else NO_BOUND,
+                responses=limits.queued_max_response_bytes,
+                frame=config.socket_request_max_bytes,
+            ),
             stall_ms=limits.connections_max_stall_ms,
             now_ms=parts.runtime.monotonic_ms,
             later=self._later,

@@ -15,7 +15,7 @@ memory that only large ones use up.
 """
 
 from collections.abc import Callable, Collection
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from .holdings import NOT_UNDER_WAY, Holder, Holdings
 
@@ -55,22 +55,27 @@ class Peer(Holder, Protocol):
         """There is room again: ask once more."""
 
 
+class Caps(NamedTuple):
+    """Bounds in bytes."""
+
+    requests: int
+    responses: int
+    frame: int
+    """Of one request."""
+
+
 class Load:
     """The memory of the edge. `later(delay_ms, call)` is its timer."""
 
     def __init__(
         self,
         *,
-        max_request_bytes: int,
-        max_response_bytes: int,
-        max_frame_bytes: int,
+        caps: Caps,
         stall_ms: int,
         now_ms: Callable[[], int],
         later: Callable[[int, Callable[[], None]], object],
     ) -> None:
-        self._max_request_bytes = max_request_bytes
-        self._max_response_bytes = max_response_bytes
-        self._max_frame_bytes = max_frame_bytes
+        self._caps = caps
         self._stall_ms = stall_ms
         self._now_ms = now_ms
         self._later = later
@@ -98,7 +103,7 @@ class Load:
     @property
     def response_room(self) -> int:
         """The most that one more fetch should read, in bytes."""
-        room = (self._max_response_bytes - self._responses.total) // RESPONSE_PART
+        room = (self._caps.responses - self._responses.total) // RESPONSE_PART
         return room if room > LEAST_RESPONSE else LEAST_RESPONSE
 
     def hold_requests(self, peer: Peer, size: int) -> None:
@@ -113,7 +118,7 @@ class Load:
         """Note what a connection holds of responses now; may cut it or others."""
         now_ms = self._now_ms()
         self._responses.hold(peer, size, now_ms)
-        excess = self._responses.total - self._max_response_bytes
+        excess = self._responses.total - self._caps.responses
         if excess > 0:
             for holder in self._responses.in_the_way(excess, now_ms, 0):
                 self._cut(holder, "responses that it does not read fill the memory for them")
@@ -145,7 +150,7 @@ class Load:
 
     def _excess(self, more: int) -> int:
         """By how much would `more` bytes of requests pass the cap for a buffer of that size?"""
-        cap, held = self._max_request_bytes, self._requests
+        cap, held = self._caps.requests, self._requests
         for_large = cap - cap // 4
         if more >= SMALL_BYTES:
             return held.total + more - for_large
@@ -166,10 +171,10 @@ class Load:
 
     def _may_exceed(self, peer: Peer, capacity: int) -> bool:
         """Has it the oldest frame, and do those who had it before leave what one frame may have?"""
-        more = min(capacity, self._max_frame_bytes - capacity)
-        excess = self._requests.total + more - self._max_request_bytes
+        more = min(capacity, self._caps.frame - capacity)
+        excess = self._requests.total + more - self._caps.requests
         unfinished = (each for each in self._requests if each is peer or each.half_received)
-        return excess <= self._max_frame_bytes and next(unfinished, peer) is peer
+        return excess <= self._caps.frame and next(unfinished, peer) is peer
 
     def _cut(self, peer: Peer, why: str) -> None:
         self.forget(peer)

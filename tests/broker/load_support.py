@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from minikafka.broker.net.load import Load
+from minikafka.broker.net.load import Caps, Load
 from minikafka.protocol.framing import SMALLEST_BUFFER
 
 MiB = 1 << 20
@@ -16,9 +16,7 @@ class Edge:
         self.now_ms = 0
         self.timers: list[tuple[int, Callable[[], None]]] = []
         self.load = Load(
-            max_request_bytes=requests,
-            max_response_bytes=responses,
-            max_frame_bytes=FRAME_MAX,
+            caps=Caps(requests, responses, FRAME_MAX),
             stall_ms=STALL_MS,
             now_ms=lambda: self.now_ms,
             later=lambda delay_ms, call: self.timers.append((self.now_ms + delay_ms, call)),
