@@ -11,7 +11,8 @@ acknowledgement.
     HALTED      none         new leader epoch, or metadata that permits what was refused
 
 Divergence is found by fetching: the request names the epoch of our last record, the answer says
-where the leader's history leaves ours (KIP-595), and we truncate until they agree.
+where the leader's history leaves ours (KIP-595), and we truncate until they agree. A leader knows
+no epochs below its log start: what of ours would end up below it without a proof is dropped, too.
 """
 
 from collections.abc import Sequence
@@ -192,8 +193,8 @@ class FollowerReplica:
             return self._on_error(answer.error, now_ms)
         self._delay_ms = DELAY_MIN_MS
         if answer.diverging is not None:
-            # Its high watermark and log start speak of a history that is not ours yet.
-            return self._on_diverging(answer.diverging, log)
+            # Its high watermark speaks of a history that is not ours yet.
+            return self._on_diverging(answer.diverging, answer.log_start_offset, log)
         effects: list[FollowerEffect] = []
         if self._lost_to is not None:
             # The leader accepted our last epoch at this offset: here our histories meet.
@@ -201,6 +202,11 @@ class FollowerReplica:
                 effects.append(OffsetsLost(asked.offset, self._lost_to))
             self._lost_to = None
         start, end = log.log_start_offset, log.log_end_offset
+        # A last record of the leader's own epoch is proof of all before it.
+        is_of_its_epoch = log.latest_epoch == self.metadata.leader_epoch
+        if not is_of_its_epoch and self._is_unproven(end, answer.log_start_offset, log):
+            start = end
+            effects.append(RestartAt(start))
         if answer.batches:
             if answer.first_offset < end:
                 if start < end:
@@ -223,7 +229,7 @@ class FollowerReplica:
             return NOTHING
         self.phase = Phase.FETCHING
         if end < log.log_end_offset:
-            return self._truncate(end, log)
+            return self._truncate(end, start, log)
         if start > log.log_end_offset:
             if start > self.high_watermark:
                 # Everything below the leader's start was committed and then retired.
@@ -275,7 +281,7 @@ class FollowerReplica:
         self._delay_ms = min(2 * self._delay_ms, DELAY_MAX_MS)
         return NOTHING
 
-    def _on_diverging(self, leader: OffsetAndEpoch, log: LogView) -> Effects:
+    def _on_diverging(self, leader: OffsetAndEpoch, leader_start: int, log: LogView) -> Effects:
         """Truncate to the last point that both histories may share (KIP-101)."""
         end = log.log_end_offset
         ours = log.end_offset_for(leader.epoch)
@@ -285,9 +291,21 @@ class FollowerReplica:
             target = min(ours.offset, end)
         else:
             target = min(ours.offset, leader.offset, end)
-        return self._truncate(target, log)
+        return self._truncate(target, leader_start, log)
 
-    def _truncate(self, target: int, log: LogView) -> Effects:
+    def _is_unproven(self, target: int, leader_start: int, log: LogView) -> bool:
+        """May what we hold below `target` differ from what the leader had there, unseen?
+
+        It may where all of it lies below the leader's log start: the leader has forgotten the
+        epochs before that, and says of each that it ended there, wherever it did end. Only what is
+        committed is surely the same. Kafka keeps the rest, as nobody can read it. But a crash may
+        make us forget the log start, and sequences and transactions in it would be believed.
+        """
+        is_unclean = self.metadata.unclean_epoch > log.latest_epoch
+        proven = 0 if is_unclean else self.high_watermark
+        return max(log.log_start_offset, proven) < target <= leader_start
+
+    def _truncate(self, target: int, leader_start: int, log: LogView) -> Effects:
         end = log.log_end_offset
         # An unclean election newer than our last record may have chosen a shorter history than
         # was committed. No other election can, so without one this is a bug or a wiped disk, and
@@ -304,6 +322,9 @@ class FollowerReplica:
             )
         if is_unclean and self._lost_to is None:
             self._lost_to = end
+        if self._is_unproven(target, leader_start, log):
+            self.high_watermark = leader_start
+            return (RestartAt(leader_start), HighWatermarkMoved(leader_start))
         if target >= self.high_watermark:
             return (TruncateTo(target),)
         self.high_watermark = target

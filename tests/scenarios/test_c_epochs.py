@@ -217,6 +217,75 @@ def test_c_13_an_empty_follower_begins_with_the_batch_that_holds_the_leaders_sta
     )
 
 
+@pytest.mark.parametrize(("high_watermark", "unclean_epoch"), [(3, -1), (0, -1), (7, 9), (5, 9)])
+def test_c_20_a_tail_that_ends_up_below_the_leaders_start_goes_as_a_whole(
+    high_watermark: int, unclean_epoch: int
+) -> None:
+    """Given a leader of epoch 9 since offset 3 that begins at 6 and knows no epoch 7 any more, and
+    a follower with a tail of epoch 7 from 3 to 8; then it does not keep 3 to 6, which nobody can
+    compare, but begins anew at 6."""
+    leader = MemoryLog("9999", start=6)
+    log = MemoryLog("77777777")
+    follower, position = following(log, high_watermark=high_watermark, unclean_epoch=unclean_epoch)
+    diverging = find_divergence(leader, position.offset, position.last_fetched_epoch)
+    assert diverging == OffsetAndEpoch(6, 7)
+    answer: Fetched[Entry] = Fetched(
+        high_watermark=10, log_start_offset=6, diverging=OffsetAndEpoch(6, 7)
+    )
+    assert follower.on_fetched(position, answer, log, NOW) == (RestartAt(6), HighWatermarkMoved(6))
+    log.restart_at(6)
+    follower.check_invariants(log)
+    assert follower.next_fetch(log, NOW) == FetchPosition(6, -1, 9)
+
+
+def test_c_20_so_does_one_that_ends_just_where_the_leader_begins() -> None:
+    """Given the same with a tail that ends at 6 of itself; then nothing diverges, and it begins
+    anew there all the same: with the batch from 5 on in which the leader's start lies, too."""
+    leader = MemoryLog("9999", start=6)
+    for answer, effects in (
+        (fetched(6, 4, high_watermark=8, start=6), (RestartAt(6), Append(), HighWatermarkMoved(8))),
+        (
+            fetched(5, 5, high_watermark=8, start=6),
+            (RestartAt(6), RestartAt(5), Append(), HighWatermarkMoved(8), LogStartRaised(6)),
+        ),
+        (Fetched(high_watermark=6, log_start_offset=6), (RestartAt(6), HighWatermarkMoved(6))),
+    ):
+        log = MemoryLog("777777")
+        follower, position = following(log, high_watermark=3)
+        assert find_divergence(leader, position.offset, position.last_fetched_epoch) is None
+        assert follower.on_fetched(position, answer, log, NOW) == effects
+
+
+@pytest.mark.parametrize(
+    ("epochs", "high_watermark"),
+    [("777777", 6), ("777999", 3)],
+    ids=["committed", "of the leader's own epoch"],
+)
+def test_c_20_what_is_surely_the_leaders_is_kept_below_its_start(
+    epochs: str, high_watermark: int
+) -> None:
+    """Given the same, but all that the follower holds is committed, or its last record is of the
+    leader's epoch; then its log begins at 6 and what it knows of producers stays."""
+    log = MemoryLog(epochs)
+    follower, position = following(log, high_watermark=high_watermark)
+    answer = fetched(6, 4, high_watermark=8, start=6)
+    assert follower.on_fetched(position, answer, log, NOW) == (
+        Append(),
+        HighWatermarkMoved(8),
+        LogStartRaised(6),
+    )
+
+
+def test_c_20_a_leader_that_deleted_all_it_has_keeps_no_tail_of_others_either() -> None:
+    """Given a leader whose log is empty at 6, and a follower with a tail from 3 to 8; then the
+    follower begins anew at 6."""
+    log = MemoryLog("77777777")
+    follower, position = following(log, high_watermark=3)
+    out_of_range: Fetched[Entry] = Fetched(ErrorCode.OFFSET_OUT_OF_RANGE)
+    follower.on_fetched(position, out_of_range, log, NOW)
+    assert follower.on_leader_offsets(6, 6, log) == (RestartAt(6), HighWatermarkMoved(6))
+
+
 def test_c_16_without_an_unclean_election_nothing_below_the_high_watermark_is_removed() -> None:
     """Given clean elections only; when a follower is told to truncate below its high watermark;
     then it refuses, halts and says why."""

@@ -86,6 +86,36 @@ async def test_c_03_tails_of_three_leaders_in_a_row_end_as_one_log(stage: Stage)
     ]
 
 
+@staged()
+async def test_c_20_a_tail_below_the_start_of_the_next_leader_is_never_read(stage: Stage) -> None:
+    """Given a leader that dies with an acks=1 tail, and another one whose records at the same
+    offsets are deleted meanwhile; when the first is back and in sync; then nothing of its tail is
+    on its disk, and a crash that makes it forget where its log began shows none of it."""
+    await stage.create_topic("t", [[1, 2, 3]], configs={"min.insync.replicas": "1"})
+    await stage.send("t", b"first")
+    writer = await stage.producer("writer", acks="1")
+    epoch = stage.state("t").leader_epoch
+    stage.cut(1, 2, 3)
+    for _ in range(8):
+        await writer.send("t", b"tail")
+    stage.kill(1)
+    await stage.until(partial(is_later, stage, epoch), "another leads")
+    stage.heal()
+    await stage.send("t", *[b"next"] * 5)
+    await stage.admin(lambda admin: admin.delete_records({TopicPartition("t", 0): 4}))
+    stage.start(1)
+    await stage.until(lambda: len(stage.state("t").isr) == 3, "all in sync", 20)
+    assert stage.partition(1, "t").log_start_offset == 4
+    assert [batch.base_offset for batch in stage.log(1, "t")] == [4, 5]
+    stage.kill(2, 3)
+    await stage.until(lambda: stage.state("t").leader == 1, "1 leads")
+    stage.kill(1)
+    await stage.until(lambda: stage.state("t").leader < 0, "nobody leads")
+    stage.start(1)
+    await stage.until(lambda: stage.state("t").leader == 1, "1 leads again")
+    assert await stage.read("t") == [b"next", b"next"]
+
+
 async def test_c_14_an_epoch_file_that_is_ahead_of_the_log_is_trimmed_by_it(
     tmp_path: Path,
 ) -> None:

@@ -73,8 +73,12 @@ class Ledger:
         return None
 
     def cut(self, log: LogCursor | None) -> None:
-        """Keep what the log holds, too: an unclean election made it all there is."""
-        kept = 0
+        """Keep what the log holds, too: an unclean election made it all there is.
+
+        What lies below the log's begin was there, and nobody wants it back.
+        """
+        begins_at = log.begins_at if log is not None else 0
+        kept = sum(each.next_offset <= begins_at for each in self.batches)
         for batch in log.up_to(self.end) if log is not None else ():
             if kept == len(self.batches) or self.batches[kept] != batch:
                 break
