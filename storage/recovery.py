@@ -281,27 +281,24 @@ class _Loader:
         segment.close()
 
     async def _load_epochs(self, doubtful: int) -> None:
-        """Read the epochs' file for what was flushed; make them anew where there is no telling."""
+        """Read the epochs' file for what was flushed; make anew what it does not tell."""
         data = self._files.read_small(f"{self._directory}/{LEADER_EPOCHS}")
         known = LeaderEpochs.decode(data) if data is not None else None
-        if known is not None:
-            self._epochs = known
-            if doubtful < len(self._segments):
-                # Later entries come again with the batches that are still there.
-                self._epochs.truncate_from_end(self._segments[doubtful].base_offset)
+        trusted, later = self._segments[:doubtful], self._segments[doubtful:]
+        self._are_epochs_written = not (later if known is not None else self._segments)
+        if known is not None and later:
+            # Later entries come again with the batches that are still there.
+            known.truncate_from_end(later[0].base_offset)
+        self._epochs, entries = LeaderEpochs(), list(known or ())
+        if trusted:
+            # The file is cut where the log begins, and may be newer than what says where that is.
+            start = max(self._opening.log_start_offset, trusted[0].base_offset)
+            up_to = entries[0][1] if entries else trusted[-1].next_offset
+            if up_to > start:
                 self._are_epochs_written = False
-            return
-        self._are_epochs_written = not self._segments
-        for segment in self._segments[:doubtful]:
-            scan = Scan(self._files, segment)
-            while window := scan.next_window():
-                for _, header in window:
-                    self._note_epoch(header)
-                await self._pace.step()
-
-    def _note_epoch(self, header: BatchHeader) -> None:
-        if header.leader_epoch > self._epochs.latest_epoch:
-            self._epochs.assign(header.leader_epoch, header.base_offset)
+                self._epochs = await _epochs_in(self._files, trusted, up_to, self._pace)
+        for epoch, start in entries:
+            self._epochs.assign(epoch, start)
 
     async def _producers_before(self, doubtful: int) -> ProducerState:
         if not self._segments:
@@ -341,7 +338,7 @@ class _Loader:
                 segment.index(header, position, self._interval)
                 if header.next_offset <= self._recovery_point:
                     dubious = position + header.size
-                self._note_epoch(header)
+                _note_epoch(self._epochs, header)
                 aborted = observe_stored(producers, (position, header), scan, self._now_ms)
                 if aborted is not None:
                     segment.note_aborted(aborted)
@@ -380,3 +377,22 @@ class _Loader:
         while len(self._segments) > at:
             self._segments.pop().remove()
             self._names_changed = True
+
+
+async def _epochs_in(files: Files, segments: list[Segment], up_to: int, pace: Pace) -> LeaderEpochs:
+    """The epochs of the batches that begin below an offset."""
+    epochs = LeaderEpochs()
+    for segment in segments:
+        scan = Scan(files, segment)
+        while window := scan.next_window():
+            for _, header in window:
+                if header.base_offset >= up_to:
+                    return epochs
+                _note_epoch(epochs, header)
+            await pace.step()
+    return epochs
+
+
+def _note_epoch(epochs: LeaderEpochs, header: BatchHeader) -> None:
+    if header.leader_epoch > epochs.latest_epoch:
+        epochs.assign(header.leader_epoch, header.base_offset)

@@ -45,6 +45,26 @@ async def test_a_flush_takes_the_indexes_of_complete_segments_along(tmp_path: Pa
     log.abandon()
 
 
+async def test_epochs_are_known_from_where_a_log_begins_after_a_crash(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    """A leader that knew them only from later on would take what another had there for its own."""
+    log = await recovered(runtime, tmp_path)
+    for n in range(40):
+        log.append([batch(n, epoch=7 if n < 15 else 8 if n < 33 else 9)])
+    log.advance_log_start(25)
+    await log.flush()
+    assert list(log.leader_epochs) == [(8, 25), (9, 33)]
+    log.abandon()
+    log = await recovered(runtime, tmp_path, recovery_point=40, log_start=12)
+    assert log.log_start_offset == 12
+    assert list(log.leader_epochs) == [(7, 12), (8, 15), (9, 33)]
+    log.abandon()
+    log = await recovered(runtime, tmp_path, recovery_point=40, log_start=25)
+    assert list(log.leader_epochs) == [(8, 25), (9, 33)]
+    log.abandon()
+
+
 async def test_the_recovery_point_never_moves_forward_without_a_flush(
     runtime: TestRuntime, tmp_path: Path
 ) -> None:
