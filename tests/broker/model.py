@@ -43,7 +43,7 @@ class MemoryLog:
 
     def __init__(self, epochs: str = "", *, start: int = 0) -> None:
         """`epochs`: one digit per record, the epoch of its batch."""
-        self.log_start_offset = start
+        self.log_start_offset = self.first_offset = start
         self.entries: list[Entry] = []
         self.epochs: list[tuple[int, int]] = []
         for position, epoch in enumerate(epochs):
@@ -51,7 +51,7 @@ class MemoryLog:
 
     @property
     def log_end_offset(self) -> int:
-        return self.log_start_offset + len(self.entries)
+        return self.first_offset + len(self.entries)
 
     @property
     def latest_epoch(self) -> int:
@@ -78,23 +78,26 @@ class MemoryLog:
         return OffsetAndEpoch(higher, floor)
 
     def truncate_to(self, offset: int) -> None:
-        del self.entries[max(0, offset - self.log_start_offset) :]
+        del self.entries[max(0, offset - self.first_offset) :]
         self.epochs = [e for e in self.epochs if e[1] < offset]
 
     def restart_at(self, offset: int) -> None:
         self.entries.clear()
         self.epochs.clear()
-        self.log_start_offset = offset
+        self.log_start_offset = self.first_offset = offset
 
     def raise_start(self, offset: int) -> None:
-        del self.entries[: offset - self.log_start_offset]
+        """What lies below stays on the disk; the epochs of it are forgotten."""
         self.log_start_offset = offset
+        later = [e for e in self.epochs if e[1] > offset]
+        around = [epoch for epoch, start in self.epochs if start <= offset]
+        self.epochs = [*((epoch, offset) for epoch in around[-1:]), *later]
 
     def read(self, offset: int) -> list[Entry]:
-        return self.entries[offset - self.log_start_offset :]
+        return self.entries[offset - self.first_offset :]
 
     def numbered(self) -> Iterator[tuple[int, Entry]]:
-        yield from enumerate(self.entries, self.log_start_offset)
+        yield from enumerate(self.entries, self.first_offset)
 
     def __str__(self) -> str:
         return "".join(str(epoch) for epoch, _ in self.entries)
