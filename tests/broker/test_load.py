@@ -91,6 +91,29 @@ def test_large_frames_wait_and_those_that_stand_in_their_way_are_cut(edge: Edge)
     assert edge.now_ms <= PATIENCE_MS + 2_000
 
 
+def test_whoever_asks_for_room_is_not_cut_for_it(edge: Edge) -> None:
+    asking, other = FakePeer(edge), FakePeer(edge)
+    asking.receive(4 * MiB)
+    other.receive(8 * MiB)
+    edge.pass_ms(PATIENCE_MS)
+    assert asking.receive(4 * MiB + 1)
+    assert asking.cut_because is None
+    assert other.cut_because is not None
+
+
+def test_the_time_of_whoever_waited_for_room_begins_when_there_is_some(edge: Edge) -> None:
+    hog, waiting, next_one = (FakePeer(edge) for _ in range(3))
+    hog.receive(8 * MiB)
+    waiting.receive(4 * MiB)
+    assert not waiting.receive(4 * MiB + 1)
+    edge.pass_ms(PATIENCE_MS)
+    assert hog.cut_because is not None
+    assert not waiting.is_waiting
+    next_one.receive(8 * MiB)
+    assert not next_one.receive(8 * MiB + 1)
+    assert waiting.cut_because is None
+
+
 def test_large_frames_that_fill_the_memory_together_all_come_to_an_end(edge: Edge) -> None:
     """None of them could grow: the oldest goes on beyond the cap, then the next."""
     peers = [FakePeer(edge) for _ in range(12)]
