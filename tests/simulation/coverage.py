@@ -54,6 +54,24 @@ OPERATIONS = (
     "change-config",
 )
 LATER_OPERATIONS = ("delete-records",)
+REFUSALS = (
+    "topics",
+    "settings",
+    "moves-and-elections",
+    "features",
+    "quorum",
+    "brokers",
+    "proposals",
+    "fetch-sessions",
+    "reads",
+    "unknown-groups",
+    "unknown-members",
+    "static-members",
+    "producers",
+    "transactional-offsets",
+    "commit-groups",
+)
+"""Stories of bad requests, told from beginning to end."""
 TRANSITIONS = (
     # partitions, as controllers commit them
     "isr-shrunk",
@@ -132,6 +150,7 @@ TRANSITIONS = (
 CELLS: dict[str, tuple[str, ...]] = {
     "fault": (*FAULTS, *LATER_FAULTS, *LAST_FAULTS),
     "operation": (*OPERATIONS, *LATER_OPERATIONS),
+    "refusal": REFUSALS,
     "transition": TRANSITIONS,
 }
 

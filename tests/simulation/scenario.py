@@ -10,6 +10,13 @@ from minikafka.aio import TopicPartition
 from minikafka.protocol.control.records import MetadataRecord
 from minikafka.protocol.types import NO_LEADER
 
+from . import (
+    refused_admin,
+    refused_control,
+    refused_groups,
+    refused_reads,
+    refused_transactions,
+)
 from .cluster import Cluster
 from .compaction_workload import TOPIC
 from .coverage import Coverage
@@ -19,6 +26,7 @@ from .invariants import Invariants
 from .nemesis import Nemesis
 from .operations import Operator
 from .promises import INTERNAL_TOPICS, Promises
+from .refusals import Refused
 from .shape import Shape, draw
 from .variety import vary
 from .workload import Workload
@@ -111,6 +119,20 @@ class Scenario:
     def operator(self) -> Operator:
         return Operator(self.world, self.cluster, self.shape, self.workload, self.coverage)
 
+    @cached_property
+    def refused(self) -> Refused:
+        refused = Refused(self.world, self.cluster, self.shape, self.coverage)
+        refused.transaction_version = self.workload.transaction_version
+        refused.image = lambda: self.invariants.image
+        refused.stories = {
+            **refused_admin.STORIES,
+            **refused_control.STORIES,
+            **refused_reads.STORIES,
+            **refused_groups.STORIES,
+            **refused_transactions.STORIES,
+        }
+        return refused
+
     def run(self) -> Outcome:
         outcome = Outcome(self.world.seed, self.world, coverage=self.coverage)
         try:
@@ -140,9 +162,16 @@ class Scenario:
             lambda: workload.started_count == len(workload.processes), "clients are connected", 10
         )
         self.operator.start()
+        if self.shape.refuses:
+            self.refused.start()
         await self.nemesis.run(self.fault_seconds)
         self.operator.stopping = True
         await cluster.wait_until(self._is_whole, self._what_is_missing, CONVERGE_SECONDS)
+        if self.shape.refuses:
+            self.refused.stopping = True
+            await cluster.wait_until(
+                lambda: not self.refused.alive, "all that is refused was asked", CONVERGE_SECONDS
+            )
         workload.stopping = True
         await cluster.wait_until(
             lambda: not any(process.alive for process in workload.processes),

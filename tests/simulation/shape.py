@@ -132,6 +132,9 @@ class Shape:
     drift: float = 0.0
     """By which share of time a machine's clock is fast or slow, at most."""
 
+    refuses: bool = False
+    """Does somebody ask for what must be refused?"""
+
     @property
     def all_group(self) -> bool:
         """Does every topic survive the loss of all power?"""

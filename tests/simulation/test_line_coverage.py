@@ -3,7 +3,16 @@
 from pathlib import Path
 
 from . import scenario
-from .line_coverage import ModuleLines, collected, deciding_modules, noted, ranges, share, table
+from .line_coverage import (
+    ModuleLines,
+    collected,
+    deciding_modules,
+    lines_of_functions,
+    noted,
+    ranges,
+    share,
+    table,
+)
 
 
 def test_what_decides_is_what_the_map_marks() -> None:
@@ -34,3 +43,18 @@ def test_the_table_names_ranges_of_lines() -> None:
     assert first == "lines of what decides:"
     assert line.split() == ["60.0%", "broker/x.py", "3-5,", "8"]
     assert last.split() == ["60.0%", "of", "10", "lines"]
+
+
+def test_what_only_a_bug_reaches_does_not_count(tmp_path: Path) -> None:
+    source = tmp_path / "x.py"
+    source.write_text(
+        "def f(a):\n"
+        "    if a:\n"
+        "        raise InvariantViolation(\n"
+        "            'never'\n"
+        "        )\n"
+        "    raise ValueError\n"
+        "def __repr__(self):\n"
+        "    return ''\n"
+    )
+    assert lines_of_functions(str(source)) == {2, 6}

@@ -39,6 +39,7 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
     if racks:
         broker["replica.selector.class"] = RACK_AWARE
     later += [fault for fault in LAST_FAULTS if rng.random() < 0.3]
+    refuses = rng.random() < 0.4
     return replace(
         shape,
         broker=broker,
@@ -46,6 +47,7 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
         racks=racks,
         directories=directories,
         drift=DRIFT_MOST if drifts else 0.0,
+        refuses=refuses,
         faults=(*shape.faults, *later),
     )
 
