@@ -76,7 +76,7 @@ class Pattern:
 class RepeatedProduce(Answer):
     """A Produce to one partition that was recognised."""
 
-    __slots__ = ("_appended", "_holds", "_partition", "_pattern", "_waiter")
+    __slots__ = ("_holds", "_partition", "_pattern", "_waiter", "appended")
 
     def __init__(
         self, call: Call, pattern: Pattern, partition: Partition, records: memoryview
@@ -86,31 +86,27 @@ class RepeatedProduce(Answer):
         self._partition = partition
         self._holds = 0
         self._waiter: Waiter | None = None
-        self._appended = partition.append_as_leader(
+        self.appended = partition.append_as_leader(
             records, acks=pattern.request.acks, wall_ms=call.connection.wall_ms
         )
+        """What became of it; nothing if it `needs_opening`."""
 
     @property
     def overlaps(self) -> bool:
         """Nothing holds up the Produce that follows."""
         return True
 
-    @property
-    def needs_opening(self) -> bool:
-        """Nothing was appended: the batch expands too far to be looked at here."""
-        return self._appended.needs_opening is not None
-
     def begin(self) -> None:
         """The append is written. Wait until it is final for what acks asks."""
         request, partition = self._pattern.request, self._partition
         acks = request.acks
-        if not acks or self._appended.error or (acks != ALL and not partition.group_flush):
+        if not acks or self.appended.error or (acks != ALL and not partition.group_flush):
             return
         deadline_ms = self.call.edge.runtime.monotonic_ms() + max(request.timeout_ms, 0)
         # Held by one until the wait has begun: an append that is committed already wakes nobody.
         self._holds = 2
         wait = partition.when_committed if acks == ALL else partition.when_flushed
-        self._waiter = wait(self._appended, deadline_ms, self._on_done)
+        self._waiter = wait(self.appended, deadline_ms, self._on_done)
         self._holds -= 1
 
     def _on_done(self) -> None:
@@ -123,13 +119,13 @@ class RepeatedProduce(Answer):
         if self._holds:
             return None
         pattern = self._pattern
-        if self._appended.error or pattern.request.acks == 0:
+        if self.appended.error or pattern.request.acks == 0:
             usual = ProduceAnswer(self.call, pattern.request)
-            usual.results.append((pattern.topic, pattern.data, self._partition, self._appended))
+            usual.results.append((pattern.topic, pattern.data, self._partition, self.appended))
             return usual.poll()
         if pattern.request.acks != ALL:
             self.call.rest_on_lease()
-        return [pattern.frame(self.call.correlation_id, self._appended)]
+        return [pattern.frame(self.call.correlation_id, self.appended)]
 
     def cancel(self) -> None:
         """The client is gone."""
@@ -169,7 +165,7 @@ class Patterns:
             call = Call(edge, connection, pattern.version, correlation_id, None)
             repeated = RepeatedProduce(call, pattern, partition, records)
             # What must be opened off the loop goes the long way.
-            return None if repeated.needs_opening else repeated
+            return repeated if repeated.appended.needs_opening is None else None
         return None
 
     def learn(self, frame: memoryview, version: int, request: ProduceRequest) -> None:

@@ -22,7 +22,7 @@ from ...protocol.errors import ProtocolError, RemoteProtocolError
 from ...protocol.types import Buffer
 from ...runtime.errors import InvariantViolation
 from .answer import Answer, Api, Call, Repeats
-from .inbox import Inbox
+from .inbox import QUEUED_BYTES_MAX, Inbox
 from .outbox import Outbox
 
 if TYPE_CHECKING:
@@ -300,11 +300,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_closing or self._transport.is_closing():
             self._is_closing = True  # A transport whose peer is gone may close before it says so.
             return
-        reader = self._reader
+        reader, inbox = self._reader, self.inbox
         is_full = (
             self.outbox.is_paused
-            or self.inbox.is_over
-            or len(self.inbox.queue) + len(self._pending) >= WAITING_MAX
+            or inbox.held_bytes > QUEUED_BYTES_MAX
+            or len(inbox.queue) + len(self._pending) >= WAITING_MAX
             or (reader.is_filled and not self._edge.load.may_grow(self, reader.capacity))
         )
         if is_full != self._is_reading_paused and not self._is_closing:

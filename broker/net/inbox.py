@@ -31,11 +31,6 @@ class Inbox:
         self.reader = FrameReader(edge.config.socket_request_max_bytes, self._count)
         self.queue: deque[bytearray] = deque()
 
-    @property
-    def is_over(self) -> bool:
-        """Does more wait here than may?"""
-        return self.held_bytes > QUEUED_BYTES_MAX
-
     def put(self, frame: memoryview) -> None:
         """Have a request wait, as a copy: the reader's buffer is about to be filled again."""
         self.queue.append(bytearray(frame))
