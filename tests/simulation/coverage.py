@@ -53,7 +53,7 @@ OPERATIONS = (
     "elect-uncleanly",
     "change-config",
 )
-LATER_OPERATIONS = ("delete-records",)
+LATER_OPERATIONS = ("delete-records", "throttle")
 REFUSALS = (
     "topics",
     "settings",
@@ -67,6 +67,9 @@ REFUSALS = (
     "unknown-groups",
     "unknown-members",
     "static-members",
+    "full-groups",
+    "forgotten-offsets",
+    "offsets-of-a-topic",
     "producers",
     "transactional-offsets",
     "commit-groups",

@@ -16,7 +16,7 @@ from minikafka.controller.quorum.log_facts import LogEnd
 from minikafka.controller.quorum.node import QuorumNode
 from minikafka.controller.quorum.raft import RaftQuorum
 from minikafka.protocol.control.image import MetadataImage
-from minikafka.protocol.control.quorum_messages import Vote, VoteAnswer
+from minikafka.protocol.control.quorum_messages import Vote, VoteAnswer, VoterKey
 from minikafka.protocol.types import TopicIdPartition, TopicPartition
 from minikafka.storage.compacted_log import CompactedLog
 from minikafka.storage.log import Log
@@ -194,6 +194,12 @@ class Grant(NamedTuple):
     """The candidate's last record."""
     held: LogEnd
     """The voter's own."""
+
+
+def voter_key(process: Process | None, voter_id: int) -> VoterKey:
+    """As whom a controller votes; of one that does not run only the id is known."""
+    quorum = process.quorum if process is not None else None
+    return VoterKey(voter_id) if quorum is None else quorum.node.settings.me
 
 
 def quorum_of(process: Process) -> QuorumSeen | None:

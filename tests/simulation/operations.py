@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from minikafka.aio import Admin, ConfigChange, ConfigResource, TopicPartition
 from minikafka.protocol.messages.describe_configs import ResourceType
 from minikafka.protocol.messages.elect_leaders import ElectionType
+from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
 from minikafka.protocol.messages.list_offsets import LATEST_TIMESTAMP
 from minikafka.runtime.errors import MinikafkaError
 
@@ -19,6 +20,8 @@ from .workload import Workload, new_topic
 from .world import SimRuntime, World
 
 ASKING_MS = 6000
+THROTTLED_RATES = ("2000", "20000")
+"""Bytes per second for copies that catch up: they are to converge all the same."""
 MOST_PARTITIONS = 5
 Operation = Callable[[Admin], Awaitable[None]]
 
@@ -48,6 +51,7 @@ class Operator:
             "elect-uncleanly": self._elect_uncleanly,
             "change-config": self._change_config,
             "delete-records": self._delete_records,
+            "throttle": self._throttle,
         }
         self._extra_topics = 0
 
@@ -160,6 +164,28 @@ class Operator:
         if partitions:
             await admin.elect_leaders(ElectionType.UNCLEAN, partitions)
             self._note("elect-uncleanly")
+
+    async def _throttle(self, admin: Admin) -> None:
+        """Bound what copies that catch up may move, of a topic that is being moved; or no more."""
+        topic = self.rng.choice(self.workload.lasting)
+        rate = self.rng.choice(THROTTLED_RATES) if self.rng.random() < 0.7 else None
+        listed = self.rng.choice(("*", "0:1,0:2,0:3")) if rate else None
+        how = ConfigOperation.SET if rate else ConfigOperation.DELETE
+        for_all = ConfigResource(ResourceType.BROKER, "")
+        for_topic = ConfigResource(ResourceType.TOPIC, topic.name)
+        await admin.incremental_alter_configs(
+            {
+                for_all: [
+                    ConfigChange(f"{side}.replication.throttled.rate", rate, how)
+                    for side in ("leader", "follower")
+                ],
+                for_topic: [
+                    ConfigChange(f"{side}.replication.throttled.replicas", listed, how)
+                    for side in ("leader", "follower")
+                ],
+            }
+        )
+        self._note("throttle")
 
     # -- settings ---------------------------------------------------------------------------
 

@@ -187,6 +187,7 @@ async def moves(refused: Refused) -> None:
     unclean = (NONE, needless, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
     pairs: list[tuple[object, Due]] = [
         (_moved(0, None), ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        (_moved(0, None, twice=True), ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
         (_moved(9, None), UNKNOWN),
         (_moved(9, [1, 2, 3]), UNKNOWN),
         (_moved(0, []), ASSIGNMENT),
@@ -205,9 +206,11 @@ async def moves(refused: Refused) -> None:
     await refused.each_due(pairs)
 
 
-def _moved(index: int, replicas: list[int] | None, *, keeps_count: bool = False) -> object:
+def _moved(
+    index: int, replicas: list[int] | None, *, keeps_count: bool = False, twice: bool = False
+) -> object:
     partition = ReassignablePartition(partition_index=index, replicas=replicas)
-    topic = ReassignableTopic(name=MINE, partitions=[partition])
+    topic = ReassignableTopic(name=MINE, partitions=[partition] * (2 if twice else 1))
     return AlterPartitionReassignmentsRequest(
         timeout_ms=2000, allow_replication_factor_change=not keeps_count, topics=[topic]
     )

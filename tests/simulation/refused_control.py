@@ -8,6 +8,7 @@ from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.errors import ErrorCode
 
 from .cluster import FIRST_CONTROLLER_ID
+from .inside import voter_key
 from .refusals import TOPIC, Due, Refused, Story, Unsaid
 
 NOBODY = 77
@@ -30,12 +31,12 @@ async def quorum(refused: Refused) -> None:
     other = FIRST_CONTROLLER_ID + (asked - FIRST_CONTROLLER_ID + 1) % len(
         refused.cluster.controllers
     )
-    me, peer = q.VoterKey(asked), q.VoterKey(other)
+    me, peer = q.VoterKey(asked), voter_key(refused.cluster.controllers[other].process, other)
     vote = q.Vote(None, 0, peer, me, 0, 0, True)
     begun = q.BeginQuorumEpoch(None, 0, peer, me)
     ended = q.EndQuorumEpoch(None, 0, peer, ())
     fetch = q.FetchQuorumLog(None, 0, peer, 0, 0, 0, 0, 0)
-    # A voter whose disk is not known yet may come from any.
+    # One that is down cannot tell on which disk it is known, one whose disk is not may be on any.
     known = (OLD, KEY)
     stranger = q.VoterKey(NOBODY)
     pairs: list[tuple[m.Request[object], Due]] = [

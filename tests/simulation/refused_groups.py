@@ -1,11 +1,18 @@
 """Members that a group does not know, too old ones, static ones that come twice; groups in use."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from minikafka.protocol.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from minikafka.protocol.messages.delete_groups import DeleteGroupsRequest
+from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minikafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from minikafka.protocol.messages.find_coordinator import CoordinatorType
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest
@@ -25,11 +32,17 @@ from minikafka.protocol.messages.offset_delete import (
 from minikafka.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
-from .refusals import TOPIC, Due, Refused, Story
+from .refusals import TOPIC, Due, Refused, Story, Unsaid, Wrong
+from .variety import GROUP_MOST
 
 BY_NAME = 9
 """Up to this version commits name topics, later ones their ids."""
+RETENTION_VERSION = 4
+"""Up to this version a client may say how long offsets are kept."""
 SESSION_MS = 20_000
+SHORT_MS = 6000
+LOOKED_FOR_S = 6
+"""Until then whatever is to be forgotten was looked for."""
 NONE = ErrorCode.NONE
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
 OLD = ErrorCode.ILLEGAL_GENERATION
@@ -95,14 +108,17 @@ class Group:
         await self.due(request, due)
 
     async def commit(self, due: Due, member: str = "", generation: int = -1, **more: Any) -> None:
+        """`note`: kept beside the offset; `version`: as sent; `topic`, `retention_ms`: as named."""
         partition = OffsetCommitRequestPartition(
             partition_index=0, committed_offset=0, committed_metadata=more.get("note", "")
         )
+        topic = OffsetCommitRequestTopic(name=more.get("topic", TOPIC), partitions=[partition])
         request = OffsetCommitRequest(
             group_id=self.name,
             generation_id_or_member_epoch=generation,
             member_id=member,
-            topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
+            retention_time_ms=more.get("retention_ms", -1),
+            topics=[topic],
         )
         # The coordinator may not have heard of the topic.
         wanted = due if isinstance(due, tuple) else (due,)
@@ -214,8 +230,67 @@ async def static(refused: Refused) -> None:
     await group.delete(NONE)
 
 
+async def full(refused: Refused) -> None:
+    """Whoever comes when a group is full is refused; the others wait, and are forgotten."""
+    group = await Group.fresh(refused)
+    full_or_in = (NONE, ErrorCode.GROUP_MAX_SIZE_REACHED)
+    joining = [
+        asyncio.ensure_future(
+            group.join(full_or_in, instance=f"member-{lane}", lane=lane, session_ms=SHORT_MS)
+        )
+        for lane in range(1, GROUP_MOST + 3)
+    ]
+    try:
+        # The first is alone, or in with all who came soon enough; the others wait for it.
+        await asyncio.wait(joining, timeout=2)
+        answers = [each.result() for each in joining if each.done()]
+        if not any(each.error_code for each in answers):
+            raise Wrong(f"{len(joining)} joined {group.name}, {GROUP_MOST} may be in")
+    finally:
+        for each in joining:
+            each.cancel()
+        await asyncio.gather(*joining, return_exceptions=True)
+
+
+async def forgotten(refused: Refused) -> None:
+    """Offsets that are kept for a millisecond are not there when they are looked for."""
+    group = await Group.fresh(refused)
+    await group.commit(NONE, version=RETENTION_VERSION, retention_ms=1)
+    await asyncio.sleep(LOOKED_FOR_S)
+    gone = ErrorCode.GROUP_ID_NOT_FOUND
+    await group.delete(gone if refused.stopping else (gone, NONE))
+
+
+async def of_a_topic(refused: Refused) -> None:
+    """Offsets of a topic are forgotten with it."""
+    group = await Group.fresh(refused)
+    name = refused.fresh("refused-mortal")
+    shape = replace(refused.topic, name=name)
+    configs = [CreatableTopicConfig(name=key, value=value) for key, value in shape.configs.items()]
+    topic = CreatableTopic(
+        name=name, num_partitions=1, replication_factor=shape.replication, configs=configs
+    )
+    made = await group.due(
+        CreateTopicsRequest(topics=[topic], timeout_ms=2000),
+        (NONE, ErrorCode.INVALID_REPLICATION_FACTOR),
+    )
+    if made.topics[0].error_code:
+        raise Unsaid("too few brokers are alive")
+    await asyncio.sleep(1)
+    await group.commit(NONE, topic=name)
+    gone = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=2000)
+    await group.due(gone, NONE)
+    await asyncio.sleep(1)
+    unheard = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    await group.commit(unheard if refused.stopping else (unheard, NONE), topic=name)
+    await group.delete((NONE, ErrorCode.GROUP_ID_NOT_FOUND))
+
+
 STORIES: dict[str, Story] = {
     "unknown-groups": unknown,
     "unknown-members": members,
     "static-members": static,
+    "full-groups": full,
+    "forgotten-offsets": forgotten,
+    "offsets-of-a-topic": of_a_topic,
 }

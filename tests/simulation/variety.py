@@ -14,6 +14,8 @@ from .shape import Shape, TopicShape
 
 DRIFT_MOST = 0.024
 """Two clocks that drift apart by twice this are still within what leases allow for: one in 20."""
+GROUP_MOST = 8
+"""Members of a group, where more are to be refused."""
 
 
 def vary(shape: Shape, rng: random.Random) -> Shape:
@@ -40,6 +42,16 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
         broker["replica.selector.class"] = RACK_AWARE
     later += [fault for fault in LAST_FAULTS if rng.random() < 0.3]
     refuses = rng.random() < 0.4
+    if refuses:
+        # Caches that are full, and looking for what is forgotten: it is refused there as well.
+        broker |= {
+            "max.incremental.fetch.session.cache.slots": rng.choice(("2", "1000")),
+            "group.initial.rebalance.delay.ms": rng.choice(("0", "300")),
+            "group.max.size": str(GROUP_MOST),
+            "offsets.retention.check.interval.ms": "2000",
+            "transaction.remove.expired.transaction.cleanup.interval.ms": "5000",
+        }
+    throttles = rng.random() < 0.3
     return replace(
         shape,
         broker=broker,
@@ -48,6 +60,7 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
         directories=directories,
         drift=DRIFT_MOST if drifts else 0.0,
         refuses=refuses,
+        operations=(*shape.operations, "throttle") if throttles else shape.operations,
         faults=(*shape.faults, *later),
     )
 
