@@ -20,8 +20,8 @@ from .workload import Workload, new_topic
 from .world import SimRuntime, World
 
 ASKING_MS = 6000
-THROTTLED_RATES = ("2000", "20000")
-"""Bytes per second for copies that catch up: they are to converge all the same."""
+THROTTLED_RATES = ("50000", "200000")
+"""Bytes per second for copies that catch up: more than is written, so that they converge."""
 MOST_PARTITIONS = 5
 Operation = Callable[[Admin], Awaitable[None]]
 
