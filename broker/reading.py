@@ -125,7 +125,7 @@ def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnsw
     if max_bytes <= 0:
         return
     try:
-        if spec.replica_id == CONSUMER:
+        if spec.replica_id == CONSUMER and log.has_gaps:
             found = read_records(log, offset, max_bytes=max_bytes, up_to=up_to)
         else:
             found = log.read(offset, max_bytes=max_bytes, up_to=up_to)

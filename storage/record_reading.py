@@ -20,12 +20,10 @@ _COUNT_AT = HEADER_SIZE - _COUNT.size
 
 
 def read_records(log: CompactedLog, offset: int, *, max_bytes: int, up_to: int) -> LogSlice:
-    """`log.read`, beginning with a batch that has records; raises what that raises.
+    """`log.read` of a log that `has_gaps`, beginning with a batch that has records; raises as that.
 
     Without such a batch below `up_to` it is the last of the empty ones.
     """
-    if not log.has_gaps:
-        return log.read(offset, max_bytes=max_bytes, up_to=up_to)
     passed = Passed()
     for _ in range(MAX_READS):
         found = passed.take(log.read(offset, max_bytes=max_bytes, up_to=up_to))

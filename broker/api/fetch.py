@@ -50,7 +50,7 @@ def handle(call: Call, request: FetchRequest) -> FetchResponse | Answer:
     else:
         reading = Reading(edge, asker, context.partitions)
     reading.read_all()
-    is_due = reading.is_enough and not reading.is_storage_failure
+    is_due = reading.is_enough and not (reading.has_failed and reading.is_storage_failure)
     if (is_due or request.max_wait_ms <= 0) and not reading.is_cold:
         return respond(call, context, reading, asker.isolation)
     return ParkedFetch(call, context, reading, asker, watch).park(request.max_wait_ms)

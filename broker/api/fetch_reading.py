@@ -45,10 +45,10 @@ class Reading:
         "_asker",
         "_bytes",
         "_edge",
-        "_has_failed",
         "_places",
         "_watch",
         "answers",
+        "has_failed",
         "is_final",
         "partitions",
         "sources",
@@ -65,7 +65,8 @@ class Reading:
         self._edge = edge
         self._asker = asker
         self._bytes = 0
-        self._has_failed = False
+        self.has_failed = False
+        """Has a disk failed one of the partitions?"""
         """A storage error was among the answers."""
         self._watch = watch
         self._places: dict[Key, int] | None = None
@@ -120,7 +121,7 @@ class Reading:
                 # Retention, or a deletion of records, was quicker than the disk.
                 answer.error = ErrorCode.OFFSET_OUT_OF_RANGE
             except StorageError:
-                answer.error, self._has_failed = ErrorCode.KAFKA_STORAGE_ERROR, True
+                answer.error, self.has_failed = ErrorCode.KAFKA_STORAGE_ERROR, True
             except ApiError as error:
                 answer.error = error.code
 
@@ -145,7 +146,7 @@ class Reading:
 
         Unlike a lost lead that is nothing it must know at once, and asking again does not mend it.
         """
-        if not self._has_failed or self._asker.is_follower:
+        if not self.has_failed or self._asker.is_follower:
             return False
         return all(
             answer.error is ErrorCode.KAFKA_STORAGE_ERROR
@@ -162,7 +163,7 @@ class Reading:
         asked, source = self.partitions[place], self.sources[place]
         if isinstance(source, ErrorCode):
             self.is_final = True
-            self._has_failed |= source is ErrorCode.KAFKA_STORAGE_ERROR
+            self.has_failed |= source is ErrorCode.KAFKA_STORAGE_ERROR
             return FetchAnswer(error=source)
         asker = self._asker
         spec = FetchSpec(
@@ -200,7 +201,7 @@ class Reading:
             or answer.high_watermark > asked.known_high_watermark
         ):
             self.is_final = True
-            self._has_failed |= answer.error is ErrorCode.KAFKA_STORAGE_ERROR
+            self.has_failed |= answer.error is ErrorCode.KAFKA_STORAGE_ERROR
             if answer.cold is not None:
                 self._bytes += spec.max_bytes
         return answer
