@@ -340,6 +340,10 @@ class Invariants:
             if now.leader_epoch >= truth.unclean_epoch and not truth.is_cut:
                 truth.is_cut = True
                 truth.ledger.cut(cursor_of(daemon, replica.key, truth.name))
+                # The leader may hold batches that an earlier such election took out of the ledger:
+                # whatever was walked over before has to be entered, or compared, again.
+                for each in self.cluster.brokers.values():
+                    self._cursors.pop((each.name, replica.key), None)
             if now.leader_epoch >= truth.unclean_epoch:
                 # Leader completeness: it holds all that was ever committed.
                 end = truth.ledger.end

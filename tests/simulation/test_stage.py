@@ -89,3 +89,23 @@ def test_a_muted_invariant_does_not() -> None:
         return stage.now
 
     assert Stage().play(story) > 1
+
+
+@staged(brokers=2)
+async def test_what_an_unclean_election_took_another_may_bring_back(stage: Stage) -> None:
+    """A batch was committed, lost to an unclean election, and is what a second one finds."""
+    unclean = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
+    await stage.create_topic("t", [[1, 2]], configs=unclean)
+    await stage.send("t", b"both")
+    stage.kill(2)
+    await stage.until(lambda: stage.state("t").isr == (1,), "broker 1 is alone")
+    await stage.send("t", b"of 1")
+    stage.pause(1)
+    stage.start(2)
+    await stage.until(lambda: stage.state("t").leader == 2, "broker 2 is elected uncleanly", 20)
+    await stage.send("t", b"of 2", acks="1")  # By a producer that never knew broker 1 as leader.
+    stage.kill(2)
+    stage.resume(1)
+    await stage.until(lambda: stage.state("t").leader == 1, "broker 1 is elected uncleanly", 20)
+    await stage.send("t", b"later")
+    assert await stage.read("t") == [b"both", b"of 1", b"later"]
