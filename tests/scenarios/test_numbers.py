@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 GROUPS = {
     "a": 22,
     "b": 29,
-    "c": 19,
+    "c": 20,
     "d": 15,
     "e": 14,
     "f": 15,
