@@ -19,6 +19,7 @@ from ..protocol import record_backend
 from ..protocol.batch_header import CODEC_MASK, rewrite_max_timestamp
 from ..protocol.compression import ExpandsTooFar
 from ..protocol.errors import ApiError, ErrorCode
+from ..protocol.record_backend import highest_delta
 from ..protocol.record_batch import (
     HEADER_SIZE,
     BatchHeader,
@@ -84,6 +85,7 @@ class IntakeRules:
         "max_message_bytes",
         "opens",
         "walks",
+        "walks_only",
     )
 
     def __init__(self, config: TopicConfig) -> None:
@@ -102,6 +104,7 @@ class IntakeRules:
         """Are the records of compressed batches walked?"""
         self.walks = self.opens or level == "structure"
         """Are those of uncompressed ones?"""
+        self.walks_only = self.walks and not self.has_time_limits
         self.has_special_rules = self.walks or self.has_time_limits
 
 
@@ -141,8 +144,9 @@ def check(
     validate_for_append(buffer, 0, header, rules.max_message_bytes)
     if header.size != len(buffer):
         raise ApiError(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
-    is_special = rules.has_special_rules or header.max_timestamp < header.base_timestamp
-    if is_special and not (rules.walks and _is_usual(buffer, header, rules)):
+    if rules.walks_only and _is_usual(buffer, header, rules):
+        return header
+    if rules.has_special_rules or header.max_timestamp < header.base_timestamp:
         if verdict is None:
             verdict = _look_inside(buffer, header, rules, wall_ms, openings)
         if verdict is not None:
@@ -175,16 +179,12 @@ def _is_usual(buffer: memoryview, header: BatchHeader, rules: IntakeRules) -> bo
 
     For all else `_look_inside` finds the words.
     """
-    if header.attributes & CODEC_MASK or rules.has_time_limits:
+    if header.attributes & CODEC_MASK:
         return False
-    try:
-        _, highest, keyless, _ = record_backend.examine(
-            buffer[HEADER_SIZE:], header.record_count, rules.is_compacted, INT64_MIN, INT64_MAX
-        )
-    except record_backend.BadRecord:
+    highest = highest_delta(buffer, HEADER_SIZE, header.record_count, rules.is_compacted)
+    if highest is None:
         return False
-    is_true = rules.is_log_append_time or header.base_timestamp + highest == header.max_timestamp
-    return is_true and not keyless
+    return rules.is_log_append_time or header.base_timestamp + highest == header.max_timestamp
 
 
 def _look_inside(

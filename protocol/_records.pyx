@@ -830,6 +830,34 @@ cdef list noted(list indexes, Py_ssize_t index):
     return indexes
 
 
+def highest_delta(batch, Py_ssize_t start, Py_ssize_t count, bint needs_keys):
+    """Find the greatest timestamp delta of good records, as record_python.highest_delta."""
+    cdef Py_buffer buffer
+    cdef const uint8_t *at
+    cdef const uint8_t *end
+    cdef Walked found
+    cdef int64_t highest = INT64_MIN
+    cdef Py_ssize_t index
+    cdef bint is_good
+    PyObject_GetBuffer(batch, &buffer, PyBUF_SIMPLE)
+    at = <const uint8_t *>buffer.buf + start
+    end = <const uint8_t *>buffer.buf + buffer.len
+    is_good = 0 <= start <= buffer.len and 0 < count <= (buffer.len - start) // MIN_RECORD_BYTES
+    if is_good:
+        for index in range(count):
+            if walk(&at, end, &found) != FINE or found.offset_delta != index:
+                is_good = False
+                break
+            if needs_keys and found.key_length < 0:
+                is_good = False
+                break
+            if found.timestamp_delta > highest:
+                highest = found.timestamp_delta
+        is_good = is_good and at == end
+    PyBuffer_Release(&buffer)
+    return highest if is_good else None
+
+
 def first_at(body, Py_ssize_t count, int64_t timestamp_delta, int64_t offset_delta):
     """Find the first record of a time and place, as record_python.first_at."""
     cdef View view = View(body)

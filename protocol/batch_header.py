@@ -197,16 +197,16 @@ def validate_for_append(
     if header.base_offset != 0:
         detail = f"base offset {header.base_offset}: a client's batch starts at 0"
         raise ApiError(ErrorCode.INVALID_RECORD, detail)
-    if header.last_offset_delta != header.record_count - 1 or header.record_count < 1:
-        detail = f"{header.record_count} records, last offset delta {header.last_offset_delta}"
+    count, attributes = header.record_count, header.attributes
+    if header.last_offset_delta != count - 1 or count < 1:
+        detail = f"{count} records, last offset delta {header.last_offset_delta}"
         raise ApiError(ErrorCode.INVALID_RECORD, detail)
-    if header.attributes & ~_CLIENT_BITS or header.attributes & CODEC_MASK > Codec.ZSTD:
-        _refuse_attributes(header.attributes)
-    most = (size - HEADER_SIZE) // MIN_RECORD_BYTES
-    if header.record_count > most and (
-        not header.attributes & CODEC_MASK or header.record_count > MOST_PACKED_RECORDS
+    if attributes & ~_CLIENT_BITS or attributes & CODEC_MASK > Codec.ZSTD:
+        _refuse_attributes(attributes)
+    if count * MIN_RECORD_BYTES > size - HEADER_SIZE and (
+        not attributes & CODEC_MASK or count > MOST_PACKED_RECORDS
     ):
-        detail = f"{header.record_count} records cannot be in {size} bytes"
+        detail = f"{count} records cannot be in {size} bytes"
         raise ApiError(ErrorCode.INVALID_RECORD, detail)
     if header.base_timestamp < NO_TIMESTAMP:
         detail = f"base timestamp {header.base_timestamp}"
@@ -214,7 +214,7 @@ def validate_for_append(
     if header.producer_id >= 0:
         if header.base_sequence < 0 or header.producer_epoch < 0:
             raise ApiError(ErrorCode.INVALID_RECORD, "a producer id without epoch or sequence")
-    elif header.attributes & TRANSACTIONAL_BIT:
+    elif attributes & TRANSACTIONAL_BIT:
         raise ApiError(ErrorCode.INVALID_RECORD, "a transactional batch without producer id")
 
 

@@ -254,9 +254,11 @@ class _Decoding:
         with src.block(f"if n * {least} > end - pos:"):
             src.add(f"raise short({f.name!r}, n, end - pos)")
         if self._whole.most_items:
-            src.add("left[0] -= n")
-            with src.block("if left[0] < 0:"):
-                src.add(f"raise crowded({f.name!r}, {self._whole.most_items})")
+            # One alone, as in most requests, costs what the item that it is part of does.
+            with src.block("if n > 1:"):
+                src.add("left[0] -= n")
+                with src.block("if left[0] < 0:"):
+                    src.add(f"raise crowded({f.name!r}, {self._whole.most_items})")
         if items.wire is not None and items.wire.code and items.wire.code != "16s":
             src.add(
                 f"{target} = list(unpack_from('>%d{items.wire.code}' % n, buf, pos))",

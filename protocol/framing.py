@@ -46,7 +46,16 @@ class FrameReader:
     is valid until the next `get_buffer`.
     """
 
-    __slots__ = ("_buffer", "_end", "_given", "_on_resized", "_quiet_reads", "_start", "max_frame")
+    __slots__ = (
+        "_buffer",
+        "_end",
+        "_given",
+        "_on_resized",
+        "_quiet_reads",
+        "_start",
+        "is_filled",
+        "max_frame",
+    )
 
     def __init__(self, max_frame_bytes: int, on_resized: Callable[[], None] = lambda: None) -> None:
         """Frames above `max_frame_bytes`, without their size, are refused.
@@ -55,6 +64,11 @@ class FrameReader:
         """
         self.max_frame = max_frame_bytes
         """May be raised once more is known of the peer."""
+        self.is_filled = False
+        """Does half a frame fill the buffer? The next `get_buffer` makes it up to twice as large.
+
+        True only after all whole frames were taken.
+        """
         self._on_resized = on_resized
         self._buffer = _NOTHING
         self._start = 0  # first byte not given out
@@ -71,14 +85,6 @@ class FrameReader:
     def buffered(self) -> int:
         """Bytes received and not yet given out as frames."""
         return self._end - self._start
-
-    @property
-    def is_filled(self) -> bool:
-        """Does half a frame fill the buffer? The next `get_buffer` makes it up to twice as large.
-
-        True only after all whole frames were taken.
-        """
-        return 0 < self._end - self._start == len(self._buffer)
 
     def get_buffer(self, sizehint: int = -1) -> memoryview:
         """Give room for at least one byte; earlier frames may be overwritten from here on."""
@@ -115,6 +121,7 @@ class FrameReader:
                 raise RemoteProtocolError(f"{why}{_stranger(size)}")
             stop = start + 4 + size
             if stop > self._end:
+                self.is_filled = self._end - start == len(self._buffer)
                 return
             self._start = stop
             yield self._buffer[start + 4 : stop]
@@ -189,6 +196,7 @@ class FrameReader:
             target = memoryview(bytearray(min(2 * capacity, limit)))
         target[:waiting] = self._buffer[self._start : self._end]
         self._buffer, self._start, self._end = target, 0, waiting
+        self.is_filled = False
         if len(target) != capacity:
             self._on_resized()
         return len(target) - waiting

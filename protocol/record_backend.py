@@ -39,6 +39,7 @@ RecordBody: Any = _live.RecordBody
 measure: Any = _live.measure
 decode: Any = _live.decode
 examine: Any = _live.examine
+highest_delta: Any = _live.highest_delta
 first_at: Any = _live.first_at
 
 
@@ -85,5 +86,6 @@ __all__ = [
     "encode_headers",
     "examine",
     "first_at",
+    "highest_delta",
     "measure",
 ]

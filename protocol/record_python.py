@@ -522,6 +522,20 @@ def examine(
     return lowest, highest, tuple(keyless), tuple(untimely)
 
 
+def highest_delta(batch: Any, start: int, count: int, needs_keys: bool) -> int | None:
+    """Find the greatest timestamp delta of `count` records, which fill `batch` from `start` on.
+
+    None where `examine` would find anything wrong with them. This is the cheapest walk there is: a
+    broker does it for each batch of a producer.
+    """
+    body = bytes(memoryview(batch)[start:])
+    try:
+        _, highest, keyless, _ = examine(body, count, needs_keys, -_INT64, _INT64 - 1)
+    except BadRecord:
+        return None
+    return None if keyless else highest
+
+
 def first_at(
     body: Any, count: int, timestamp_delta: int, offset_delta: int
 ) -> tuple[int, int] | None:

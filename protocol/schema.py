@@ -123,7 +123,7 @@ class Shape:
     api_key: int = -1
     advertised: Versions = NEVER
     most_items: int = 0
-    """In all arrays of a message together; 0: no bound, as of responses."""
+    """In all arrays of a message that have more than one; 0: no bound, as of responses."""
 
 
 MOST_ITEMS: Final = 100_000

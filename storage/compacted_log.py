@@ -21,10 +21,12 @@ log = logging.getLogger(__name__)
 class CompactedLog(LogView):
     """A log that may have lost records to compaction, here or where it was copied from."""
 
-    __slots__ = ("_has_gaps", "_is_abandoned")
+    __slots__ = ("_are_gaps_noted", "_is_abandoned", "has_gaps")
 
-    _has_gaps: bool
-    """Offsets are missing between its batches, and a file beside them says so."""
+    has_gaps: bool
+    """May offsets be missing between batches, and records within them?"""
+    _are_gaps_noted: bool
+    """A file beside the batches says that there are gaps."""
     _is_abandoned: bool
 
     @property
@@ -47,15 +49,10 @@ class CompactedLog(LogView):
         """What its batches must agree with."""
         return Rules(self.leader_epochs, self.has_gaps)
 
-    @property
-    def has_gaps(self) -> bool:
-        """May offsets be missing between batches, and records within them?"""
-        return self.config.is_compacted or self._has_gaps
-
     def note_gaps(self) -> None:
         """Before the first gap. It outlives the policy that brought it, and a restart."""
-        if not self._has_gaps:
-            self._has_gaps = True
+        if not self._are_gaps_noted:
+            self._are_gaps_noted = self.has_gaps = True
             self.segments.note_gaps()
 
     def put_in_place(self, group: Sequence[Segment], made: Finished) -> None:

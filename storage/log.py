@@ -61,7 +61,8 @@ class Log(CompactedLog):
         """All below it is on stable storage."""
         self.producers = ProducerState()
         self._flush: SharedFlush | None = None
-        self._is_abandoned = self._has_gaps = False
+        self._is_abandoned = self._are_gaps_noted = False
+        self.has_gaps = config.is_compacted
         self._rolls_next = False
         """A cut may not be stable: nothing may be written in its place (docs/decisions/0021)."""
         self.on_flush_due: Callable[[Log], None] | None = None
@@ -97,7 +98,8 @@ class Log(CompactedLog):
         log.segments.names_changed = opened.names_changed
         log.log_start_offset, log.log_end_offset = opened.log_start_offset, opened.log_end_offset
         log.recovery_point, log.producers = opened.recovery_point, opened.producers
-        log._has_gaps = opened.are_gaps_noted
+        log._are_gaps_noted = opened.are_gaps_noted
+        log.has_gaps = opened.are_gaps_noted or config.is_compacted
         # Before a crash something may have been cut, and that may be known to the page cache alone.
         log._rolls_next = not clean and bool(opened.segments)
         log._truncations += log._rolls_next
@@ -108,6 +110,7 @@ class Log(CompactedLog):
         """Obey another configuration from now on."""
         self.config = config
         self._limits = _limits_of(config)
+        self.has_gaps = self._are_gaps_noted or config.is_compacted
 
     # Appending.
 

@@ -78,6 +78,9 @@ class RepeatedProduce(Answer):
 
     __slots__ = ("_holds", "_partition", "_pattern", "_waiter", "appended")
 
+    overlaps = True
+    """Nothing holds up the Produce that follows."""
+
     def __init__(
         self, call: Call, pattern: Pattern, partition: Partition, records: memoryview
     ) -> None:
@@ -90,11 +93,6 @@ class RepeatedProduce(Answer):
             records, acks=pattern.request.acks, wall_ms=call.connection.wall_ms
         )
         """What became of it; nothing if it `needs_opening`."""
-
-    @property
-    def overlaps(self) -> bool:
-        """Nothing holds up the Produce that follows."""
-        return True
 
     def begin(self) -> None:
         """The append is written. Wait until it is final for what acks asks."""

@@ -89,6 +89,9 @@ class Load:
         )
         self._waiting: dict[Peer, int] = {}
         """Those whose frame waits for room, with the bytes that they want."""
+        self.response_room = 0
+        """The most that one more fetch should read, in bytes."""
+        self._note_room()
 
     @property
     def request_bytes(self) -> int:
@@ -99,12 +102,6 @@ class Load:
     def response_bytes(self) -> int:
         """Responses not yet taken, and what parked fetches have read."""
         return self._responses.total
-
-    @property
-    def response_room(self) -> int:
-        """The most that one more fetch should read, in bytes."""
-        room = (self._caps.responses - self._responses.total) // RESPONSE_PART
-        return room if room > LEAST_RESPONSE else LEAST_RESPONSE
 
     def hold_requests(self, peer: Peer, size: int) -> None:
         """Note what a connection holds of requests and buffers for them now."""
@@ -118,6 +115,7 @@ class Load:
         """Note what a connection holds of responses now; may cut it or others."""
         now_ms = self._now_ms()
         self._responses.hold(peer, size, now_ms)
+        self._note_room()
         excess = self._responses.total - self._caps.responses
         if excess > 0:
             for holder in self._responses.in_the_way(excess, now_ms, 0):
@@ -145,6 +143,7 @@ class Load:
         self._waiting.pop(peer, None)
         now_ms = self._now_ms()
         self._responses.hold(peer, 0, now_ms)
+        self._note_room()
         self._requests.hold(peer, 0, now_ms)
         self._relieve()
 
@@ -163,6 +162,10 @@ class Load:
         excess = self._excess(more)
         for holder in self._requests.in_the_way(excess, now_ms, self._patience_ms, asking):
             self._cut(holder, "its unfinished requests fill the memory that others wait for")
+
+    def _note_room(self) -> None:
+        room = (self._caps.responses - self._responses.total) // RESPONSE_PART
+        self.response_room = max(room, LEAST_RESPONSE)
 
     def _shed(self) -> None:
         for holder in self._requests:

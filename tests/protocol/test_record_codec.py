@@ -475,6 +475,29 @@ def test_both_find_the_same_in_good_records(rows: list[Any], earliest: int, late
 
 
 @EACH_WRITER
+def test_the_cheapest_walk_finds_what_the_thorough_one_does(codec: Any) -> None:
+    dice = random.Random(5)
+    found = 0
+    for _ in range(500):
+        rows = [
+            (dice.randrange(99), dice.choice([None, b"k", b"k"]), b"v" * dice.randrange(90))
+            for _ in range(dice.randint(1, 3))
+        ]
+        body = written(record_python, rows)
+        if dice.random() < 0.5:
+            body = hostile(dice, body)
+        count = len(rows) + dice.choice([0, 0, 0, 1, -1])
+        for needs_keys in (False, True):
+            thorough = examined(record_python, body, count, needs_keys, *FURTHEST)
+            is_good = thorough[0] != "refused" and not thorough[2]
+            expected = thorough[1] if is_good else None
+            found += is_good
+            assert codec.highest_delta(b"head" + body, 4, count, needs_keys) == expected
+    assert 200 < found < 800
+    assert codec.highest_delta(b"", 4, 1, False) is None
+
+
+@EACH_WRITER
 def test_only_so_many_bad_records_are_named(codec: Any) -> None:
     count = record_python.MOST_NAMED + 50
     body = written(codec, [(n, None, b"") for n in range(count)])
