@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ..client.errors import ClientError
 from ..client.net.connection import ConnectionOptions, KafkaConnection
+from ..client.net.errors import ClientError
 from ..client.net.watched import SILENCE_MS, WatchedConnection
 from ..protocol.api import ApiKey
 from ..protocol.codec import decode

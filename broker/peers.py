@@ -7,10 +7,10 @@ what a failure means. This broker may ask itself the same way.
 from collections.abc import Callable
 from typing import Any
 
-from ..client.errors import ClientError
 from ..client.net.address import Address
 from ..client.net.backoff import Backoff
 from ..client.net.connection import ConnectionOptions
+from ..client.net.errors import ClientError
 from ..client.net.pool import Pool
 from ..protocol.control.messages import Endpoint
 from ..protocol.errors import RemoteProtocolError

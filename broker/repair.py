@@ -13,8 +13,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from ..client.errors import ClientError
 from ..client.net.connection import ConnectionOptions, KafkaConnection
+from ..client.net.errors import ClientError
 from ..protocol.control.messages import Endpoint
 from ..protocol.errors import ErrorCode, RemoteProtocolError
 from ..protocol.messages.fetch import (

@@ -5,25 +5,16 @@ no broker said: nobody reachable, time over, buffer full. Nothing here decides t
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from ..protocol.errors import ApiError
 from ..protocol.types import TopicPartition
-from ..runtime.errors import MinikafkaError
-
-
-class ClientError(MinikafkaError):
-    """Anything that a client raises on purpose."""
-
-
-class Attempt(NamedTuple):
-    """One try to reach one address."""
-
-    address: str
-    """host:port as configured or as the cluster advertised it."""
-    phase: str
-    """How far it came: resolve, connect, negotiate or metadata."""
-    cause: str
+from .net.errors import Attempt as Attempt
+from .net.errors import ClientClosed as ClientClosed
+from .net.errors import ClientError as ClientError
+from .net.errors import ConnectError as ConnectError
+from .net.errors import ConnectionLost as ConnectionLost
+from .net.errors import RequestTimedOut as RequestTimedOut
+from .net.errors import UnsupportedVersion as UnsupportedVersion
 
 
 class BootstrapError(ClientError):
@@ -36,33 +27,6 @@ class BootstrapError(ClientError):
     def __str__(self) -> str:
         tried = "; ".join(f"{a.address}: {a.phase}: {a.cause}" for a in self.attempts)
         return f"no bootstrap server answered ({tried or 'none configured'})"
-
-
-class ConnectError(ClientError):
-    """One connection could not be opened."""
-
-    def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt)
-        self.attempt = attempt
-
-    def __str__(self) -> str:
-        return f"{self.attempt.address}: {self.attempt.phase}: {self.attempt.cause}"
-
-
-class ConnectionLost(ClientError):
-    """The connection ended before the answer came; whether the request was carried out is open."""
-
-
-class RequestTimedOut(ClientError):
-    """No answer within the request's time; the connection is closed with it."""
-
-
-class UnsupportedVersion(ClientError):
-    """The broker and this client have no version of an API in common."""
-
-
-class ClientClosed(ClientError):
-    """The client is closed, or was closed while the call waited."""
 
 
 class ForkedClient(ClientError):

@@ -23,7 +23,7 @@ from ...protocol.primitives import read_uvarint
 from ...protocol.schema import Versions, shape_of
 from ...runtime.keepalive import keep_alive
 from ...runtime.runtime import Runtime
-from ..errors import Attempt, ConnectError, ConnectionLost, RequestTimedOut, UnsupportedVersion
+from .errors import Attempt, ConnectError, ConnectionLost, RequestTimedOut, UnsupportedVersion
 
 SOFTWARE_NAME: Final = "minikafka-python"
 SOFTWARE_VERSION: Final = "0.1.0"

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...runtime.runtime import Runtime
-from ..errors import ClientClosed
 from .address import Address
 from .backoff import Backoff
 from .connection import ConnectionOptions, KafkaConnection
+from .errors import ClientClosed
 
 CONTROL: Final = "control"
 PRODUCE: Final = "produce"
