@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml runtime/version.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "minikafka needs Python 3.11 or newer; set PYTHON=")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing into .venv (about 1 GB, half a minute)"

@@ -113,11 +113,10 @@ class LazyGroup(click.Group):
 
 
 def _show_version(context: click.Context) -> None:
-    from importlib.metadata import version
-
     from ..protocol.record_backend import NAME
+    from ..runtime.version import VERSION
 
-    click.echo(f"minikafka, version {version('minikafka')}, record codec: {NAME}")
+    click.echo(f"minikafka, version {VERSION}, record codec: {NAME}")
     context.exit()
 
 

@@ -22,6 +22,7 @@ from .config import apply_overrides, parse_properties
 from .descriptors import raise_descriptor_limit
 from .errors import ConfigError, InvariantViolation, MinikafkaError
 from .runtime import Runtime, SystemRuntime
+from .version import VERSION
 
 log = logging.getLogger(__name__)
 STOP_WITHIN_S = 60
@@ -109,9 +110,7 @@ def daemon_command(
 
     def show_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
         if wanted:
-            from importlib.metadata import version
-
-            click.echo(f"{program}, version {version('minikafka')}")
+            click.echo(f"{program}, version {VERSION}")
             context.exit()
 
     return click.Command(

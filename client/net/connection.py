@@ -23,10 +23,11 @@ from ...protocol.primitives import read_uvarint
 from ...protocol.schema import Versions, shape_of
 from ...runtime.keepalive import keep_alive
 from ...runtime.runtime import Runtime
+from ...runtime.version import VERSION
 from .errors import Attempt, ConnectError, ConnectionLost, RequestTimedOut, UnsupportedVersion
 
 SOFTWARE_NAME: Final = "minikafka-python"
-SOFTWARE_VERSION: Final = "0.1.0"
+SOFTWARE_VERSION: Final = VERSION
 UNSUPPORTED_VERSION_BYTES: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 SCRATCH_BYTES: Final = 4096
 CLOSE_WAIT_S: Final = 1.0

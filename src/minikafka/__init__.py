@@ -287,7 +287,7 @@ def __getattr__(name: str) -> Any:
     if name == "aio":
         return import_module(".aio", __name__)
     if name == "__version__":
-        return import_module("importlib.metadata").version(__name__)
+        return import_module(".runtime.version", __name__).VERSION
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

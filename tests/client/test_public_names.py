@@ -1,11 +1,15 @@
 import json
 import subprocess
 import sys
-from importlib.metadata import version
+import tomllib
+from importlib import import_module
+from pathlib import Path
 
 import minikafka
 from minikafka import _HOME_OF, aio
 from minikafka.client.net.connection import SOFTWARE_VERSION
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_public_name_can_be_had() -> None:
@@ -17,9 +21,12 @@ def test_every_public_name_can_be_had() -> None:
         assert getattr(aio, name) is not None
 
 
-def test_the_version_is_that_of_the_installed_package() -> None:
-    assert minikafka.__version__ == version("minikafka")
-    # What clients say of themselves to brokers must not fall behind.
+def test_the_version_stands_in_one_place() -> None:
+    """A package is built with it, users are told it, and so are brokers."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in project["project"]
+    module, _, name = project["tool"]["setuptools"]["dynamic"]["version"]["attr"].rpartition(".")
+    assert minikafka.__version__ == getattr(import_module(module), name)
     assert minikafka.__version__ == SOFTWARE_VERSION
 
 

@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [
-    ROOT / "README.md",
-    ROOT / "ARCHITECTURE.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(#[^)\s]*)?\)")
 ROOMS = ("runtime", "protocol", "storage", "client", "controller", "broker", "spark", "deploy")
 NO_MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:work|home|root|Users)/")
