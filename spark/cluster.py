@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic, sleep
 from typing import Final, TypeVar
 
-from ..client.admin_types import TopicDescription
+from ..client.admin.admin_types import TopicDescription
+from ..client.admin.sync_admin import Admin
 from ..client.config import AdminConfig
 from ..client.errors import (
     AdminError,
@@ -22,7 +23,6 @@ from ..client.errors import (
     RequestTimedOut,
 )
 from ..client.records import RawRecords
-from ..client.sync_admin import Admin
 from ..client.sync_consumer import Consumer
 from ..client.sync_producer import Producer
 from ..protocol.errors import ErrorCode, ProtocolError

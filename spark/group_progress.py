@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+from ..client.admin.sync_admin import Admin
 from ..client.config import AdminConfig
-from ..client.sync_admin import Admin
 from ..protocol.types import TopicPartition
 from ..runtime.errors import MinikafkaError
 from .options import Offsets

@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
 
-from ..client.admin_types import NewTopic
+from ..client.admin.admin_types import NewTopic
+from ..client.admin.group_admin_types import TransactionDescription
 from ..client.commit_group_types import PreparedTransaction
 from ..client.config import ConsumerConfig
 from ..client.errors import AdminError, ClientError
-from ..client.group_admin_types import TransactionDescription
 from ..client.sync_consumer import Consumer
 from ..client.sync_producer import Producer
 from ..protocol.errors import ApiError, ErrorCode

@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from ..client.admin.sync_admin import Admin
 from ..client.config import AdminConfig, ConsumerConfig, configured
 from ..client.errors import AdminError, OffsetOutOfRange
-from ..client.sync_admin import Admin
 from ..client.sync_consumer import Consumer
 from ..protocol.types import TopicPartition
 from ..runtime.config import settings_of

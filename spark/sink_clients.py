@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
+from ..client.admin.sync_admin import Admin
 from ..client.commit_group_types import CommitGroupState, PreparedTransaction
 from ..client.config import AdminConfig
 from ..client.errors import (
@@ -19,7 +20,6 @@ from ..client.errors import (
     RequestTimedOut,
     TransactionError,
 )
-from ..client.sync_admin import Admin
 from ..client.sync_producer import Producer
 from ..protocol.errors import ApiError
 from ..runtime.errors import MinikafkaError

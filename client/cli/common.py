@@ -18,7 +18,7 @@ from ...runtime.errors import ConfigError, MinikafkaError
 from ..errors import AdminError
 
 if TYPE_CHECKING:
-    from ..admin import Admin
+    from ..admin.admin import Admin
 
 INTERRUPTED = 130
 F = TypeVar("F", bound=Callable[..., Any])
@@ -139,7 +139,7 @@ async def with_admin(
     settings: Mapping[str, str], do: "Callable[[Admin], Awaitable[int]]", complaint: str
 ) -> int:
     """Run `do` with an admin; what the cluster refuses is one line after `complaint`, code 1."""
-    from ..admin import Admin
+    from ..admin.admin import Admin
 
     try:
         async with Admin.from_config(settings) as admin:

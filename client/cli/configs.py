@@ -13,7 +13,7 @@ import click
 from ...protocol.messages.describe_configs import ConfigSource, ResourceType
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
 from ...runtime.errors import ConfigError, MinikafkaError
-from ..admin_types import ConfigChange, ConfigEntry, ConfigResource
+from ..admin.admin_types import ConfigChange, ConfigEntry, ConfigResource
 from .common import (
     bootstrap_server,
     client_settings,
@@ -24,7 +24,7 @@ from .common import (
 )
 
 if TYPE_CHECKING:
-    from ..admin import Admin
+    from ..admin.admin import Admin
 
 COMPLAINT = "Error while executing config command"
 KINDS = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}

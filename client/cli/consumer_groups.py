@@ -27,8 +27,8 @@ from .common import (
 )
 
 if TYPE_CHECKING:
-    from ..admin import Admin
-    from ..group_admin_types import GroupDescription
+    from ..admin.admin import Admin
+    from ..admin.group_admin_types import GroupDescription
 from . import offset_resets
 from .offset_resets import Scenario
 

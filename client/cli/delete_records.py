@@ -19,7 +19,7 @@ from .common import (
 from .json_files import entries, read_json, topic_partitions
 
 if TYPE_CHECKING:
-    from ..admin import Admin
+    from ..admin.admin import Admin
 
 ALL = -1
 """As an offset: all that is committed."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ...protocol.control.records import METADATA_VERSION
+from ..admin.replication_types import FeatureMetadata, FeatureUpdate, UpgradeType
 from ..errors import AdminError
-from ..replication_types import FeatureMetadata, FeatureUpdate, UpgradeType
 from .common import (
     bootstrap_server,
     client_settings,
@@ -24,7 +24,7 @@ from .common import (
 )
 
 if TYPE_CHECKING:
-    from ..admin import Admin
+    from ..admin.admin import Admin
 
 COMPLAINT = "Error while executing features command"
 DONE = {"upgrade": "upgraded to {}", "downgrade": "downgraded to {}", "disable": "disabled"}

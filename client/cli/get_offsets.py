@@ -13,7 +13,7 @@ from ..errors import ClientError
 from .common import bootstrap_server, client_settings, command_config, run, say, with_admin
 
 if TYPE_CHECKING:
-    from ..admin import Admin
+    from ..admin.admin import Admin
 
 COMPLAINT = "Error occurred"
 TIMES = {

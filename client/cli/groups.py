@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..group_admin_types import GroupListing
+from ..admin.group_admin_types import GroupListing
 from .common import bootstrap_server, client_settings, command_config, run, with_admin
 
 if TYPE_CHECKING:
-    from ..admin import Admin
+    from ..admin.admin import Admin
 
 COMPLAINT = "Error while executing groups command"
 

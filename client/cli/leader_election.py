@@ -12,12 +12,12 @@ import click
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError
-from ..replication_types import ElectionType
+from ..admin.replication_types import ElectionType
 from .common import bootstrap_server, client_settings, command_config, run, say, with_admin
 from .json_files import read_json, topic_partitions
 
 if TYPE_CHECKING:
-    from ..admin import Admin
+    from ..admin.admin import Admin
 
 COMPLAINT = "Error while electing leaders"
 

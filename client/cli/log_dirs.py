@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...runtime.errors import ConfigError
-from ..group_admin_types import LogDirectory
+from ..admin.group_admin_types import LogDirectory
 from .common import bootstrap_option, client_settings, command_config, run, say, with_admin
 
 if TYPE_CHECKING:
-    from ..admin import Admin
+    from ..admin.admin import Admin
 
 COMPLAINT = "Error while executing log dirs command"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..replication_types import MetadataQuorum, QuorumReplica
+from ..admin.replication_types import MetadataQuorum, QuorumReplica
 from .common import (
     bootstrap_option,
     client_settings,
@@ -23,7 +23,7 @@ from .common import (
 )
 
 if TYPE_CHECKING:
-    from ..admin import Admin
+    from ..admin.admin import Admin
 
 COMPLAINT = "Error while executing quorum command"
 NO_DIRECTORY = "A" * 22
@@ -90,8 +90,8 @@ async def _ask_controllers(
     settings: Mapping[str, str], servers: str, flags: Mapping[str, bool]
 ) -> int:
     from ...runtime.runtime import SystemRuntime
+    from ..admin.controllers import describe_quorum
     from ..config import AdminConfig, configured
-    from ..controllers import describe_quorum
     from ..errors import ClientError
     from ..net.address import Address
 

@@ -13,14 +13,14 @@ import click
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError, MinikafkaError
-from ..admin_types import BrokerDescription, ConfigChange, ConfigResource
+from ..admin.admin_types import BrokerDescription, ConfigChange, ConfigResource
 from ..errors import AdminError
 from . import reassignment as r
 from .common import bootstrap_option, client_settings, command_config, refusal, run, with_admin
 from .json_files import entries, read_json, text_of
 
 if TYPE_CHECKING:
-    from ..admin import Admin
+    from ..admin.admin import Admin
 
 COMPLAINT = "Error"
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")

@@ -15,7 +15,13 @@ from ...protocol.messages.create_topics import BROKER_DEFAULT
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
 from ...protocol.types import NO_LEADER
 from ...runtime.errors import ConfigError, MinikafkaError
-from ..admin_types import ConfigChange, ConfigEntry, ConfigResource, NewTopic, TopicDescription
+from ..admin.admin_types import (
+    ConfigChange,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    TopicDescription,
+)
 from ..errors import AdminError
 from .common import (
     bootstrap_server,
@@ -37,7 +43,7 @@ from .topic_table import (
 )
 
 if TYPE_CHECKING:
-    from ..admin import Admin
+    from ..admin.admin import Admin
 
 DELETE = ConfigOperation.DELETE
 TOPIC_EXISTS = ErrorCode.TOPIC_ALREADY_EXISTS
@@ -159,7 +165,7 @@ class TopicCommandError(MinikafkaError):
 
 
 async def _carry_out(settings: Mapping[str, str], request: Request) -> int:
-    from ..admin import Admin
+    from ..admin.admin import Admin
 
     try:
         async with Admin.from_config(settings) as admin:

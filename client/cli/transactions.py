@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...protocol.types import TopicPartition
+from ..admin.group_admin_types import ActiveProducer, OpenTransaction, TransactionDescription
 from ..errors import AdminError
-from ..group_admin_types import ActiveProducer, OpenTransaction, TransactionDescription
 from .common import bootstrap_option, client_settings, command_config, run, say, table, with_admin
 
 if TYPE_CHECKING:
-    from ..admin import Admin
+    from ..admin.admin import Admin
 
 COMPLAINT = "Error while executing transactions command"
 NONE = "None"

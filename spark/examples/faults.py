@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...client.sync_admin import Admin
+from ...client.admin.sync_admin import Admin
 from ...deploy.local_cluster import LocalCluster
 from ...protocol.messages.list_offsets import LATEST_TIMESTAMP
 from ...protocol.types import TopicPartition

@@ -20,9 +20,9 @@ import click
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...client.admin_types import NewTopic
+from ...client.admin.admin_types import NewTopic
+from ...client.admin.sync_admin import Admin
 from ...client.records import ConsumerRecord, ProducerRecord
-from ...client.sync_admin import Admin
 from ...client.sync_consumer import Consumer
 from ...client.sync_producer import Producer
 from ...deploy.local_cluster import LocalCluster

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import aio as aio
-    from .client.admin_types import (
+    from .client.admin.admin_types import (
         BrokerDescription,
         ClusterDescription,
         ConfigChange,
@@ -23,6 +23,29 @@ if TYPE_CHECKING:
         TopicDescription,
         TopicListing,
     )
+    from .client.admin.group_admin_types import (
+        ActiveProducer,
+        FencedProducer,
+        GroupDescription,
+        GroupListing,
+        GroupMember,
+        LogDirectory,
+        OpenTransaction,
+        ReplicaInfo,
+        TransactionDescription,
+        TransactionListing,
+    )
+    from .client.admin.replication_types import (
+        ElectionType,
+        FeatureLevels,
+        FeatureMetadata,
+        FeatureUpdate,
+        MetadataQuorum,
+        QuorumReplica,
+        Reassignment,
+        UpgradeType,
+    )
+    from .client.admin.sync_admin import Admin
     from .client.commit_group_types import CommitGroupState, PreparedTransaction
     from .client.consumer.interceptors import ConsumerInterceptor
     from .client.errors import (
@@ -52,18 +75,6 @@ if TYPE_CHECKING:
         UnknownTopic,
         UnsupportedVersion,
     )
-    from .client.group_admin_types import (
-        ActiveProducer,
-        FencedProducer,
-        GroupDescription,
-        GroupListing,
-        GroupMember,
-        LogDirectory,
-        OpenTransaction,
-        ReplicaInfo,
-        TransactionDescription,
-        TransactionListing,
-    )
     from .client.group_types import (
         ConsumerGroupMetadata,
         OffsetAndMetadata,
@@ -84,18 +95,7 @@ if TYPE_CHECKING:
         RecordMetadata,
     )
     from .client.refusals import CommitFailed, InstanceFenced, Refused
-    from .client.replication_types import (
-        ElectionType,
-        FeatureLevels,
-        FeatureMetadata,
-        FeatureUpdate,
-        MetadataQuorum,
-        QuorumReplica,
-        Reassignment,
-        UpgradeType,
-    )
     from .client.serialization import Deserializer, Serializer
-    from .client.sync_admin import Admin
     from .client.sync_consumer import Consumer
     from .client.sync_producer import Producer, SyncBatchDelivery, SyncDelivery
     from .protocol.errors import ApiError, ErrorCode
@@ -105,7 +105,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    ".client.admin_types": (
+    ".client.admin.admin_types": (
         "BrokerDescription",
         "ClusterDescription",
         "ConfigChange",
@@ -147,7 +147,7 @@ _HOMES = {
     ".client.commit_group_types": ("CommitGroupState", "PreparedTransaction"),
     ".client.consumer.interceptors": ("ConsumerInterceptor",),
     ".client.group_types": ("ConsumerGroupMetadata", "OffsetAndMetadata", "RebalanceListener"),
-    ".client.group_admin_types": (
+    ".client.admin.group_admin_types": (
         "ActiveProducer",
         "FencedProducer",
         "GroupDescription",
@@ -174,7 +174,7 @@ _HOMES = {
         "RecordMetadata",
     ),
     ".client.refusals": ("CommitFailed", "InstanceFenced", "Refused"),
-    ".client.replication_types": (
+    ".client.admin.replication_types": (
         "ElectionType",
         "FeatureLevels",
         "FeatureMetadata",
@@ -185,7 +185,7 @@ _HOMES = {
         "UpgradeType",
     ),
     ".client.serialization": ("Deserializer", "Serializer"),
-    ".client.sync_admin": ("Admin",),
+    ".client.admin.sync_admin": ("Admin",),
     ".client.sync_consumer": ("Consumer",),
     ".client.sync_producer": ("Producer", "SyncBatchDelivery", "SyncDelivery"),
     ".protocol.errors": ("ApiError", "ErrorCode"),

@@ -1,10 +1,11 @@
 """The asyncio clients: the same names as in `minikafka`, with `await`."""
 
-from .client.admin import Admin
-from .client.admin_types import ConfigChange, ConfigResource, NewTopic
+from .client.admin.admin import Admin
+from .client.admin.admin_types import ConfigChange, ConfigResource, NewTopic
+from .client.admin.group_admin_types import OpenTransaction
+from .client.admin.replication_types import ElectionType, FeatureUpdate, UpgradeType
 from .client.consumer.consumer import Consumer
 from .client.consumer.interceptors import ConsumerInterceptor
-from .client.group_admin_types import OpenTransaction
 from .client.group_types import ConsumerGroupMetadata, OffsetAndMetadata, RebalanceListener
 from .client.producer.columns import Columns
 from .client.producer.delivery import BatchDelivery, Delivery
@@ -19,7 +20,6 @@ from .client.records import (
     RecordColumns,
     RecordMetadata,
 )
-from .client.replication_types import ElectionType, FeatureUpdate, UpgradeType
 from .protocol.types import TopicPartition
 
 __all__ = [

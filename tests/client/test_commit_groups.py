@@ -8,7 +8,7 @@ import pytest
 
 from minikafka import ApiError, CommitGroupState, PreparedTransaction, UnsupportedVersion
 from minikafka.aio import Admin
-from minikafka.client import group_admin
+from minikafka.client.admin import group_admin
 from minikafka.client.errors import DeliveryFailed, RequestTimedOut, TransactionMisuse
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode

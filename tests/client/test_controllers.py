@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minikafka import BootstrapError
-from minikafka.client.controllers import describe_quorum
+from minikafka.client.admin.controllers import describe_quorum
 from minikafka.client.net.address import Address
 from minikafka.runtime.runtime import SystemRuntime
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from minikafka.aio import Admin, ConfigResource, OpenTransaction, TopicPartition
+from minikafka.client.admin.group_admin_types import GroupListing, TransactionListing
 from minikafka.client.errors import AdminError, RequestTimedOut
-from minikafka.client.group_admin_types import GroupListing, TransactionListing
 from minikafka.client.group_types import OffsetAndMetadata
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.consumer_protocol import (

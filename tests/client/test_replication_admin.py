@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from minikafka.aio import Admin, ElectionType, FeatureUpdate, TopicPartition, UpgradeType
-from minikafka.client import sync_admin
+from minikafka.client.admin import sync_admin
+from minikafka.client.admin.replication_types import FeatureLevels, QuorumReplica, Reassignment
 from minikafka.client.errors import AdminError, UnsupportedVersion
-from minikafka.client.replication_types import FeatureLevels, QuorumReplica, Reassignment
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages import alter_partition_reassignments as apr

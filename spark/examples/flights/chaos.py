@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from ....client.sync_admin import Admin
+from ....client.admin.sync_admin import Admin
 from ....deploy.local_cluster import LocalCluster
 
 RESTART_AFTER_SECONDS = 5.0

@@ -41,5 +41,5 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     """What the commands get instead of an admin."""
     fake = FakeAdmin()
-    monkeypatch.setattr("minikafka.client.admin.Admin", fake)
+    monkeypatch.setattr("minikafka.client.admin.admin.Admin", fake)
     return fake

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
-from minikafka.client.admin_types import (
+from minikafka.client.admin.admin_types import (
     BrokerDescription,
     ClusterDescription,
     ConfigChange,
@@ -13,14 +13,14 @@ from minikafka.client.admin_types import (
     TopicDescription,
     TopicListing,
 )
-from minikafka.client.errors import AdminError
-from minikafka.client.replication_types import (
+from minikafka.client.admin.replication_types import (
     ElectionType,
     FeatureMetadata,
     FeatureUpdate,
     MetadataQuorum,
     Reassignment,
 )
+from minikafka.client.errors import AdminError
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages.describe_configs import ConfigSource, ResourceType
 from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.client.cli.metadata_quorum import replication_lines
-from minikafka.client.replication_types import (
+from minikafka.client.admin.replication_types import (
     ElectionType,
     FeatureLevels,
     FeatureMetadata,
@@ -14,6 +13,7 @@ from minikafka.client.replication_types import (
     QuorumReplica,
     UpgradeType,
 )
+from minikafka.client.cli.metadata_quorum import replication_lines
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.types import TopicPartition
 

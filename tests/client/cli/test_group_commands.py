@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.client.admin_types import TopicListing
+from minikafka.client.admin.admin_types import TopicListing
+from minikafka.client.admin.group_admin_types import (
+    ActiveProducer,
+    GroupDescription,
+    GroupListing,
+    GroupMember,
+    LogDirectory,
+    OpenTransaction,
+    ReplicaInfo,
+    TransactionDescription,
+    TransactionListing,
+)
 from minikafka.client.cli.get_offsets import rules_of, time_of
 from minikafka.client.cli.offset_resets import (
     Bounds,
@@ -19,17 +30,6 @@ from minikafka.client.cli.offset_resets import (
 )
 from minikafka.client.cli.transactions import open_too_long
 from minikafka.client.errors import AdminError
-from minikafka.client.group_admin_types import (
-    ActiveProducer,
-    GroupDescription,
-    GroupListing,
-    GroupMember,
-    LogDirectory,
-    OpenTransaction,
-    ReplicaInfo,
-    TransactionDescription,
-    TransactionListing,
-)
 from minikafka.client.group_types import OffsetAndMetadata
 from minikafka.client.offsets import ListedOffset
 from minikafka.protocol.errors import ApiError, ErrorCode
@@ -158,7 +158,7 @@ class GroupAdmin(FakeAdmin):
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> GroupAdmin:
     fake = GroupAdmin()
-    monkeypatch.setattr("minikafka.client.admin.Admin", fake)
+    monkeypatch.setattr("minikafka.client.admin.admin.Admin", fake)
     return fake
 
 

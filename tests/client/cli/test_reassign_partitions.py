@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.client.admin_types import ConfigResource
+from minikafka.client.admin.admin_types import ConfigResource
+from minikafka.client.admin.replication_types import Reassignment
 from minikafka.client.cli.reassignment import (
     Move,
     from_json,
@@ -17,7 +18,6 @@ from minikafka.client.cli.reassignment import (
     throttled_replicas,
     to_json,
 )
-from minikafka.client.replication_types import Reassignment
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.errors import ConfigError

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import pytest
 
-from minikafka.client.admin_types import (
+from minikafka.client.admin.admin_types import (
     ConfigChange,
     ConfigEntry,
     ConfigResource,
@@ -123,7 +123,7 @@ def refused(name: str, code: ErrorCode, detail: str) -> AdminError:
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     fake = FakeAdmin()
-    monkeypatch.setattr("minikafka.client.admin.Admin", fake)
+    monkeypatch.setattr("minikafka.client.admin.admin.Admin", fake)
     return fake
 
 

@@ -7,32 +7,31 @@ leaders of the partitions that they write to.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ..protocol.errors import ApiError, ErrorCode
-from ..protocol.messages.describe_producers import (
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     ProducerState,
     TopicRequest,
 )
-from ..protocol.messages.describe_transactions import (
+from ...protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
-from ..protocol.messages.find_coordinator import CoordinatorType
-from ..protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ..protocol.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
-from ..protocol.messages.write_txn_markers import (
+from ...protocol.messages.find_coordinator import CoordinatorType
+from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ...protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ..protocol.types import TopicPartition
-from .coordinator import Coordinator
-from .errors import AdminError
+from ...protocol.types import TopicPartition
+from ..coordinator import Coordinator
+from ..errors import AdminError
+from ..net.connection import KafkaConnection
+from ..offsets import ask_leaders
 from .group_admin import GroupAdmin, raise_for
 from .group_admin_types import (
     ActiveProducer,
@@ -41,8 +40,6 @@ from .group_admin_types import (
     TransactionDescription,
     TransactionListing,
 )
-from .net.connection import KafkaConnection
-from .offsets import ask_leaders
 
 T = TypeVar("T")
 FENCING_TIMEOUT_MS = 1

@@ -2,32 +2,32 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..protocol.errors import ApiError, ErrorCode
-from ..protocol.messages import alter_configs as ac
-from ..protocol.messages.delete_records import (
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages import alter_configs as ac
+from ...protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from ..protocol.messages.describe_configs import ResourceType
-from ..protocol.messages.describe_log_dirs import (
+from ...protocol.messages.describe_configs import ResourceType
+from ...protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
-from ..protocol.messages.list_config_resources import (
+from ...protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ..protocol.types import TopicPartition
+from ...protocol.types import TopicPartition
+from ..net.connection import KafkaConnection
+from ..offsets import ask_leaders
 from .admin_types import ConfigResource
 from .asking import Asking, Outcomes
 from .group_admin import raise_for
 from .group_admin_types import LogDirectory, ReplicaInfo
-from .net.connection import KafkaConnection
-from .offsets import ask_leaders
 
 
 class LogAdmin(Asking):

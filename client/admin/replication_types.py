@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..protocol.messages.elect_leaders import ElectionType as ElectionType
-from ..protocol.messages.update_features import UpgradeType as UpgradeType
+from ...protocol.messages.elect_leaders import ElectionType as ElectionType
+from ...protocol.messages.update_features import UpgradeType as UpgradeType
 
 
 class Reassignment(NamedTuple):

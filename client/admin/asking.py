@@ -7,19 +7,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeVar
 
-from ..protocol.errors import ApiError, ErrorCode, ProtocolError
-from ..runtime.runtime import Runtime
-from .config import AdminConfig
-from .errors import (
-    AdminError,
-    ClientClosed,
-    ClientError,
-    RequestTimedOut,
-    UnsupportedVersion,
-)
-from .metadata import Metadata
-from .net.backoff import Backoff
-from .net.connection import KafkaConnection
+from ...protocol.errors import ApiError, ErrorCode, ProtocolError
+from ...runtime.runtime import Runtime
+from ..config import AdminConfig
+from ..errors import AdminError, ClientClosed, ClientError, RequestTimedOut, UnsupportedVersion
+from ..metadata import Metadata
+from ..net.backoff import Backoff
+from ..net.connection import KafkaConnection
 
 T = TypeVar("T")
 Outcomes = dict[str, T | ApiError]

@@ -7,17 +7,17 @@ they mean is told in broker/transaction/commit_group.py.
 from collections.abc import Iterable
 from typing import Any, Final
 
-from ..protocol.errors import ErrorCode
-from ..protocol.messages.commit_group import (
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.commit_group import (
     CommitGroupRequest,
     CommitGroupResponse,
     GroupTransaction,
 )
-from ..protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ..protocol.messages.find_coordinator import CoordinatorType
-from ..protocol.messages.init_commit_group import InitCommitGroupRequest, InitCommitGroupResponse
-from .commit_group_types import CommitGroupState, PreparedTransaction
-from .coordinator import Coordinator
+from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ...protocol.messages.find_coordinator import CoordinatorType
+from ...protocol.messages.init_commit_group import InitCommitGroupRequest, InitCommitGroupResponse
+from ..commit_group_types import CommitGroupState, PreparedTransaction
+from ..coordinator import Coordinator
 from .group_admin import raise_for
 from .transaction_admin import TransactionAdmin, patient_code
 

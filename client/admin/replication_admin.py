@@ -6,48 +6,45 @@ Knows the messages; how often a question is asked and of whom is `Asking`'s.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from ..protocol.api import ApiKey
-from ..protocol.control.records import METADATA_TOPIC
-from ..protocol.errors import ApiError, ErrorCode
-from ..protocol.messages.alter_partition_reassignments import (
+from ...protocol.api import ApiKey
+from ...protocol.control.records import METADATA_TOPIC
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
 )
-from ..protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ..protocol.messages.describe_quorum import (
+from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     QuorumPartition,
     QuorumTopic,
     ReplicaState,
 )
-from ..protocol.messages.elect_leaders import (
+from ...protocol.messages.elect_leaders import (
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
     TopicPartitions,
 )
-from ..protocol.messages.list_partition_reassignments import (
+from ...protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     ListPartitionReassignmentsTopics,
 )
-from ..protocol.messages.unregister_broker import (
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
-)
-from ..protocol.messages.update_features import (
+from ...protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from ...protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
     UpgradeType,
 )
-from ..protocol.types import TopicPartition, uuid_to_text
+from ...protocol.types import TopicPartition, uuid_to_text
+from ..errors import AdminError, UnsupportedVersion
+from ..net.connection import SOFTWARE_NAME, SOFTWARE_VERSION, KafkaConnection
 from .asking import Asking, Outcomes
-from .errors import AdminError, UnsupportedVersion
-from .net.connection import SOFTWARE_NAME, SOFTWARE_VERSION, KafkaConnection
 from .replication_types import (
     FeatureLevels,
     FeatureMetadata,

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..protocol.messages.create_topics import BROKER_DEFAULT
-from ..protocol.messages.describe_configs import ConfigSource, ConfigType, ResourceType
-from ..protocol.messages.incremental_alter_configs import ConfigOperation
+from ...protocol.messages.create_topics import BROKER_DEFAULT
+from ...protocol.messages.describe_configs import ConfigSource, ConfigType, ResourceType
+from ...protocol.messages.incremental_alter_configs import ConfigOperation
 
 
 @dataclass(frozen=True, slots=True)

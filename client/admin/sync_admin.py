@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Unpack
 
-from ..protocol.errors import ApiError
-from ..protocol.types import TopicPartition
+from ...protocol.errors import ApiError
+from ...protocol.types import TopicPartition
+from ..config import AdminSettings, Servers
+from ..offsets import ListedOffset
 from . import admin as aio_admin
 from .admin_types import (
     ClusterDescription,
@@ -16,8 +18,6 @@ from .admin_types import (
     TopicDescription,
     TopicListing,
 )
-from .config import AdminSettings, Servers
-from .offsets import ListedOffset
 from .replication_admin import Partitions, Targets
 from .replication_types import (
     ElectionType,

@@ -6,21 +6,21 @@ For questions only, when no broker is there to ask; brokers have a channel of th
 from collections.abc import Sequence
 from typing import Final
 
-from ..protocol.api import ApiKey
-from ..protocol.codec import decode, encode_bytes
-from ..protocol.control.messages import (
+from ...protocol.api import ApiKey
+from ...protocol.codec import decode, encode_bytes
+from ...protocol.control.messages import (
     PROTOCOL_VERSION_MAX,
     PROTOCOL_VERSION_MIN,
     ROLE_TOOL,
     ForwardedRequest,
     Hello,
 )
-from ..protocol.errors import ApiError, ErrorCode
-from ..protocol.messages.describe_quorum import DescribeQuorumResponse
-from ..runtime.runtime import Runtime
-from .errors import Attempt, BootstrapError
-from .net.address import Address
-from .net.control import ControlConnection
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.describe_quorum import DescribeQuorumResponse
+from ...runtime.runtime import Runtime
+from ..errors import Attempt, BootstrapError
+from ..net.address import Address
+from ..net.control import ControlConnection
 from .replication_admin import quorum_of, quorum_question
 from .replication_types import MetadataQuorum
 

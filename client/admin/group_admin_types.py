@@ -6,8 +6,8 @@ Plain values; nothing here reads or writes.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..protocol.errors import ApiError
-from ..protocol.types import TopicPartition
+from ...protocol.errors import ApiError
+from ...protocol.types import TopicPartition
 
 
 class GroupListing(NamedTuple):

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..protocol.messages.describe_configs import ResourceType
-from ..protocol.types import TopicPartition
+from ...protocol.messages.describe_configs import ResourceType
+from ...protocol.types import TopicPartition
+from ..commit_group_types import CommitGroupState, PreparedTransaction
+from ..group_types import OffsetAndMetadata
+from ..sync_loop import SyncClient
 from . import admin as aio_admin
 from .admin_types import ConfigResource
-from .commit_group_types import CommitGroupState, PreparedTransaction
 from .group_admin_types import (
     ActiveProducer,
     FencedProducer,
@@ -17,8 +19,6 @@ from .group_admin_types import (
     TransactionDescription,
     TransactionListing,
 )
-from .group_types import OffsetAndMetadata
-from .sync_loop import SyncClient
 
 
 class SyncGroupAdmin(SyncClient[aio_admin.Admin]):

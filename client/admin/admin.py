@@ -8,28 +8,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
-from ..protocol.api import ApiKey
-from ..protocol.errors import ApiError, ErrorCode
-from ..protocol.messages.create_partitions import (
+from ...protocol.api import ApiKey
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
 )
-from ..protocol.messages.create_topics import (
+from ...protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ..protocol.messages.delete_topics import (
+from ...protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from ..protocol.types import TopicPartition, uuid_to_text
-from ..runtime.runtime import Runtime, SystemRuntime
+from ...protocol.types import TopicPartition, uuid_to_text
+from ...runtime.runtime import Runtime, SystemRuntime
+from ..config import AdminConfig, AdminSettings, Servers, configured
+from ..errors import AdminError, ClientClosed
+from ..metadata import Metadata, pool_for
+from ..net.connection import KafkaConnection
+from ..offsets import ListedOffset, list_offsets
 from .admin_types import (
     ClusterDescription,
     ConfigChange,
@@ -42,7 +47,6 @@ from .admin_types import (
 )
 from .asking import Outcomes
 from .commit_group_admin import CommitGroupAdmin
-from .config import AdminConfig, AdminSettings, Servers, configured
 from .descriptions import (
     alter_configs,
     describe_cluster,
@@ -50,11 +54,7 @@ from .descriptions import (
     describe_topics,
     list_topics,
 )
-from .errors import AdminError, ClientClosed
 from .log_admin import LogAdmin
-from .metadata import Metadata, pool_for
-from .net.connection import KafkaConnection
-from .offsets import ListedOffset, list_offsets
 from .replication_admin import ReplicationAdmin
 
 BY_ID_VERSION: Final = 6

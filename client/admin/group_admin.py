@@ -7,32 +7,32 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from ..protocol.api import ApiKey
-from ..protocol.consumer_protocol import decode_assignment
-from ..protocol.errors import ApiError, ErrorCode, ProtocolError
-from ..protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ..protocol.messages.describe_groups import (
+from ...protocol.api import ApiKey
+from ...protocol.consumer_protocol import decode_assignment
+from ...protocol.errors import ApiError, ErrorCode, ProtocolError
+from ...protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ...protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from ..protocol.messages.find_coordinator import CoordinatorType
-from ..protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from ..protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from ..protocol.messages.offset_commit import (
+from ...protocol.messages.find_coordinator import CoordinatorType
+from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ...protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from ..protocol.messages.offset_delete import (
+from ...protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from ..protocol.messages.offset_fetch import (
+from ...protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
@@ -40,13 +40,13 @@ from ..protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
-from ..protocol.types import TopicPartition
+from ...protocol.types import TopicPartition
+from ..coordinator import Coordinator
+from ..errors import AdminError
+from ..group_types import OffsetAndMetadata, with_metadata
+from ..net.connection import KafkaConnection
 from .asking import Asking
-from .coordinator import Coordinator
-from .errors import AdminError
 from .group_admin_types import GroupDescription, GroupListing, GroupMember
-from .group_types import OffsetAndMetadata, with_metadata
-from .net.connection import KafkaConnection
 
 T = TypeVar("T")
 CONSUMERS: Final = ("consumer", "")

@@ -5,10 +5,10 @@ Knows the messages and their versions. Never retries and never chooses the broke
 
 from collections.abc import Mapping, Sequence
 
-from ..protocol.api import ApiKey
-from ..protocol.errors import ApiError, ErrorCode
-from ..protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from ..protocol.messages.describe_configs import (
+from ...protocol.api import ApiKey
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ...protocol.messages.describe_configs import (
     ConfigSource,
     ConfigType,
     DescribeConfigsRequest,
@@ -17,20 +17,21 @@ from ..protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     ResourceType,
 )
-from ..protocol.messages.describe_topic_partitions import (
+from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseTopic,
     TopicRequest,
 )
-from ..protocol.messages.incremental_alter_configs import (
+from ...protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ..protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from ..protocol.types import uuid_to_text
+from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ...protocol.types import uuid_to_text
+from ..net.connection import KafkaConnection
 from .admin_types import (
     BrokerDescription,
     ClusterDescription,
@@ -41,7 +42,6 @@ from .admin_types import (
     TopicDescription,
     TopicListing,
 )
-from .net.connection import KafkaConnection
 
 
 async def list_topics(connection: KafkaConnection) -> list[TopicListing]:
