@@ -37,6 +37,31 @@ def test_a_broken_link_would_be_seen() -> None:
     assert broken_links(ROOT / "ARCHITECTURE.md", text) == ["nowhere.md"]
 
 
+def unlisted(index: str) -> list[str]:
+    """Pages, programs and decisions without a line of their own, and headings told wrongly."""
+    lines = dict(re.findall(r"^- \[[^\]]*\]\(([^)]+)\): (.+)$", index, re.MULTILINE))
+    folder = ROOT / "docs"
+    files = [*folder.rglob("*.md"), *folder.rglob("*.py")]
+    there = {str(path.relative_to(folder)): path for path in files if path.name != "README.md"}
+    faults = sorted(there.keys() ^ lines.keys())
+    for name in sorted(there.keys() & lines.keys()):
+        heading = there[name].read_text().partition("\n")[0].removeprefix("# ")
+        if name.startswith("decisions/") and not lines[name].startswith(heading):
+            faults.append(f"{name}: {heading}")
+    return faults
+
+
+def test_the_index_has_a_line_for_every_page_and_every_decision() -> None:
+    assert unlisted((ROOT / "docs" / "README.md").read_text()) == []
+
+
+def test_a_page_without_a_line_would_be_seen() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    index = index.replace("- [config.md]", "[config.md]").replace(": Commit groups", ": Groups")
+    name = "decisions/0032-commit-groups.md"
+    assert unlisted(index) == ["config.md", f"{name}: Commit groups"]
+
+
 def modules_in_map(text: str) -> Iterator[str]:
     """Names below `### room/`; an indented one is in the folder that the line above names."""
     room = folder = ""
