@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic, sleep
 from typing import Final, TypeVar
 
-from ..client.admin.admin_types import TopicDescription
 from ..client.admin.sync_admin import Admin
+from ..client.admin.topic_types import TopicDescription
 from ..client.config import AdminConfig
 from ..client.errors import (
     AdminError,

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
 
-from ..client.admin.admin_types import NewTopic
-from ..client.admin.group_admin_types import TransactionDescription
+from ..client.admin.topic_types import NewTopic
+from ..client.admin.transaction_types import TransactionDescription
 from ..client.commit_group_types import PreparedTransaction
 from ..client.config import ConsumerConfig
 from ..client.errors import AdminError, ClientError

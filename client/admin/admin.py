@@ -35,18 +35,10 @@ from ..errors import AdminError, ClientClosed
 from ..metadata import Metadata, pool_for
 from ..net.connection import KafkaConnection
 from ..offsets import ListedOffset, list_offsets
-from .admin_types import (
-    ClusterDescription,
-    ConfigChange,
-    ConfigEntry,
-    ConfigResource,
-    CreatedTopic,
-    NewTopic,
-    TopicDescription,
-    TopicListing,
-)
 from .asking import Outcomes
+from .cluster_types import ClusterDescription
 from .commit_group_admin import CommitGroupAdmin
+from .config_types import ConfigChange, ConfigEntry, ConfigResource
 from .descriptions import (
     alter_configs,
     describe_cluster,
@@ -56,6 +48,7 @@ from .descriptions import (
 )
 from .log_admin import LogAdmin
 from .replication_admin import ReplicationAdmin
+from .topic_types import CreatedTopic, NewTopic, TopicDescription, TopicListing
 
 BY_ID_VERSION: Final = 6
 

@@ -21,8 +21,8 @@ from ...runtime.runtime import Runtime
 from ..errors import Attempt, BootstrapError
 from ..net.address import Address
 from ..net.control import ControlConnection
+from .cluster_types import MetadataQuorum
 from .replication_admin import quorum_of, quorum_question
-from .replication_types import MetadataQuorum
 
 QUORUM_VERSION: Final = 2
 

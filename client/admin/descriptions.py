@@ -32,16 +32,9 @@ from ...protocol.messages.incremental_alter_configs import (
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ...protocol.types import uuid_to_text
 from ..net.connection import KafkaConnection
-from .admin_types import (
-    BrokerDescription,
-    ClusterDescription,
-    ConfigChange,
-    ConfigEntry,
-    ConfigResource,
-    PartitionDescription,
-    TopicDescription,
-    TopicListing,
-)
+from .cluster_types import BrokerDescription, ClusterDescription
+from .config_types import ConfigChange, ConfigEntry, ConfigResource
+from .topic_types import PartitionDescription, TopicDescription, TopicListing
 
 
 async def list_topics(connection: KafkaConnection) -> list[TopicListing]:

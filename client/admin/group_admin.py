@@ -46,7 +46,7 @@ from ..errors import AdminError
 from ..group_types import OffsetAndMetadata, with_metadata
 from ..net.connection import KafkaConnection
 from .asking import Asking
-from .group_admin_types import GroupDescription, GroupListing, GroupMember
+from .group_types import GroupDescription, GroupListing, GroupMember
 
 T = TypeVar("T")
 CONSUMERS: Final = ("consumer", "")

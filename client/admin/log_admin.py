@@ -24,10 +24,10 @@ from ...protocol.messages.list_config_resources import (
 from ...protocol.types import TopicPartition
 from ..net.connection import KafkaConnection
 from ..offsets import ask_leaders
-from .admin_types import ConfigResource
 from .asking import Asking, Outcomes
+from .config_types import ConfigResource
 from .group_admin import raise_for
-from .group_admin_types import LogDirectory, ReplicaInfo
+from .log_types import LogDirectory, ReplicaInfo
 
 
 class LogAdmin(Asking):

@@ -45,14 +45,14 @@ from ...protocol.types import TopicPartition, uuid_to_text
 from ..errors import AdminError, UnsupportedVersion
 from ..net.connection import SOFTWARE_NAME, SOFTWARE_VERSION, KafkaConnection
 from .asking import Asking, Outcomes
-from .replication_types import (
+from .cluster_types import (
     FeatureLevels,
     FeatureMetadata,
     FeatureUpdate,
     MetadataQuorum,
     QuorumReplica,
-    Reassignment,
 )
+from .topic_types import Reassignment
 
 V = TypeVar("V")
 Partitions = Iterable[TopicPartition | tuple[str, int]]

@@ -8,25 +8,18 @@ from ...protocol.types import TopicPartition
 from ..config import AdminSettings, Servers
 from ..offsets import ListedOffset
 from . import admin as aio_admin
-from .admin_types import (
-    ClusterDescription,
-    ConfigChange,
-    ConfigEntry,
-    ConfigResource,
+from .cluster_types import ClusterDescription, FeatureMetadata, FeatureUpdate, MetadataQuorum
+from .config_types import ConfigChange, ConfigEntry, ConfigResource
+from .replication_admin import Partitions, Targets
+from .sync_group_admin import SyncGroupAdmin
+from .topic_types import (
     CreatedTopic,
+    ElectionType,
     NewTopic,
+    Reassignment,
     TopicDescription,
     TopicListing,
 )
-from .replication_admin import Partitions, Targets
-from .replication_types import (
-    ElectionType,
-    FeatureMetadata,
-    FeatureUpdate,
-    MetadataQuorum,
-    Reassignment,
-)
-from .sync_group_admin import SyncGroupAdmin
 
 
 class Admin(SyncGroupAdmin):

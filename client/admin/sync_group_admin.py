@@ -8,13 +8,12 @@ from ..commit_group_types import CommitGroupState, PreparedTransaction
 from ..group_types import OffsetAndMetadata
 from ..sync_loop import SyncClient
 from . import admin as aio_admin
-from .admin_types import ConfigResource
-from .group_admin_types import (
+from .config_types import ConfigResource
+from .group_types import GroupDescription, GroupListing
+from .log_types import LogDirectory
+from .transaction_types import (
     ActiveProducer,
     FencedProducer,
-    GroupDescription,
-    GroupListing,
-    LogDirectory,
     OpenTransaction,
     TransactionDescription,
     TransactionListing,

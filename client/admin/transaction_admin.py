@@ -33,7 +33,7 @@ from ..errors import AdminError
 from ..net.connection import KafkaConnection
 from ..offsets import ask_leaders
 from .group_admin import GroupAdmin, raise_for
-from .group_admin_types import (
+from .transaction_types import (
     ActiveProducer,
     FencedProducer,
     OpenTransaction,

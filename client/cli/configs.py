@@ -13,7 +13,7 @@ import click
 from ...protocol.messages.describe_configs import ConfigSource, ResourceType
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
 from ...runtime.errors import ConfigError, MinikafkaError
-from ..admin.admin_types import ConfigChange, ConfigEntry, ConfigResource
+from ..admin.config_types import ConfigChange, ConfigEntry, ConfigResource
 from .common import (
     bootstrap_server,
     client_settings,

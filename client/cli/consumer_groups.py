@@ -28,7 +28,7 @@ from .common import (
 
 if TYPE_CHECKING:
     from ..admin.admin import Admin
-    from ..admin.group_admin_types import GroupDescription
+    from ..admin.group_types import GroupDescription
 from . import offset_resets
 from .offset_resets import Scenario
 

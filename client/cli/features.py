@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...protocol.control.records import METADATA_VERSION
-from ..admin.replication_types import FeatureMetadata, FeatureUpdate, UpgradeType
+from ..admin.cluster_types import FeatureMetadata, FeatureUpdate, UpgradeType
 from ..errors import AdminError
 from .common import (
     bootstrap_server,

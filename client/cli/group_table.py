@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...protocol.types import TopicPartition
-from ..admin.group_admin_types import GroupDescription, GroupListing, GroupMember
+from ..admin.group_types import GroupDescription, GroupListing, GroupMember
 from ..group_types import OffsetAndMetadata
 
 MISSING = "-"

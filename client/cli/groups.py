@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..admin.group_admin_types import GroupListing
+from ..admin.group_types import GroupListing
 from .common import bootstrap_server, client_settings, command_config, run, with_admin
 
 if TYPE_CHECKING:

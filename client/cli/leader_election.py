@@ -12,7 +12,7 @@ import click
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError
-from ..admin.replication_types import ElectionType
+from ..admin.topic_types import ElectionType
 from .common import bootstrap_server, client_settings, command_config, run, say, with_admin
 from .json_files import read_json, topic_partitions
 

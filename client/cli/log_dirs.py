@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...runtime.errors import ConfigError
-from ..admin.group_admin_types import LogDirectory
+from ..admin.log_types import LogDirectory
 from .common import bootstrap_option, client_settings, command_config, run, say, with_admin
 
 if TYPE_CHECKING:

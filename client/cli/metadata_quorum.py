@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..admin.replication_types import MetadataQuorum, QuorumReplica
+from ..admin.cluster_types import MetadataQuorum, QuorumReplica
 from .common import (
     bootstrap_option,
     client_settings,

@@ -13,7 +13,8 @@ import click
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError, MinikafkaError
-from ..admin.admin_types import BrokerDescription, ConfigChange, ConfigResource
+from ..admin.cluster_types import BrokerDescription
+from ..admin.config_types import ConfigChange, ConfigResource
 from ..errors import AdminError
 from . import reassignment as r
 from .common import bootstrap_option, client_settings, command_config, refusal, run, with_admin

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError
-from ..admin.replication_types import Reassignment
+from ..admin.topic_types import Reassignment
 from .json_files import entries, topic_partitions
 
 Placement = Mapping[TopicPartition, Sequence[int]]

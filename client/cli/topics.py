@@ -15,13 +15,8 @@ from ...protocol.messages.create_topics import BROKER_DEFAULT
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
 from ...protocol.types import NO_LEADER
 from ...runtime.errors import ConfigError, MinikafkaError
-from ..admin.admin_types import (
-    ConfigChange,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    TopicDescription,
-)
+from ..admin.config_types import ConfigChange, ConfigEntry, ConfigResource
+from ..admin.topic_types import NewTopic, TopicDescription
 from ..errors import AdminError
 from .common import (
     bootstrap_server,

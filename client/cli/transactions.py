@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...protocol.types import TopicPartition
-from ..admin.group_admin_types import ActiveProducer, OpenTransaction, TransactionDescription
+from ..admin.transaction_types import ActiveProducer, OpenTransaction, TransactionDescription
 from ..errors import AdminError
 from .common import bootstrap_option, client_settings, command_config, run, say, table, with_admin
 

@@ -20,8 +20,8 @@ import click
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...client.admin.admin_types import NewTopic
 from ...client.admin.sync_admin import Admin
+from ...client.admin.topic_types import NewTopic
 from ...client.records import ConsumerRecord, ProducerRecord
 from ...client.sync_consumer import Consumer
 from ...client.sync_producer import Producer

@@ -11,41 +11,36 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import aio as aio
-    from .client.admin.admin_types import (
+    from .client.admin.cluster_types import (
         BrokerDescription,
         ClusterDescription,
-        ConfigChange,
-        ConfigEntry,
-        ConfigResource,
-        CreatedTopic,
-        NewTopic,
-        PartitionDescription,
-        TopicDescription,
-        TopicListing,
-    )
-    from .client.admin.group_admin_types import (
-        ActiveProducer,
-        FencedProducer,
-        GroupDescription,
-        GroupListing,
-        GroupMember,
-        LogDirectory,
-        OpenTransaction,
-        ReplicaInfo,
-        TransactionDescription,
-        TransactionListing,
-    )
-    from .client.admin.replication_types import (
-        ElectionType,
         FeatureLevels,
         FeatureMetadata,
         FeatureUpdate,
         MetadataQuorum,
         QuorumReplica,
-        Reassignment,
         UpgradeType,
     )
+    from .client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource
+    from .client.admin.group_types import GroupDescription, GroupListing, GroupMember
+    from .client.admin.log_types import LogDirectory, ReplicaInfo
     from .client.admin.sync_admin import Admin
+    from .client.admin.topic_types import (
+        CreatedTopic,
+        ElectionType,
+        NewTopic,
+        PartitionDescription,
+        Reassignment,
+        TopicDescription,
+        TopicListing,
+    )
+    from .client.admin.transaction_types import (
+        ActiveProducer,
+        FencedProducer,
+        OpenTransaction,
+        TransactionDescription,
+        TransactionListing,
+    )
     from .client.commit_group_types import CommitGroupState, PreparedTransaction
     from .client.consumer.interceptors import ConsumerInterceptor
     from .client.errors import (
@@ -105,18 +100,38 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    ".client.admin.admin_types": (
+    ".client.admin.cluster_types": (
         "BrokerDescription",
         "ClusterDescription",
-        "ConfigChange",
-        "ConfigEntry",
-        "ConfigResource",
+        "FeatureLevels",
+        "FeatureMetadata",
+        "FeatureUpdate",
+        "MetadataQuorum",
+        "QuorumReplica",
+        "UpgradeType",
+    ),
+    ".client.admin.config_types": ("ConfigChange", "ConfigEntry", "ConfigResource"),
+    ".client.admin.group_types": ("GroupDescription", "GroupListing", "GroupMember"),
+    ".client.admin.log_types": ("LogDirectory", "ReplicaInfo"),
+    ".client.admin.sync_admin": ("Admin",),
+    ".client.admin.topic_types": (
         "CreatedTopic",
+        "ElectionType",
         "NewTopic",
         "PartitionDescription",
+        "Reassignment",
         "TopicDescription",
         "TopicListing",
     ),
+    ".client.admin.transaction_types": (
+        "ActiveProducer",
+        "FencedProducer",
+        "OpenTransaction",
+        "TransactionDescription",
+        "TransactionListing",
+    ),
+    ".client.commit_group_types": ("CommitGroupState", "PreparedTransaction"),
+    ".client.consumer.interceptors": ("ConsumerInterceptor",),
     ".client.errors": (
         "AdminError",
         "BadRecord",
@@ -144,26 +159,9 @@ _HOMES = {
         "UnknownTopic",
         "UnsupportedVersion",
     ),
-    ".client.commit_group_types": ("CommitGroupState", "PreparedTransaction"),
-    ".client.consumer.interceptors": ("ConsumerInterceptor",),
     ".client.group_types": ("ConsumerGroupMetadata", "OffsetAndMetadata", "RebalanceListener"),
-    ".client.admin.group_admin_types": (
-        "ActiveProducer",
-        "FencedProducer",
-        "GroupDescription",
-        "GroupListing",
-        "GroupMember",
-        "LogDirectory",
-        "OpenTransaction",
-        "ReplicaInfo",
-        "TransactionDescription",
-        "TransactionListing",
-    ),
     ".client.producer.columns": ("Columns",),
-    ".client.producer.interceptors": (
-        "OutgoingRecord",
-        "ProducerInterceptor",
-    ),
+    ".client.producer.interceptors": ("OutgoingRecord", "ProducerInterceptor"),
     ".client.records": (
         "BatchMetadata",
         "ConsumerRecord",
@@ -174,18 +172,7 @@ _HOMES = {
         "RecordMetadata",
     ),
     ".client.refusals": ("CommitFailed", "InstanceFenced", "Refused"),
-    ".client.admin.replication_types": (
-        "ElectionType",
-        "FeatureLevels",
-        "FeatureMetadata",
-        "FeatureUpdate",
-        "MetadataQuorum",
-        "QuorumReplica",
-        "Reassignment",
-        "UpgradeType",
-    ),
     ".client.serialization": ("Deserializer", "Serializer"),
-    ".client.admin.sync_admin": ("Admin",),
     ".client.sync_consumer": ("Consumer",),
     ".client.sync_producer": ("Producer", "SyncBatchDelivery", "SyncDelivery"),
     ".protocol.errors": ("ApiError", "ErrorCode"),

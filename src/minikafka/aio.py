@@ -1,9 +1,10 @@
 """The asyncio clients: the same names as in `minikafka`, with `await`."""
 
 from .client.admin.admin import Admin
-from .client.admin.admin_types import ConfigChange, ConfigResource, NewTopic
-from .client.admin.group_admin_types import OpenTransaction
-from .client.admin.replication_types import ElectionType, FeatureUpdate, UpgradeType
+from .client.admin.cluster_types import FeatureUpdate, UpgradeType
+from .client.admin.config_types import ConfigChange, ConfigResource
+from .client.admin.topic_types import ElectionType, NewTopic
+from .client.admin.transaction_types import OpenTransaction
 from .client.consumer.consumer import Consumer
 from .client.consumer.interceptors import ConsumerInterceptor
 from .client.group_types import ConsumerGroupMetadata, OffsetAndMetadata, RebalanceListener

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from minikafka.aio import Admin, ConfigResource, OpenTransaction, TopicPartition
-from minikafka.client.admin.group_admin_types import GroupListing, TransactionListing
+from minikafka.client.admin.group_types import GroupListing
+from minikafka.client.admin.transaction_types import TransactionListing
 from minikafka.client.errors import AdminError, RequestTimedOut
 from minikafka.client.group_types import OffsetAndMetadata
 from minikafka.protocol.api import ApiKey

@@ -12,7 +12,7 @@ import pytest
 from minikafka import Consumer as SyncConsumer
 from minikafka import Producer as SyncProducer
 from minikafka.aio import Admin, Consumer, NewTopic, Producer, TopicPartition
-from minikafka.client.admin.admin_types import ConfigChange, ConfigResource
+from minikafka.client.admin.config_types import ConfigChange, ConfigResource
 from minikafka.client.errors import AdminError, DeliveryTimeout
 from minikafka.client.records import ConsumerRecord, RecordMetadata
 from minikafka.protocol.errors import ErrorCode

@@ -8,7 +8,8 @@ import pytest
 
 from minikafka.aio import Admin, ElectionType, FeatureUpdate, TopicPartition, UpgradeType
 from minikafka.client.admin import sync_admin
-from minikafka.client.admin.replication_types import FeatureLevels, QuorumReplica, Reassignment
+from minikafka.client.admin.cluster_types import FeatureLevels, QuorumReplica
+from minikafka.client.admin.topic_types import Reassignment
 from minikafka.client.errors import AdminError, UnsupportedVersion
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ApiError, ErrorCode

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from minikafka.aio import Admin, TopicPartition
 from minikafka.broker.coordinator.keys import TRANSACTIONS_TOPIC
 from minikafka.broker.replica.silence import SILENT_MS
-from minikafka.client.admin.replication_types import ElectionType
+from minikafka.client.admin.topic_types import ElectionType
 from minikafka.protocol.control.image import PartitionState
 from minikafka.runtime.errors import MinikafkaError
 

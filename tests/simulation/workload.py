@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from minikafka.aio import Admin, Consumer, Delivery, NewTopic, Producer, TopicPartition
-from minikafka.client.admin.replication_types import FeatureUpdate
+from minikafka.client.admin.cluster_types import FeatureUpdate
 from minikafka.protocol.control.records import TRANSACTION_VERSION
 from minikafka.protocol.messages.update_features import UpgradeType
 from minikafka.runtime.errors import MinikafkaError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minikafka.client.admin.admin_types import PartitionDescription, TopicDescription
+from minikafka.client.admin.topic_types import PartitionDescription, TopicDescription
 from minikafka.client.errors import OffsetOutOfRange
 from minikafka.client.producer.columns import Columns, checked_rows
 from minikafka.client.records import ProducerRecord, RawRecords

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from minikafka.client.admin.admin_types import PartitionDescription, TopicDescription
-from minikafka.client.admin.group_admin_types import LogDirectory, ReplicaInfo
+from minikafka.client.admin.log_types import LogDirectory, ReplicaInfo
+from minikafka.client.admin.topic_types import PartitionDescription, TopicDescription
 from minikafka.client.errors import AdminError, OffsetOutOfRange, RequestTimedOut
 from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.batch_header import TimestampType

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from minikafka.client.admin.admin_types import PartitionDescription, TopicDescription, TopicListing
+from minikafka.client.admin.topic_types import PartitionDescription, TopicDescription, TopicListing
 from minikafka.client.errors import (
     BootstrapError,
     ConnectionLost,

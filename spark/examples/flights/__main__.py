@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ....client.admin.admin_types import NewTopic
 from ....client.admin.sync_admin import Admin
+from ....client.admin.topic_types import NewTopic
 from ....deploy.local_cluster import LocalCluster
 from ....protocol.messages.list_offsets import LATEST_TIMESTAMP
 from ....protocol.types import TopicPartition

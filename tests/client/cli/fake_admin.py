@@ -3,22 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
-from minikafka.client.admin.admin_types import (
+from minikafka.client.admin.cluster_types import (
     BrokerDescription,
     ClusterDescription,
-    ConfigChange,
-    ConfigEntry,
-    ConfigResource,
-    PartitionDescription,
-    TopicDescription,
-    TopicListing,
-)
-from minikafka.client.admin.replication_types import (
-    ElectionType,
     FeatureMetadata,
     FeatureUpdate,
     MetadataQuorum,
+)
+from minikafka.client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource
+from minikafka.client.admin.topic_types import (
+    ElectionType,
+    PartitionDescription,
     Reassignment,
+    TopicDescription,
+    TopicListing,
 )
 from minikafka.client.errors import AdminError
 from minikafka.protocol.errors import ApiError, ErrorCode

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.client.admin.replication_types import (
-    ElectionType,
+from minikafka.client.admin.cluster_types import (
     FeatureLevels,
     FeatureMetadata,
     FeatureUpdate,
@@ -13,6 +12,7 @@ from minikafka.client.admin.replication_types import (
     QuorumReplica,
     UpgradeType,
 )
+from minikafka.client.admin.topic_types import ElectionType
 from minikafka.client.cli.metadata_quorum import replication_lines
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.types import TopicPartition

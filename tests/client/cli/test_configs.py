@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.client.admin.admin_types import ConfigResource
+from minikafka.client.admin.config_types import ConfigResource
 from minikafka.client.cli.configs import split_settings
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.errors import ConfigError

@@ -6,15 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.client.admin.admin_types import TopicListing
-from minikafka.client.admin.group_admin_types import (
+from minikafka.client.admin.group_types import GroupDescription, GroupListing, GroupMember
+from minikafka.client.admin.log_types import LogDirectory, ReplicaInfo
+from minikafka.client.admin.topic_types import TopicListing
+from minikafka.client.admin.transaction_types import (
     ActiveProducer,
-    GroupDescription,
-    GroupListing,
-    GroupMember,
-    LogDirectory,
     OpenTransaction,
-    ReplicaInfo,
     TransactionDescription,
     TransactionListing,
 )

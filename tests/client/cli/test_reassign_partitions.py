@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.client.admin.admin_types import ConfigResource
-from minikafka.client.admin.replication_types import Reassignment
+from minikafka.client.admin.config_types import ConfigResource
+from minikafka.client.admin.topic_types import Reassignment
 from minikafka.client.cli.reassignment import (
     Move,
     from_json,

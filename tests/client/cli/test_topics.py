@@ -5,10 +5,8 @@ from typing import Any, Self
 
 import pytest
 
-from minikafka.client.admin.admin_types import (
-    ConfigChange,
-    ConfigEntry,
-    ConfigResource,
+from minikafka.client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource
+from minikafka.client.admin.topic_types import (
     CreatedTopic,
     NewTopic,
     PartitionDescription,

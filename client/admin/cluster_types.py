@@ -1,4 +1,4 @@
-"""What an admin hands in and gets back about copies: elections, moves, the quorum, features.
+"""The cluster as plain values: its brokers, the controllers' quorum, levels of features.
 
 Times are wall clock in ms since the epoch, None where unknown. Ids are URL-safe base64 text.
 """
@@ -7,22 +7,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ...protocol.messages.elect_leaders import ElectionType as ElectionType
 from ...protocol.messages.update_features import UpgradeType as UpgradeType
 
 
-class Reassignment(NamedTuple):
-    """Where a partition's copies are and where they are going."""
+class BrokerDescription(NamedTuple):
+    """One broker of the cluster."""
 
-    replicas: tuple[int, ...]
-    """All that hold it or will, preferred leader first."""
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    is_fenced: bool = False
 
-    @property
-    def target(self) -> tuple[int, ...]:
-        """The replicas when it is done."""
-        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+class ClusterDescription(NamedTuple):
+    """The cluster as a broker sees it."""
+
+    cluster_id: str
+    controller_id: int
+    """A broker that takes admin requests; -1 where none is known."""
+    brokers: tuple[BrokerDescription, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class QuorumReplica:
     node_id: int
     directory_id: str
     log_end_offset: int
-    """-1: unknown."""
+    """-1 where it is unknown."""
     last_fetch_timestamp: int | None = None
     last_caught_up_timestamp: int | None = None
 
