@@ -99,9 +99,14 @@ class Promises:
 
     def _survives(self, key: TopicIdPartition, state: PartitionState, victims: list[str]) -> bool:
         hit = [member for member in state.replicas if self._names[member] in victims]
-        if not hit or self.is_flushed(key):
+        if not hit:
             return True
-        distrusted = self.invariants.distrusted
+        distrusted, rotten = self.invariants.distrusted, self.invariants.rotten
+        if self.is_flushed(key):
+            # A crash cuts a log where it has rotted. That replica vouches for more than it holds,
+            # and may be elected unless somebody in sync stays up (docs/decisions/0020).
+            stays_up = any(member not in hit for member in state.isr)
+            return stays_up or not any((self._names[member], key) in rotten for member in hit)
         lossy = [
             member
             for member in state.replicas

@@ -42,6 +42,15 @@ class Rot:
         is_there = self.disk.find(self.path) is self.node and self.position < len(self.node.cache)
         return not is_there or self.node.cache[self.position] == self.byte
 
+    @property
+    def may_come_back(self) -> bool:
+        """Would the byte be wrong again after a loss of power? What was done may not be stable."""
+        directory, stable = self.disk.find(self.path.rpartition("/")[0]), self.node.stable
+        if not isinstance(directory, DirectoryNode):
+            return False
+        is_named = any(each is self.node for each in directory.stable.values())
+        return is_named and self.position < len(stable) and stable[self.position] != self.byte
+
 
 class BitRot(Faults):
     """Of brokers' logs."""
@@ -73,10 +82,12 @@ class BitRot(Faults):
 
     def _is_any_left(self) -> bool:
         rotten = self._invariants.rotten
-        for place in [place for place, rot in rotten.items() if rot.is_over]:
-            del rotten[place]
-            self._invariants.distrusted.pop(place, None)
-        return bool(rotten)
+        for place, rot in list(rotten.items()):
+            if rot.is_over:
+                self._invariants.distrusted.pop(place, None)
+                if not rot.may_come_back:
+                    del rotten[place]
+        return any(not rot.is_over for rot in rotten.values())
 
     def _places(self) -> list[Place]:
         """Replicas of which every other one is in sync, alive and trusted."""
@@ -96,8 +107,9 @@ class BitRot(Faults):
             return False
         names = {topic.name: not (topic.mortal or topic.unclean) for topic in self.shape.topics}
         members = [self.cluster.brokers[member] for member in state.isr]
+        doubtful = (*self._invariants.distrusted, *self._invariants.rotten)
         return names.get(truth.topic, False) and all(
-            each.alive and (each.name, key) not in self._invariants.distrusted for each in members
+            each.alive and (each.name, key) not in doubtful for each in members
         )
 
     def _some_byte(self, name: str, key: TopicIdPartition) -> Rot | None:
