@@ -202,7 +202,8 @@ async def members(refused: Refused) -> None:
     await group.leave(NONE, given)
     await group.heartbeat(UNKNOWN, given, generation)
     await group.delete_offsets(NONE)
-    await group.delete(NONE)
+    # Without members and offsets, upkeep may have been first.
+    await group.delete((NONE, ErrorCode.GROUP_ID_NOT_FOUND))
     await group.delete(ErrorCode.GROUP_ID_NOT_FOUND)
 
 
