@@ -13,25 +13,25 @@ from ..protocol.control.image import BrokerRegistration, Delta, MetadataImage
 from ..protocol.control.messages import Endpoint
 from ..runtime.config import from_mapping
 from ..runtime.runtime import Runtime
-from .auto_creation import AutoCreation
 from .config import BrokerConfig, inter_broker_listener
+from .control.auto_creation import AutoCreation
+from .control.forwarding import Controller
+from .coordinator.group.config import GroupConfig
+from .coordinator.groups import Groups
 from .coordinator.internal_topics import offsets_topic, transactions_topic
+from .coordinator.producer_ids import ProducerIds
+from .coordinator.transaction.config import TransactionConfig
+from .coordinator.transactions import TransactionParts, Transactions
 from .deadlines import Deadlines
 from .fetch_sessions import FetchSessions
-from .forwarding import Controller
-from .group.config import GroupConfig
-from .groups import Groups
 from .net.doors import Doors, share_descriptors
 from .net.limits import ConnectionLimits
 from .net.load import Caps, Load
 from .partitions import Partitions
 from .peers import Peers
-from .producer_ids import ProducerIds
 from .replica.lease import LeaderLease
-from .replica_selector import ReplicaSelectorConfig
+from .replica.selector import ReplicaSelectorConfig
 from .topic_defaults import TopicDefaults
-from .transaction.config import TransactionConfig
-from .transactions import TransactionParts, Transactions
 
 if TYPE_CHECKING:
     from .net.connection import Connection

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import UNKNOWN_HIGH_WATERMARK
 from ..runtime.runtime import Runtime
-from .requests import FetchAnswer
+from .partition.requests import FetchAnswer
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0

@@ -18,15 +18,15 @@ from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
 from ..storage.topic_config import TopicConfig
 from .deadlines import Deadlines
-from .failing import Failing
-from .fetchers import ReplicaFetchers
-from .group_flush import GroupFlush
-from .hosted_replica import Host
-from .log_store import LogStore
-from .partition import Partition
+from .partition.failing import Failing
+from .partition.group_flush import GroupFlush
+from .partition.hosted_replica import Host
+from .partition.log_store import LogStore
+from .partition.partition import Partition
 from .replica.leader import ProposeIsr
 from .replica.silence import FollowersHeard
 from .replica.state import PartitionMetadata
+from .replication.fetchers import ReplicaFetchers
 
 log = logging.getLogger(__name__)
 

@@ -20,27 +20,27 @@ from ..runtime.errors import ConfigError, MinikafkaError
 from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
 from .api.table import make_apis
-from .compaction import Compaction, CompactionConfig
 from .config import BrokerConfig, controller_addresses
-from .controller_channel import ChannelSettings, ControllerChannel
+from .control.controller_channel import ChannelSettings, ControllerChannel
+from .control.metadata_follower import MetadataFollower
+from .control.metadata_position import MetadataConfig, MetadataLost, MetadataPosition
 from .deadlines import Deadlines
 from .edge import Edge, Surroundings
-from .fetcher import FetchSettings
-from .fetchers import ReplicaFetchers
-from .isr_proposals import IsrProposals
-from .log_end_reports import LogEndReports
-from .lost_replicas import LostReplicas
-from .metadata_follower import MetadataFollower
-from .metadata_position import MetadataConfig, MetadataLost, MetadataPosition
 from .net.connection import Connection
 from .net.doors import share_descriptors
 from .net.listeners import Listeners
 from .partitions import Partitions, PartitionSettings
-from .repair import Repairs
-from .scrub import Scrub, ScrubSettings
+from .replication.fetcher import FetchSettings
+from .replication.fetchers import ReplicaFetchers
+from .replication.isr_proposals import IsrProposals
+from .replication.log_end_reports import LogEndReports
+from .replication.lost_replicas import LostReplicas
+from .replication.repair import Repairs
 from .settings import Settings
 from .topic_defaults import TopicDefaults
-from .upkeep import Upkeep, UpkeepSettings, close_directories
+from .upkeep.compaction import Compaction, CompactionConfig
+from .upkeep.scrub import Scrub, ScrubSettings
+from .upkeep.upkeep import Upkeep, UpkeepSettings, close_directories
 
 T = TypeVar("T")
 

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from ..runtime.config import check_keys, from_mapping
 from ..runtime.kafka_keys import KNOWN_UNUSED
-from .compaction import CompactionConfig
 from .config import BrokerConfig
-from .group.config import GroupConfig
-from .metadata_position import MetadataConfig
+from .control.metadata_position import MetadataConfig
+from .coordinator.group.config import GroupConfig
+from .coordinator.transaction.config import TransactionConfig
 from .net.limits import ConnectionLimits
-from .replica_selector import ReplicaSelectorConfig
+from .replica.selector import ReplicaSelectorConfig
 from .topic_defaults import BROKER_KEYS, TopicDefaults
-from .transaction.config import TransactionConfig
+from .upkeep.compaction import CompactionConfig
 
 CONTROLLER_KEYS = frozenset(
     {

@@ -15,10 +15,10 @@ from ..runtime.config import Setting, from_mapping, settings_of
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import DYNAMIC_UNUSED
 from ..storage.topic_config import TopicConfig
-from .compaction import CompactionConfig
 from .config import BrokerConfig
+from .coordinator.transaction.config import TransactionConfig
 from .net.limits import ConnectionLimits
-from .transaction.config import TransactionConfig
+from .upkeep.compaction import CompactionConfig
 
 C = TypeVar("C")
 MINUTE_MS = 60_000

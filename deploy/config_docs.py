@@ -6,13 +6,13 @@ python -m minikafka.deploy.config_docs > docs/config.md
 from collections.abc import Iterator
 from typing import Final
 
-from ..broker.compaction import CompactionConfig
 from ..broker.config import BrokerConfig
-from ..broker.group.config import GroupConfig
-from ..broker.metadata_position import MetadataConfig
+from ..broker.control.metadata_position import MetadataConfig
+from ..broker.coordinator.group.config import GroupConfig
+from ..broker.coordinator.transaction.config import TransactionConfig
 from ..broker.net.limits import ConnectionLimits
-from ..broker.replica_selector import ReplicaSelectorConfig
-from ..broker.transaction.config import TransactionConfig
+from ..broker.replica.selector import ReplicaSelectorConfig
+from ..broker.upkeep.compaction import CompactionConfig
 from ..client.config import AdminConfig, ConsumerConfig, ProducerConfig
 from ..controller.config import ControllerConfig
 from ..runtime.config import PLUGIN_PREFIXES, Setting, settings_of

@@ -1,9 +1,9 @@
 """What coordinators keep in `__consumer_offsets` and `__transaction_state`, in Kafka's own format.
 
 A key is the int16 of its kind and then the key, a value the int16 of its version and then the
-value; no value is a tombstone. Pure: which record means what is decided in broker/group and
-broker/transaction. Source: Kafka's schemas GroupMetadataKey, OffsetCommitValue, TransactionLogValue
-and so on; KIP-915 (versions from the first flexible one on only gain tagged fields).
+value; no value is a tombstone. Pure: which record means what is decided in broker/coordinator.
+Source: Kafka's schemas GroupMetadataKey, OffsetCommitValue, TransactionLogValue and so on; KIP-915
+(versions from the first flexible one on only gain tagged fields).
 """
 
 import struct

@@ -4,8 +4,8 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ...protocol.types import TopicPartition
 from ..coordinator.keys import GROUPS_TOPIC, is_key, partition_of
+from ..coordinator.transaction.decisions import AddPartitions, Decision
 from ..net.answer import Answer, Call
-from ..transaction.decisions import AddPartitions, Decision
 from .common import known_to_client
 from .parked import Parked
 

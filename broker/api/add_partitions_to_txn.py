@@ -18,10 +18,10 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from ...protocol.types import TopicPartition
+from ..coordinator.transaction.decisions import AddPartitions, Decision
+from ..coordinator.transaction.records import by_topic
+from ..coordinator.transaction.transaction import BUMPING_VERSION
 from ..net.answer import Answer, Call
-from ..transaction.decisions import AddPartitions, Decision
-from ..transaction.records import by_topic
-from ..transaction.transaction import BUMPING_VERSION
 from .common import known_to_client
 from .parked import Parked, Several
 

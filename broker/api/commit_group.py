@@ -4,8 +4,8 @@ Their markers are written afterwards, as after EndTxn.
 """
 
 from ...protocol.messages.commit_group import CommitGroupRequest, CommitGroupResponse
+from ..coordinator.transaction.commit_group import Commit, GroupDecision, Named
 from ..net.answer import Answer, Call
-from ..transaction.commit_group import Commit, GroupDecision, Named
 from .parked import Parked
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ...protocol.errors import ErrorCode
 from ..edge import Edge
 from ..net.answer import Call
-from ..requests import CONSUMER
+from ..partition.requests import CONSUMER
 
 OPERATIONS_NOT_ASKED = -0x80000000
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))

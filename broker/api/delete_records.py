@@ -16,9 +16,9 @@ from ...protocol.messages.delete_records import (
 )
 from ...protocol.types import INTERNAL_TOPICS, Buffer
 from ..deadlines import Deadline
-from ..log_starts import delete_before, low_watermark
 from ..net.answer import Answer, Call
-from ..partition import Partition
+from ..partition.log_starts import delete_before, low_watermark
+from ..partition.partition import Partition
 
 
 @dataclass(slots=True)

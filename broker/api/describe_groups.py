@@ -7,9 +7,9 @@ from ...protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from ..group.classic import ClassicGroup
-from ..group.member import Member
-from ..group.phases import Phase
+from ..coordinator.group.classic import ClassicGroup
+from ..coordinator.group.member import Member
+from ..coordinator.group.phases import Phase
 from ..net.answer import Call
 from .common import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
 from .slices import answer_each

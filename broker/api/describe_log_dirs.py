@@ -11,7 +11,7 @@ from ...protocol.messages.describe_log_dirs import (
 from ...runtime.errors import LogDirectoryFailed
 from ...storage.directory import LogDirectory
 from ..net.answer import Call
-from ..partition import Partition
+from ..partition.partition import Partition
 
 
 def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

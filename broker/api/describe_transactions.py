@@ -7,9 +7,9 @@ from ...protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
+from ..coordinator.transaction.records import by_topic
+from ..coordinator.transactions import Transactions
 from ..net.answer import Call
-from ..transaction.records import by_topic
-from ..transactions import Transactions
 
 
 def handle(call: Call, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:

@@ -6,9 +6,9 @@ can end nothing of a later transaction (KIP-890).
 
 from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ...protocol.types import NO_EPOCH, NO_PRODUCER_ID
+from ..coordinator.transaction.decisions import Decision, EndTransaction
+from ..coordinator.transaction.transaction import BUMPING_VERSION
 from ..net.answer import Answer, Call
-from ..transaction.decisions import Decision, EndTransaction
-from ..transaction.transaction import BUMPING_VERSION
 from .common import known_to_client
 from .parked import Parked
 

@@ -16,8 +16,8 @@ from ..deadlines import Deadline
 from ..edge import Edge
 from ..fetch_sessions import FetchContext, FetchPartition, Key, SessionRequest
 from ..net.answer import Answer, Call
-from ..partition import Partition
-from ..requests import CONSUMER, DEBUGGING_CONSUMER
+from ..partition.partition import Partition
+from ..partition.requests import CONSUMER, DEBUGGING_CONSUMER
 from .fetch_reading import Asker, Reading
 from .fetch_response import refused, respond
 from .fetch_watch import FollowerWatch, watch_of

@@ -12,9 +12,9 @@ from ...runtime.errors import StorageError
 from ...storage.log_view import OffsetOutOfRange
 from ..edge import Edge
 from ..fetch_sessions import FetchPartition, Key
-from ..partition import Partition
-from ..replica_selector import NOBODY, nearest
-from ..requests import CONSUMER, FetchAnswer, FetchSpec
+from ..partition.partition import Partition
+from ..partition.requests import CONSUMER, FetchAnswer, FetchSpec
+from ..replica.selector import NOBODY, nearest
 from .fetch_watch import FollowerWatch
 
 

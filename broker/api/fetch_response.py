@@ -15,7 +15,7 @@ from ...protocol.messages.leader_hint import LeaderIdAndEpoch, NodeEndpoint
 from ...protocol.types import NO_LEADER, ZERO_UUID
 from ..fetch_sessions import FetchContext, FetchPartition, Key
 from ..net.answer import Call
-from ..requests import READ_COMMITTED, FetchAnswer
+from ..partition.requests import READ_COMMITTED, FetchAnswer
 from .common import STALE_LEADER, endpoints_of
 from .fetch_reading import Reading
 

@@ -9,8 +9,8 @@ the follower is in the ISR, holds all of the log, and was told the rest. Reads n
 from typing import TYPE_CHECKING
 
 from ..fetch_sessions import FetchPartition, FetchSession, Key, SessionRequest
-from ..partition import Partition
-from ..requests import FetchAnswer
+from ..partition.partition import Partition
+from ..partition.requests import FetchAnswer
 
 if TYPE_CHECKING:
     from ..net.connection import Connection

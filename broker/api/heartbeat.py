@@ -1,7 +1,7 @@
 """Heartbeat: a member lives."""
 
 from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ..group.values import Who
+from ..coordinator.group.values import Who
 from ..net.answer import Call
 
 

@@ -4,8 +4,8 @@ from ...protocol.messages.init_commit_group import (
     InitCommitGroupRequest,
     InitCommitGroupResponse,
 )
+from ..coordinator.transaction.commit_group import GroupDecision, InitGroup
 from ..net.answer import Answer, Call
-from ..transaction.commit_group import GroupDecision, InitGroup
 from .parked import Parked
 
 

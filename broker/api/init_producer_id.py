@@ -3,8 +3,8 @@
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ...protocol.types import NO_EPOCH, NO_PRODUCER_ID, Buffer
+from ..coordinator.transaction.decisions import Decision, InitProducerId
 from ..net.answer import Answer, Call
-from ..transaction.decisions import Decision, InitProducerId
 from .common import known_to_client
 from .parked import Parked
 

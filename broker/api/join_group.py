@@ -5,7 +5,7 @@ from ...protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from ..group.values import Join, Joined, Protocol, Who
+from ..coordinator.group.values import Join, Joined, Protocol, Who
 from ..net.answer import Answer, Call
 from .common import client_host
 from .parked import Parked

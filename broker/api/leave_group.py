@@ -7,7 +7,7 @@ from ...protocol.messages.leave_group import (
     MemberIdentity,
     MemberResponse,
 )
-from ..group.values import Who
+from ..coordinator.group.values import Who
 from ..net.answer import Call
 
 SEVERAL_FROM = 3

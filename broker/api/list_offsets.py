@@ -17,7 +17,7 @@ from ...protocol.messages.list_offsets import (
 )
 from ...protocol.types import Buffer
 from ..net.answer import Answer, Call
-from ..requests import (
+from ..partition.requests import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,

@@ -12,8 +12,8 @@ from ...protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
+from ..coordinator.transaction.transaction import TITLES, Transaction
 from ..net.answer import Call
-from ..transaction.transaction import TITLES, Transaction
 
 ONLY_EVER_IN_MEMORY = ("Dead", "PrepareEpochFence")
 """Kafka's names of states that nothing is in here."""

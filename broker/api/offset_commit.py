@@ -9,9 +9,9 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ..coordinator.group.commits import Commit, NewOffset
+from ..coordinator.group.values import Who
 from ..edge import Edge
-from ..group.commits import Commit, NewOffset
-from ..group.values import Who
 from ..net.answer import Answer, Call
 from .parked import Parked
 

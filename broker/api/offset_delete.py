@@ -7,7 +7,7 @@ from ...protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from ..group.offsets import Place
+from ..coordinator.group.offsets import Place
 from ..net.answer import Answer, Call
 from .offset_commit import has_partition
 from .parked import Parked

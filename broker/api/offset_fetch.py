@@ -14,8 +14,8 @@ from ...protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from ..group.offsets import Committed, Place
-from ..group.state import GroupsState
+from ..coordinator.group.offsets import Committed, Place
+from ..coordinator.group.state import GroupsState
 from ..net.answer import Answer, Call
 from .parked import Parked, Several
 

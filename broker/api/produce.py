@@ -7,7 +7,7 @@ polls the answers. What belongs to a transaction is verified before (produce_tra
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import ProduceRequest
 from ..net.answer import Answer, Call
-from ..requests import Appended
+from ..partition.requests import Appended
 from . import produce_transactional
 from .produce_answer import ALL, ProduceAnswer
 

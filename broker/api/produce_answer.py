@@ -20,10 +20,10 @@ from ...protocol.messages.produce import (
 from ...protocol.record_checks import Verdict
 from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, Buffer
 from ..net.answer import Answer, Call
-from ..partition import Partition
-from ..requests import Appended
-from ..verification import Verification
-from ..waiters import Waiter
+from ..partition.partition import Partition
+from ..partition.requests import Appended
+from ..partition.verification import Verification
+from ..partition.waiters import Waiter
 from .common import STALE_LEADER, endpoints_of
 from .produce_opening import Opening, ToOpen
 

@@ -13,8 +13,8 @@ from ...protocol.errors import ErrorCode
 from ...protocol.record_checks import RecordRules, Verdict, judge_in_full
 from ...runtime.errors import WorkerLost
 from ..net.answer import Call
-from ..partition import Partition
-from ..verification import Verification
+from ..partition.partition import Partition
+from ..partition.verification import Verification
 
 
 class ToOpen(NamedTuple):

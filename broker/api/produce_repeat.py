@@ -23,9 +23,9 @@ from ...protocol.messages.produce import (
 from ...protocol.primitives import read_uvarint
 from ...protocol.types import Buffer
 from ..net.answer import Answer, Call
-from ..partition import Partition
-from ..requests import Appended
-from ..waiters import Waiter
+from ..partition.partition import Partition
+from ..partition.requests import Appended
+from ..partition.waiters import Waiter
 from .produce_answer import ALL, TOPIC_IDS_FROM, ProduceAnswer
 
 if TYPE_CHECKING:

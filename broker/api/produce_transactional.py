@@ -15,11 +15,11 @@ from ...protocol.batch_header import BatchHeader
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ...protocol.types import TopicPartition
+from ..coordinator.transaction.decisions import AddPartitions
 from ..net.answer import Answer, Call
-from ..partition import Partition
-from ..requests import Appended
-from ..transaction.decisions import AddPartitions
-from ..verification import Verification, Waiting
+from ..partition.partition import Partition
+from ..partition.requests import Appended
+from ..partition.verification import Verification, Waiting
 from .produce_answer import ProduceAnswer
 
 if TYPE_CHECKING:

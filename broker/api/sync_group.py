@@ -2,7 +2,7 @@
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from ..group.values import Sync, Synced, Who
+from ..coordinator.group.values import Sync, Synced, Who
 from ..net.answer import Answer, Call
 from .parked import Parked
 

@@ -16,12 +16,12 @@ from ...protocol.messages.txn_offset_commit import (
 )
 from ...protocol.records import NO_SEQUENCE
 from ...protocol.types import TopicPartition
+from ..coordinator.group.commits import Commit, NewOffset
+from ..coordinator.group.values import Who
 from ..coordinator.keys import GROUPS_TOPIC
-from ..group.commits import Commit, NewOffset
-from ..group.values import Who
+from ..coordinator.transaction.decisions import AddPartitions
 from ..net.answer import Answer, Call
-from ..transaction.decisions import AddPartitions
-from ..verification import Verification
+from ..partition.verification import Verification
 from .offset_commit import has_partition
 from .parked import Parked
 

@@ -20,8 +20,8 @@ from ...storage.markers import TransactionMarker
 from ..coordinator.keys import GROUPS_TOPIC
 from ..deadlines import Deadline
 from ..net.answer import Answer, Call
-from ..requests import Appended
-from ..waiters import Waiter
+from ..partition.requests import Appended
+from ..partition.waiters import Waiter
 
 COMMIT_TIMEOUT_MS = 2_500
 """What is not committed by then is answered REQUEST_TIMED_OUT: before the coordinator gives up the

@@ -6,9 +6,9 @@ Values only; `AutoCreation` asks the controller for them.
 from collections.abc import Mapping
 
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
-from ..group.config import GroupConfig
-from ..transaction.config import TransactionConfig
+from .group.config import GroupConfig
 from .keys import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from .transaction.config import TransactionConfig
 
 
 def offsets_topic(config: GroupConfig) -> CreatableTopic:

@@ -14,7 +14,7 @@ from ...protocol.records import records
 from ...protocol.types import Buffer
 from ...runtime.errors import CorruptLog, LogDirectoryFailed
 from ...storage.log import Cold, OffsetOutOfRange
-from ..partition import Partition
+from ..partition.partition import Partition
 from .shard import Shard, State
 
 READ_BYTES = 64 << 10

@@ -14,10 +14,10 @@ from ...protocol.errors import ErrorCode
 from ...protocol.records import NO_SEQUENCE, BatchBuilder
 from ...protocol.types import NO_EPOCH, NO_PRODUCER_ID
 from ...runtime.runtime import Runtime
-from ..partition import Partition
-from ..requests import Appended
-from ..verification import Verification
-from ..waiters import Waiter
+from ..partition.partition import Partition
+from ..partition.requests import Appended
+from ..partition.verification import Verification
+from ..partition.waiters import Waiter
 
 KeyValue = tuple[bytes, bytes | None]
 """A record of an internal topic; None is a tombstone."""

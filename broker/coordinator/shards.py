@@ -15,7 +15,7 @@ from typing import Generic, TypeVar, cast
 
 from ...protocol.errors import ErrorCode
 from ...runtime.runtime import Runtime
-from ..partition import Partition
+from ..partition.partition import Partition
 from ..partitions import Partitions
 from .keys import is_key, partition_of
 from .loading import load

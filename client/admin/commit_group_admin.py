@@ -1,7 +1,7 @@
 """The part of the admin that commits transactions of many producers by one decision.
 
 Knows the messages InitCommitGroup and CommitGroup, which are ours: other clusters lack them. What
-they mean is told in broker/transaction/commit_group.py.
+they mean is told in broker/coordinator/transaction/commit_group.py.
 """
 
 from collections.abc import Iterable

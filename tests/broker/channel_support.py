@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from minikafka.broker.controller_channel import ControllerChannel
-from minikafka.broker.lifecycle import Lifecycle
+from minikafka.broker.control.controller_channel import ControllerChannel
+from minikafka.broker.control.lifecycle import Lifecycle
 from minikafka.broker.replica.lease import LeaderLease
 
 

@@ -3,23 +3,23 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from minikafka.broker.transaction import commit_group, decisions
-from minikafka.broker.transaction.commit_group import (
+from minikafka.broker.coordinator.transaction import commit_group, decisions
+from minikafka.broker.coordinator.transaction.commit_group import (
     Commit,
     GroupDecision,
     InitGroup,
     Named,
     NeedsProducerIds,
 )
-from minikafka.broker.transaction.decisions import (
+from minikafka.broker.coordinator.transaction.decisions import (
     AddPartitions,
     Decision,
     InitProducerId,
     NeedsProducerId,
     Now,
 )
-from minikafka.broker.transaction.ledger import Ledger
-from minikafka.broker.transaction.transaction import State, Transaction
+from minikafka.broker.coordinator.transaction.ledger import Ledger
+from minikafka.broker.coordinator.transaction.transaction import State, Transaction
 from minikafka.protocol.commit_groups import group_of
 from minikafka.protocol.errors import ErrorCode
 

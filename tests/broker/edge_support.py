@@ -11,11 +11,8 @@ from minikafka.broker.config import BrokerConfig
 from minikafka.broker.deadlines import Deadlines
 from minikafka.broker.edge import Edge, Surroundings
 from minikafka.broker.net.connection import Connection
-from minikafka.broker.partition import Partition
-from minikafka.broker.partitions import Partitions
-from minikafka.broker.replica.silence import FollowersHeard
-from minikafka.broker.replica.state import PartitionMetadata
-from minikafka.broker.requests import (
+from minikafka.broker.partition.partition import Partition
+from minikafka.broker.partition.requests import (
     EARLIEST_TIMESTAMP,
     Appended,
     DataWaiter,
@@ -23,9 +20,12 @@ from minikafka.broker.requests import (
     FetchSpec,
     OffsetAnswer,
 )
+from minikafka.broker.partition.verification import Verification
+from minikafka.broker.partition.waiters import Waiter
+from minikafka.broker.partitions import Partitions
+from minikafka.broker.replica.silence import FollowersHeard
+from minikafka.broker.replica.state import PartitionMetadata
 from minikafka.broker.topic_defaults import TopicDefaults
-from minikafka.broker.verification import Verification
-from minikafka.broker.waiters import Waiter
 from minikafka.protocol import batch_header
 from minikafka.protocol.codec import decode_response_frame, frame_request, response_class
 from minikafka.protocol.control import records as r

@@ -1,14 +1,14 @@
 """A group without a broker: its log is a list, its clock is turned, its clients have short names.
 
-Carries decisions out as `broker/groups.py` does. A failover makes a new group of the log.
+Carries decisions out as `coordinator/groups.py` does. A failover makes a new group of the log.
 """
 
 from dataclasses import dataclass, field
 
-from minikafka.broker.group.classic import ClassicGroup
-from minikafka.broker.group.phases import Now, Phase
-from minikafka.broker.group.state import GroupsState
-from minikafka.broker.group.values import (
+from minikafka.broker.coordinator.group.classic import ClassicGroup
+from minikafka.broker.coordinator.group.phases import Now, Phase
+from minikafka.broker.coordinator.group.state import GroupsState
+from minikafka.broker.coordinator.group.values import (
     Effects,
     GroupSettings,
     Join,

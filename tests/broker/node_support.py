@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from minikafka.broker import following
 from minikafka.broker.deadlines import Deadlines
-from minikafka.broker.partition import Partition
+from minikafka.broker.partition.partition import Partition
+from minikafka.broker.partition.requests import Appended, FetchSpec
 from minikafka.broker.partitions import Partitions, PartitionSettings
 from minikafka.broker.replica.leader import ProposeIsr
-from minikafka.broker.requests import Appended, FetchSpec
+from minikafka.broker.replication import following
 from minikafka.broker.topic_defaults import TopicDefaults
-from minikafka.broker.upkeep import close_directories
+from minikafka.broker.upkeep.upkeep import close_directories
 from minikafka.protocol import record_batch
 from minikafka.protocol.control.image import Delta, MetadataImage, PartitionState
 from minikafka.protocol.control.messages import Endpoint

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from minikafka.broker.auto_creation import PENDING_MAX, RETRY_MS, AutoCreation
+from minikafka.broker.control.auto_creation import PENDING_MAX, RETRY_MS, AutoCreation
 from minikafka.protocol.codec import decode, encode_bytes
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages.create_topics import (

@@ -4,10 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from minikafka.broker.transaction import commit_group
-from minikafka.broker.transaction.commit_group import RUNS_MAX, CommitGroup, GroupDecision, Named
-from minikafka.broker.transaction.decisions import GROUP_IDS_UNUSED_MS, is_expired
-from minikafka.broker.transaction.transaction import EXHAUSTED_EPOCH, State
+from minikafka.broker.coordinator.transaction import commit_group
+from minikafka.broker.coordinator.transaction.commit_group import (
+    RUNS_MAX,
+    CommitGroup,
+    GroupDecision,
+    Named,
+)
+from minikafka.broker.coordinator.transaction.decisions import GROUP_IDS_UNUSED_MS, is_expired
+from minikafka.broker.coordinator.transaction.transaction import EXHAUSTED_EPOCH, State
 from minikafka.protocol.commit_groups import group_of, home_of, is_group_name, member_id
 from minikafka.protocol.errors import ErrorCode
 from minikafka.runtime.errors import InvariantViolation

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from minikafka.broker.coordinator.keys import partition_of
-from minikafka.broker.transaction.commit_group import CommitGroup, Named
-from minikafka.broker.transaction.transaction import EXHAUSTED_EPOCH, State
+from minikafka.broker.coordinator.transaction.commit_group import CommitGroup, Named
+from minikafka.broker.coordinator.transaction.transaction import EXHAUSTED_EPOCH, State
 from minikafka.protocol.control import records as r
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -219,7 +219,7 @@ async def test_what_is_committed_late_is_a_replay_afterwards(
     lab: GroupLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver is told that nothing is known, and asks again."""
-    monkeypatch.setattr("minikafka.broker.transaction_log.RETRY_MS", 1)
+    monkeypatch.setattr("minikafka.broker.coordinator.transaction_log.RETRY_MS", 1)
     lab.run()
     named, loser = lab.open(0), lab.open(1)
     lab.shard.holds = True

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from minikafka.broker.compaction import Compaction, CompactionConfig
-from minikafka.broker.requests import CONSUMER, DEBUGGING_CONSUMER, FetchSpec
+from minikafka.broker.partition.requests import CONSUMER, DEBUGGING_CONSUMER, FetchSpec
 from minikafka.broker.topic_defaults import TopicDefaults
+from minikafka.broker.upkeep.compaction import Compaction, CompactionConfig
 from minikafka.protocol import record_batch
 from minikafka.protocol.control.records import BROKER, ConfigRecord
 from minikafka.protocol.types import TopicPartition

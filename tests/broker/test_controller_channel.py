@@ -8,7 +8,7 @@ from typing import Any
 import asyncio_dgram
 import pytest
 
-from minikafka.broker.controller_channel import ChannelSettings, ControllerChannel
+from minikafka.broker.control.controller_channel import ChannelSettings, ControllerChannel
 from minikafka.client.net.control import ControlStream
 from minikafka.protocol.control.frames import Frame
 from minikafka.protocol.control.heartbeat import decode_heartbeat

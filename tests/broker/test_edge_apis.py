@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from minikafka.broker.requests import Appended, OffsetAnswer
+from minikafka.broker.partition.requests import Appended, OffsetAnswer
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.codec import decode, encode_bytes
 from minikafka.protocol.control import records as r

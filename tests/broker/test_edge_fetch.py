@@ -7,7 +7,7 @@ import pytest
 
 from minikafka.broker.api.fetch import STORAGE_FAILURE_WAIT_MS
 from minikafka.broker.deadlines import Deadline
-from minikafka.broker.requests import FetchAnswer, FetchSpec
+from minikafka.broker.partition.requests import FetchAnswer, FetchSpec
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.fetch import (
     FetchPartition,

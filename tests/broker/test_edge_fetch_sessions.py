@@ -14,7 +14,7 @@ from minikafka.broker.fetch_sessions import (
     SessionRequest,
     next_epoch,
 )
-from minikafka.broker.requests import FetchAnswer
+from minikafka.broker.partition.requests import FetchAnswer
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.types import OffsetAndEpoch
 from minikafka.runtime.runtime import SystemRuntime

@@ -11,13 +11,13 @@ from minikafka.broker.api.fetch_watch import FollowerWatch
 from minikafka.broker.api.table import make_apis
 from minikafka.broker.config import BrokerConfig
 from minikafka.broker.edge import Edge, Surroundings
-from minikafka.broker.fetcher import FetchSettings
-from minikafka.broker.fetchers import ReplicaFetchers
 from minikafka.broker.net.connection import Connection
-from minikafka.broker.partition import Partition
+from minikafka.broker.partition.partition import Partition
+from minikafka.broker.partition.requests import FetchAnswer, FetchSpec
 from minikafka.broker.replica.follower import Phase
 from minikafka.broker.replica.leader import ProposeIsr
-from minikafka.broker.requests import FetchAnswer, FetchSpec
+from minikafka.broker.replication.fetcher import FetchSettings
+from minikafka.broker.replication.fetchers import ReplicaFetchers
 from minikafka.protocol.control.image import PartitionState
 from minikafka.protocol.control.messages import Endpoint
 from minikafka.runtime.config import from_mapping

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.partition import Partition
+from minikafka.broker.partition.partition import Partition
+from minikafka.broker.partition.requests import Appended
 from minikafka.broker.replica.follower import FetchPosition
 from minikafka.broker.replica.progress import FollowerProgress
-from minikafka.broker.replica_session import ReplicaSession
-from minikafka.broker.requests import Appended
+from minikafka.broker.replication.replica_session import ReplicaSession
 from minikafka.protocol.errors import ErrorCode
 from minikafka.runtime.errors import LogDirectoryFailed
 from minikafka.storage.log import Log

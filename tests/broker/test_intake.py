@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from minikafka.broker.intake import OPENED_AT_ONCE, OPENED_PER_EVENT
-from minikafka.broker.requests import Appended
+from minikafka.broker.partition.intake import OPENED_AT_ONCE, OPENED_PER_EVENT
+from minikafka.broker.partition.requests import Appended
 from minikafka.protocol import record_backend
 from minikafka.protocol.compression import compress
 from minikafka.protocol.errors import ErrorCode

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.isr_proposals import IsrProposals
 from minikafka.broker.replica.leader import REFUSED_PAUSE_MS
+from minikafka.broker.replication.isr_proposals import IsrProposals
 from minikafka.protocol.control.messages import ChangedPartition, PartitionsAltered
 from minikafka.protocol.errors import ApiError, ErrorCode
 

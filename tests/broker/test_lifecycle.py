@@ -1,6 +1,6 @@
 """The life of a broker: what it asks of the controller, and when it may go."""
 
-from minikafka.broker.lifecycle import (
+from minikafka.broker.control.lifecycle import (
     EAGER_MS,
     LEAVING_MS,
     Fenced,

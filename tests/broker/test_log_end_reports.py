@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from minikafka.broker.log_end_reports import LogEndReports
+from minikafka.broker.replication.log_end_reports import LogEndReports
 from minikafka.protocol.control.messages import LogEnd, Noted, ReportLogEnds
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.types import NO_LEADER

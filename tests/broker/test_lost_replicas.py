@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.lost_replicas import LostReplicas
+from minikafka.broker.replication.lost_replicas import LostReplicas
 from minikafka.protocol.control.messages import LostReplica, Noted, OfflinePartitions
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.types import TopicIdPartition

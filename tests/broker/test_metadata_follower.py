@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from minikafka.broker.metadata_follower import DEPOSED_MS, MetadataFollower
-from minikafka.broker.metadata_position import GIVEN_UP, MetadataLost, MetadataPosition
+from minikafka.broker.control.metadata_follower import DEPOSED_MS, MetadataFollower
+from minikafka.broker.control.metadata_position import GIVEN_UP, MetadataLost, MetadataPosition
 from minikafka.protocol import record_batch
 from minikafka.protocol.control.image import Delta, MetadataImage
 from minikafka.protocol.control.messages import MetadataFetched, SnapshotFetched, SnapshotId

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.metadata_position import (
+from minikafka.broker.control.metadata_position import (
     FILE_NAME,
     MetadataPosition,
     decode_position,

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.partition import Partition
-from minikafka.broker.replica.follower import Phase
-from minikafka.broker.requests import (
+from minikafka.broker.partition.partition import Partition
+from minikafka.broker.partition.requests import (
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
@@ -18,7 +17,8 @@ from minikafka.broker.requests import (
     Appended,
     FetchSpec,
 )
-from minikafka.broker.upkeep import Upkeep, UpkeepSettings
+from minikafka.broker.replica.follower import Phase
+from minikafka.broker.upkeep.upkeep import Upkeep, UpkeepSettings
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.fetch import EpochEndOffset
 from minikafka.protocol.types import OffsetAndEpoch, TopicPartition

@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 
-from minikafka.broker import intake
 from minikafka.broker.api.table import make_apis
 from minikafka.broker.config import BrokerConfig
+from minikafka.broker.coordinator.transaction.decisions import AddPartitions
+from minikafka.broker.coordinator.transaction_questions import Verified
 from minikafka.broker.edge import Edge, Surroundings
-from minikafka.broker.transaction.decisions import AddPartitions
-from minikafka.broker.transaction_questions import Verified
+from minikafka.broker.partition import intake
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.fetch import EpochEndOffset
 from minikafka.protocol.messages.produce import (

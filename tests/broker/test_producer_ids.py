@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from minikafka.broker import producer_ids
-from minikafka.broker.producer_ids import ProducerIds
+from minikafka.broker.coordinator import producer_ids
+from minikafka.broker.coordinator.producer_ids import ProducerIds
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.runtime.runtime import SystemRuntime
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from minikafka.broker.transaction import decisions
-from minikafka.broker.transaction.decisions import Decision
-from minikafka.broker.transaction.ledger import Ledger
-from minikafka.broker.transaction.records import encode, encode_tombstone
-from minikafka.broker.transaction.transaction import (
+from minikafka.broker.coordinator.transaction import decisions
+from minikafka.broker.coordinator.transaction.decisions import Decision
+from minikafka.broker.coordinator.transaction.ledger import Ledger
+from minikafka.broker.coordinator.transaction.records import encode, encode_tombstone
+from minikafka.broker.coordinator.transaction.transaction import (
     EXHAUSTED_EPOCH,
     PREVIOUS,
     State,

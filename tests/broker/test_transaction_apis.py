@@ -6,15 +6,15 @@ from typing import Any, cast
 
 import pytest
 
-from minikafka.broker import transaction_log
-from minikafka.broker import transactions as driver
+from minikafka.broker.coordinator import transaction_log
+from minikafka.broker.coordinator import transactions as driver
 from minikafka.broker.coordinator.shard import Done, KeyValue, Shard
 from minikafka.broker.coordinator.shards import Shards
+from minikafka.broker.coordinator.transaction.decisions import AddPartitions
+from minikafka.broker.coordinator.transaction.ledger import Ledger
+from minikafka.broker.coordinator.transaction.transaction import State, Transaction
 from minikafka.broker.net.connection import Connection
 from minikafka.broker.peers import PeerFailed
-from minikafka.broker.transaction.decisions import AddPartitions
-from minikafka.broker.transaction.ledger import Ledger
-from minikafka.broker.transaction.transaction import State, Transaction
 from minikafka.protocol.control import records as r
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

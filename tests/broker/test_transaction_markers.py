@@ -2,8 +2,14 @@
 
 import pytest
 
-from minikafka.broker.transaction.markers import GONE, PARTITIONS_MAX, Batch, Ending, Markers
-from minikafka.broker.transaction.transaction import State, Transaction
+from minikafka.broker.coordinator.transaction.markers import (
+    GONE,
+    PARTITIONS_MAX,
+    Batch,
+    Ending,
+    Markers,
+)
+from minikafka.broker.coordinator.transaction.transaction import State, Transaction
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.types import NO_LEADER, TopicPartition
 

@@ -3,8 +3,8 @@
 import pytest
 
 from minikafka.broker.deadlines import NOTCH_MS, Deadlines
-from minikafka.broker.requests import Appended
-from minikafka.broker.waiters import CommitWaiters, Waiter
+from minikafka.broker.partition.requests import Appended
+from minikafka.broker.partition.waiters import CommitWaiters, Waiter
 from minikafka.protocol.errors import ErrorCode
 from minikafka.runtime.runtime import SystemRuntime
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
-from minikafka.broker.transaction import decisions
-from minikafka.broker.transaction.decisions import (
+from minikafka.broker.coordinator.transaction import decisions
+from minikafka.broker.coordinator.transaction.decisions import (
     AddPartitions,
     Decision,
     EndTransaction,
@@ -11,8 +11,8 @@ from minikafka.broker.transaction.decisions import (
     NeedsProducerId,
     Now,
 )
-from minikafka.broker.transaction.ledger import Ledger
-from minikafka.broker.transaction.transaction import State, Transaction
+from minikafka.broker.coordinator.transaction.ledger import Ledger
+from minikafka.broker.coordinator.transaction.transaction import State, Transaction
 from minikafka.protocol.batch_header import BatchHeader, read_header
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.records import BatchBuilder

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.transaction.commit_group import GroupDecision, Named
-from minikafka.broker.transaction.records import from_record
+from minikafka.broker.coordinator.transaction.commit_group import GroupDecision, Named
+from minikafka.broker.coordinator.transaction.records import from_record
 from minikafka.protocol.coordinator_records import (
     CommitGroupRecord,
     TransactionRecord,

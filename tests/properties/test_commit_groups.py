@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minikafka.broker.transaction.commit_group import Named
-from minikafka.broker.transaction.transaction import EXHAUSTED_EPOCH, State
+from minikafka.broker.coordinator.transaction.commit_group import Named
+from minikafka.broker.coordinator.transaction.transaction import EXHAUSTED_EPOCH, State
 from minikafka.protocol.errors import ErrorCode
 
 from ..broker.commit_group_lab import GROUP, CommitGroupLab, member

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minikafka.broker.transaction.decisions import Decision
-from minikafka.broker.transaction.transaction import EPOCH_MAX, State
+from minikafka.broker.coordinator.transaction.decisions import Decision
+from minikafka.broker.coordinator.transaction.transaction import EPOCH_MAX, State
 from minikafka.protocol.errors import ErrorCode
 
 from ..broker.transaction_support import NAME, A, B, Coordinator, at_epoch

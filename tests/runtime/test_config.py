@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.broker.config import BrokerConfig
-from minikafka.broker.group.config import GroupConfig
-from minikafka.broker.transaction.config import TransactionConfig
+from minikafka.broker.coordinator.group.config import GroupConfig
+from minikafka.broker.coordinator.transaction.config import TransactionConfig
 from minikafka.controller.config import ControllerConfig
 from minikafka.runtime.config import (
     INT32_MAX,

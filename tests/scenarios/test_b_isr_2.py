@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.isr_proposals import IsrProposals
-from minikafka.broker.partition import Partition
-from minikafka.broker.requests import LATEST_TIMESTAMP, Appended, FetchSpec
+from minikafka.broker.partition.partition import Partition
+from minikafka.broker.partition.requests import LATEST_TIMESTAMP, Appended, FetchSpec
+from minikafka.broker.replication.isr_proposals import IsrProposals
 from minikafka.protocol.control.messages import (
     AlterPartitions,
     ChangedPartition,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.broker.partition.requests import FetchSpec
 from minikafka.broker.replica.follower import Phase
-from minikafka.broker.requests import FetchSpec
 from minikafka.client.errors import LogTruncated
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.types import OffsetAndEpoch, TopicPartition

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from minikafka.aio import Admin
-from minikafka.broker.transaction.commit_group import CommitGroup
-from minikafka.broker.transaction.transaction import State
+from minikafka.broker.coordinator.transaction.commit_group import CommitGroup
+from minikafka.broker.coordinator.transaction.transaction import State
 from minikafka.client.commit_group_types import PreparedTransaction
 from minikafka.client.errors import DeliveryFailed
 from minikafka.protocol.commit_groups import member_id

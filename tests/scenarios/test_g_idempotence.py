@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from minikafka.aio import Producer
-from minikafka.broker.requests import Appended
-from minikafka.broker.transaction.config import TransactionConfig
+from minikafka.broker.coordinator.transaction.config import TransactionConfig
+from minikafka.broker.partition.requests import Appended
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.record_batch import stamp
 from minikafka.protocol.records import NewRecord, build

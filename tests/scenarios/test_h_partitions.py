@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.partition import Partition
-from minikafka.broker.requests import LATEST_TIMESTAMP, READ_COMMITTED, Appended, FetchSpec
-from minikafka.broker.verification import Verification
+from minikafka.broker.partition.partition import Partition
+from minikafka.broker.partition.requests import (
+    LATEST_TIMESTAMP,
+    READ_COMMITTED,
+    Appended,
+    FetchSpec,
+)
+from minikafka.broker.partition.verification import Verification
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.record_batch import headers, read_header, records, stamp
 from minikafka.protocol.records import BatchBuilder

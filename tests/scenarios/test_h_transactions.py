@@ -5,7 +5,7 @@ Coordinators that die, partitions that are away and time are in the second half.
 
 import pytest
 
-from minikafka.broker.transaction.transaction import EXHAUSTED_EPOCH, State
+from minikafka.broker.coordinator.transaction.transaction import EXHAUSTED_EPOCH, State
 from minikafka.protocol.errors import ErrorCode
 
 from ..broker.transaction_support import A, Coordinator, at_epoch, begun

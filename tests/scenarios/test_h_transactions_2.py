@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 
 from minikafka.aio import Producer
-from minikafka.broker.transaction.records import encode
-from minikafka.broker.transaction.transaction import State, Transaction
+from minikafka.broker.coordinator.transaction.records import encode
+from minikafka.broker.coordinator.transaction.transaction import State, Transaction
 from minikafka.client.errors import DeliveryFailed, ProducerFenced, TransactionAbortable
 from minikafka.client.group_types import ConsumerGroupMetadata
 from minikafka.protocol.errors import ErrorCode

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from minikafka.broker.coordinator.group import deletion
+from minikafka.broker.coordinator.group.offsets import tombstone
+from minikafka.broker.coordinator.group.phases import Phase
+from minikafka.broker.coordinator.group.values import Joined, Synced
 from minikafka.broker.coordinator.keys import partition_of
-from minikafka.broker.group import deletion
-from minikafka.broker.group.offsets import tombstone
-from minikafka.broker.group.phases import Phase
-from minikafka.broker.group.values import Joined, Synced
 from minikafka.protocol.coordinator_records import (
     GroupMetadataKey,
     GroupMetadataRecord,

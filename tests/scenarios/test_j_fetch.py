@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from minikafka.aio import Consumer
-from minikafka.broker.partition import Partition
-from minikafka.broker.replica_selector import RACK_AWARE
-from minikafka.broker.requests import FetchAnswer, FetchSpec
+from minikafka.broker.partition.partition import Partition
+from minikafka.broker.partition.requests import FetchAnswer, FetchSpec
+from minikafka.broker.replica.selector import RACK_AWARE
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.fetch import (
     FINAL_SESSION_EPOCH,

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from minikafka.broker.hosted_replica import HostedReplica
-from minikafka.broker.partition import Partition
+from minikafka.broker.partition.hosted_replica import HostedReplica
+from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partitions import Partitions
 from minikafka.broker.replica.leader import LeaderReplica
 from minikafka.broker.server import Broker

@@ -17,10 +17,10 @@ import coverage
 ROOT = Path(__file__).parents[2]
 ROOMS = ("broker", "controller", "storage")
 DECIDE_TOO = (
-    "broker/log_starts.py",
-    "broker/partition.py",
-    "broker/reading.py",
-    "broker/replica_selector.py",
+    "broker/partition/log_starts.py",
+    "broker/partition/partition.py",
+    "broker/partition/reading.py",
+    "broker/replica/selector.py",
     "protocol/control/image.py",
     "storage/compactor.py",
     "storage/recovery.py",

@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from minikafka.aio import Admin, ConfigChange, ConfigResource, Consumer, NewTopic, Producer
-from minikafka.broker.partition import Partition
+from minikafka.broker.partition.partition import Partition
 from minikafka.broker.server import Broker
 from minikafka.client.net.connection import KafkaConnection
 from minikafka.client.net.control import ControlConnection

@@ -20,7 +20,7 @@ def test_what_decides_is_what_the_map_marks() -> None:
     assert {"broker/replica/leader.py", "controller/quorum/node.py", "storage/retention.py"} <= {
         *modules
     }
-    assert "broker/fetcher.py" not in modules
+    assert "broker/replication/fetcher.py" not in modules
     assert len(modules) == len(dict.fromkeys(modules))
 
 

@@ -5,7 +5,7 @@ The truth about records is read from the disks, not asked of the code under test
 
 from typing import NamedTuple
 
-from minikafka.broker.partition import Partition
+from minikafka.broker.partition.partition import Partition
 from minikafka.protocol.types import TopicIdPartition, uuid_to_text
 
 from .cluster import Daemon

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from minikafka.broker.replica_selector import RACK_AWARE
+from minikafka.broker.replica.selector import RACK_AWARE
 
 from .coverage import LAST_FAULTS, LATER_FAULTS
 from .shape import Shape, TopicShape

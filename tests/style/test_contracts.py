@@ -38,7 +38,7 @@ def broken(graph: grimp.ImportGraph, importer: str, imported: str) -> list[str]:
 
 
 PLANTED = [
-    ("storage.log", "minikafka.broker.partition", "Rooms import downwards only"),
+    ("storage.log", "minikafka.broker.partition.partition", "Rooms import downwards only"),
     ("protocol.codec", "asyncio", "protocol is pure"),
     (
         "protocol.codec",

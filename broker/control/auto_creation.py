@@ -1,0 +1,101 @@
+"""Topics created because a client asked for them: asked of the controller once, not per client.
+
+Owns what is being created and what failed a moment ago. Whether a topic may be created, and how,
+is the controller's to say.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from ...protocol.api import ApiKey
+from ...protocol.codec import decode, encode_bytes
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.create_topics import (
+    BROKER_DEFAULT,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ...runtime.runtime import Runtime
+from .forwarding import Controller
+
+log = logging.getLogger(__name__)
+
+VERSION = 7
+PENDING_MAX = 1000
+"""Names being created or lately refused; beyond it clients simply ask again."""
+RETRY_MS = 1000
+"""A name that was refused is not tried again before."""
+
+
+class AutoCreation:
+    """Asks the controller for missing topics, one request at a time."""
+
+    def __init__(
+        self, runtime: Runtime, controller: Controller, file_settings: Mapping[str, str]
+    ) -> None:
+        self._runtime = runtime
+        self._controller = controller
+        # What this broker's file does not say, the controller's decides.
+        self._partitions = int(file_settings.get("num.partitions", BROKER_DEFAULT))
+        self._replicas = int(file_settings.get("default.replication.factor", BROKER_DEFAULT))
+        self.internal: dict[str, CreatableTopic] = {}
+        """Topics that are made in a way of their own."""
+        self._wanted: dict[str, None] = {}
+        self._refused_ms: dict[str, int] = {}
+        self._is_asking = False
+
+    def create(self, names: list[str]) -> None:
+        """See that these topics come to be."""
+        now_ms = self._runtime.monotonic_ms()
+        if len(self._refused_ms) >= PENDING_MAX // 2:
+            self._forget_old()
+        for name in names:
+            is_full = len(self._wanted) + len(self._refused_ms) >= PENDING_MAX
+            if is_full and name not in self.internal:
+                continue
+            refused_ms = self._refused_ms.get(name)
+            if refused_ms is not None and now_ms - refused_ms < RETRY_MS:
+                continue
+            self._refused_ms.pop(name, None)
+            self._wanted[name] = None
+        if self._wanted and not self._is_asking:
+            self._is_asking = True
+            self._runtime.spawn(self._ask(), "auto-creation")
+
+    async def _ask(self) -> None:
+        try:
+            while self._wanted:
+                names, self._wanted = list(self._wanted), {}
+                await self._create(names)
+        finally:
+            self._is_asking = False
+
+    async def _create(self, names: list[str]) -> None:
+        request = CreateTopicsRequest(topics=[self._wanted_as(name) for name in names])
+        body = encode_bytes(request, VERSION)
+        try:
+            answer = await self._controller.forward(ApiKey.CREATE_TOPICS, VERSION, body)
+        except ApiError as error:
+            log.warning("topics %s could not be created: %s", ", ".join(names), error)
+            self._forget_old()
+            self._refused_ms |= dict.fromkeys(names, self._runtime.monotonic_ms())
+            return
+        self._forget_old()
+        for topic in decode(CreateTopicsResponse, VERSION, answer).topics:
+            if topic.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                continue
+            why = topic.error_message or ErrorCode(topic.error_code).name
+            log.warning("topic %s could not be created: %s", topic.name, why)
+            self._refused_ms[topic.name] = self._runtime.monotonic_ms()
+
+    def _wanted_as(self, name: str) -> CreatableTopic:
+        return self.internal.get(name) or CreatableTopic(
+            name=name, num_partitions=self._partitions, replication_factor=self._replicas
+        )
+
+    def _forget_old(self) -> None:
+        now_ms = self._runtime.monotonic_ms()
+        self._refused_ms = {
+            name: at_ms for name, at_ms in self._refused_ms.items() if now_ms - at_ms < RETRY_MS
+        }

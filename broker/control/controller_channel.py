@@ -1,0 +1,363 @@
+"""The broker's way to the active controller: one connection, registration, heartbeats, calls.
+
+Owns the connection and finds it again: any configured controller will do to begin with, and names
+the active one, or keeps us waiting until there is one. A connection counts from its first answered
+heartbeat on: only the active controller answers those. Registers once per start of the process; a
+lost connection is opened anew and goes on under the same broker epoch. What the heartbeats say is
+`Lifecycle`'s to decide.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar, cast
+
+from ...client.net.backoff import Backoff
+from ...client.net.control import ControlConnection
+from ...protocol.control.heartbeat import Heartbeat
+from ...protocol.control.messages import (
+    PROTOCOL_VERSION_MAX,
+    PROTOCOL_VERSION_MIN,
+    ROLE_BROKER,
+    AllocateProducerIds,
+    BrokerHeartbeat,
+    ForwardedRequest,
+    Hello,
+    RegisterBroker,
+    Request,
+)
+from ...protocol.errors import ApiError, ErrorCode
+from ...runtime.runtime import Runtime
+from ..replica.lease import LeaderLease
+from .controller_addresses import ControllerAddresses
+from .heartbeats import Heartbeats
+from .lifecycle import Fenced, Lifecycle, LifecycleEffect, MayStop, Unfenced
+
+A = TypeVar("A")
+
+RECONNECT: Final = Backoff(first_ms=20, most_ms=1000, steady_count=10)
+CONNECT_TIMEOUT_MS: Final = 1_500
+FATAL: Final = (
+    ErrorCode.INCONSISTENT_CLUSTER_ID,
+    ErrorCode.INVALID_REGISTRATION,
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.INVALID_REQUEST,
+)
+"""Asking again cannot help: somebody has to change the configuration."""
+CONNECTION_GONE: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_CONTROLLER)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelSettings:
+    """Where controllers are, and how long to wait for them."""
+
+    addresses: tuple[tuple[str, int], ...]
+    heartbeat_interval_ms: int
+    session_timeout_ms: int
+    request_timeout_ms: int
+    registration_timeout_ms: int = 60_000
+    """How long to go on where another start of this broker still counts as alive."""
+
+
+class ControllerChannel:
+    """The connection to the controller, and this broker's standing with it."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: ChannelSettings,
+        registration: RegisterBroker,
+        cluster_id: str | None,
+    ) -> None:
+        """`registration` is what to tell the controller of this start of the broker."""
+        self._runtime = runtime
+        self._settings = settings
+        self._registration = registration
+        self.cluster_id = cluster_id
+        self.broker_epoch = -1
+        self.lifecycle = Lifecycle(settings.heartbeat_interval_ms)
+        self.lease = LeaderLease()
+        self.metadata_offset: Callable[[], int] = lambda: -1
+        self.offline_directory_ids: Callable[[], tuple[bytes, ...]] = tuple
+        self.on_refused: Callable[[ApiError], None] = lambda error: None
+        """Told when the controller will never have us as we are."""
+        self._connection: ControlConnection | None = None
+        self._addresses = ControllerAddresses(settings.addresses)
+        self._connected = asyncio.Event()
+        self._registered = asyncio.Event()
+        self._unfenced = asyncio.Event()
+        self._may_stop = asyncio.Event()
+        self._poked = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._heartbeats = Heartbeats(runtime, settings.heartbeat_interval_ms)
+
+    # What others ask of it.
+
+    def start(self) -> None:
+        """Begin to look for the controller."""
+        self._task = self._runtime.spawn(self._run(), "controller channel")
+
+    async def close(self) -> None:
+        """End without a word; `shut_down` says goodbye first."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        await self._heartbeats.close()
+
+    async def wait_until_registered(self) -> int:
+        """The broker epoch, once there is one."""
+        await self._registered.wait()
+        return self.broker_epoch
+
+    async def wait_until_unfenced(self) -> None:
+        """Return once the controller counts us among the living."""
+        await self._unfenced.wait()
+
+    @property
+    def broker_id(self) -> int:
+        """Who we are."""
+        return self._registration.broker_id
+
+    @property
+    def is_connected(self) -> bool:
+        """Is there a controller to talk to at this moment?"""
+        return self._connection is not None and self._connection.is_open
+
+    def poke(self) -> None:
+        """Something the controller should hear at once: heartbeat now."""
+        self._poked.set()
+
+    def on_recovered(self) -> None:
+        """Ready to serve: logs are recovered, metadata is caught up."""
+        self.lifecycle.on_recovered()
+        self.poke()
+
+    async def shut_down(self, within_ms: int) -> bool:
+        """Hand over leadership; False if the controller did not let us go in time."""
+        now_ms = self._runtime.monotonic_ms()
+        self.lifecycle.on_stop_requested(now_ms, within_ms)
+        self.poke()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_ms / 1000):
+                await self._may_stop.wait()
+                return True
+        self._carry_out(self.lifecycle.on_deadline(now_ms + within_ms))
+        return False
+
+    async def call(self, request: Request[A], *, timeout_ms: int | None = None) -> A:
+        """Ask the controller; waits for a connection, never repeats the request.
+
+        ApiError: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, or what the controller refused with.
+        """
+        timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        deadline_ms = self._runtime.monotonic_ms() + timeout_ms
+        connection = await self._connection_until(deadline_ms)
+        left_ms = max(1, deadline_ms - self._runtime.monotonic_ms())
+        try:
+            return await connection.call(request, timeout_ms=left_ms)
+        except ApiError as error:
+            if error.code is ErrorCode.NOT_CONTROLLER:
+                self.poke()  # The next heartbeat will say where the active one is.
+            raise
+
+    async def forward(self, api_key: int, api_version: int, body: bytes) -> bytes:
+        """Have an admin request carried out, again on another connection if this one is lost.
+
+        Every try carries one idempotency key: the controller answers a repeat as the first time.
+        """
+        deadline_ms = self._runtime.monotonic_ms() + self._settings.request_timeout_ms
+        request = ForwardedRequest(
+            api_key=api_key,
+            api_version=api_version,
+            body=body,
+            principal="User:ANONYMOUS",
+            deadline_ms=self._settings.request_timeout_ms,
+            idempotency_key=self._runtime.rng.randbytes(16),
+        )
+        answer = await self._call_until(deadline_ms, request)
+        if answer.error:
+            raise ApiError(ErrorCode(answer.error), answer.message)
+        return answer.body
+
+    async def allocate_producer_ids(self) -> tuple[int, int]:
+        """Reserve producer ids: the first, and how many."""
+        await self._registered.wait()
+        deadline_ms = self._runtime.monotonic_ms() + self._settings.request_timeout_ms
+        request = AllocateProducerIds(self._registration.broker_id, self.broker_epoch)
+        answer = await self._call_until(deadline_ms, request)
+        if answer.error:
+            raise ApiError(ErrorCode(answer.error), answer.message)
+        return answer.first_id, answer.count
+
+    async def _call_until(self, deadline_ms: int, request: Request[A]) -> A:
+        """Repeat a request that may be repeated until it is answered or its time is up."""
+        failures = 0
+        while True:
+            left_ms = max(1, deadline_ms - self._runtime.monotonic_ms())
+            if isinstance(request, ForwardedRequest):
+                request = cast(Request[A], replace(request, deadline_ms=left_ms))
+            try:
+                answer = await self.call(request, timeout_ms=left_ms)
+                if getattr(answer, "error", 0) != ErrorCode.NOT_CONTROLLER:
+                    return answer
+                # It was active when we asked; what came of it the next one knows.
+                raise ApiError(ErrorCode.NOT_CONTROLLER, "the controller was replaced")
+            except ApiError as error:
+                now_ms = self._runtime.monotonic_ms()
+                if error.code not in CONNECTION_GONE or now_ms >= deadline_ms:
+                    raise
+            failures += 1
+            await asyncio.sleep(RECONNECT.after(failures, self._runtime.rng) / 1000)
+
+    async def _connection_until(self, deadline_ms: int) -> ControlConnection:
+        while True:
+            connection = self._connection
+            if connection is not None and connection.is_open:
+                return connection
+            self._connected.clear()
+            left_ms = deadline_ms - self._runtime.monotonic_ms()
+            try:
+                async with asyncio.timeout(max(0, left_ms) / 1000):
+                    await self._connected.wait()
+            except TimeoutError:
+                detail = "no controller could be reached"
+                raise ApiError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
+
+    # The task.
+
+    async def _run(self) -> None:
+        failures, started_ms = 0, self._runtime.monotonic_ms()
+        said: dict[tuple[object, ...], None] = {}
+        while True:
+            address = self._addresses.next()
+            try:
+                await self._connect_and_use(address)
+            except ApiError as error:
+                had_worked, self._connection = self._connection is not None, None
+                if had_worked:
+                    said.clear()
+                # Each cause once per outage: it is tried many times a second, and a hint to
+                # another controller must not hide what that one says.
+                cause = (*address, error.code)
+                level = logging.DEBUG if cause in said else logging.WARNING
+                said[cause] = None
+                log.log(level, "controller %s:%d: %s", *address, error)
+                if self._is_final(error, started_ms):
+                    self.on_refused(error)
+                    return
+                failures = 0 if had_worked else failures + 1
+            if self._addresses.pause_comes_after(failures):
+                await asyncio.sleep(RECONNECT.after(failures, self._runtime.rng) / 1000)
+
+    def _is_final(self, error: ApiError, started_ms: int) -> bool:
+        """Is there no sense in asking again? Once registered we serve on, whatever it says."""
+        if self._registered.is_set():
+            return False
+        if error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            waited_ms = self._runtime.monotonic_ms() - started_ms
+            return waited_ms >= self._settings.registration_timeout_ms
+        return error.code in FATAL
+
+    async def _connect_and_use(self, address: tuple[str, int]) -> None:
+        """Never returns: the ApiError says why the connection is of no use any more."""
+        connection = await self._connect(address)
+        connection.on_closed = self.poke
+        peer = connection.peer
+        try:
+            if peer.active_controller is not None and peer.active_id != peer.node_id:
+                connection.redirect = peer.active_controller
+                detail = f"node {peer.active_id} is the active controller"
+                raise ApiError(ErrorCode.NOT_CONTROLLER, detail)
+            await self._use(connection, address)
+        finally:
+            redirect = connection.redirect
+            if redirect is not None and (redirect.host, redirect.port) != address:
+                self._addresses.redirect = (redirect.host, redirect.port)
+            connection.abort("given up")
+
+    async def _connect(self, address: tuple[str, int]) -> ControlConnection:
+        hello = Hello(
+            cluster_id=self.cluster_id,
+            min_version=PROTOCOL_VERSION_MIN,
+            max_version=PROTOCOL_VERSION_MAX,
+            node_id=self._registration.broker_id,
+            role=ROLE_BROKER,
+            incarnation_id=self._registration.incarnation_id,
+        )
+        host, port = address
+        return await ControlConnection.open(host, port, hello, timeout_ms=CONNECT_TIMEOUT_MS)
+
+    async def _use(self, connection: ControlConnection, address: tuple[str, int]) -> None:
+        """Register if need be, then heartbeat until the connection is of no use any more."""
+        if self.cluster_id is None:
+            self.cluster_id = connection.peer.cluster_id
+        if self.broker_epoch < 0:
+            await self._register(connection)
+        while connection.is_open:
+            self._poked.clear()
+            await self._heartbeat(connection)
+            if self._connection is None:
+                self._connection = connection
+                self._connected.set()
+                log.info("controller is at %s:%d", *address)
+                self._heartbeats.aim(address)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.lifecycle.pause_ms() / 1000):
+                    await self._poked.wait()
+        raise ApiError(ErrorCode.NETWORK_EXCEPTION, await connection.wait_until_closed())
+
+    async def _register(self, connection: ControlConnection) -> None:
+        timeout_ms = self._settings.request_timeout_ms
+        answer = await connection.call(self._registration, timeout_ms=timeout_ms)
+        if answer.error:
+            raise ApiError(ErrorCode(answer.error), answer.message)
+        self.broker_epoch = answer.broker_epoch
+        assert self.cluster_id is not None
+        me = self._registration
+        self._heartbeats.identify(
+            Heartbeat(self.cluster_id, me.broker_id, self.broker_epoch, me.incarnation_id, 0)
+        )
+        log.info("registered with broker epoch %d", self.broker_epoch)
+        self._registered.set()
+
+    async def _heartbeat(self, connection: ControlConnection) -> None:
+        lifecycle, sent_ms = self.lifecycle, self._runtime.monotonic_ms()
+        if lifecycle.wants_fence or lifecycle.wants_shutdown:
+            self.lease.give_up(sent_ms)
+        request = BrokerHeartbeat(
+            broker_id=self._registration.broker_id,
+            broker_epoch=self.broker_epoch,
+            metadata_offset=self.metadata_offset(),
+            want_fence=lifecycle.wants_fence,
+            want_shutdown=lifecycle.wants_shutdown,
+            offline_directory_ids=self.offline_directory_ids(),
+        )
+        # A controller that takes longer is as good as gone: another connection may find it alive.
+        timeout_ms = max(1000, self._settings.session_timeout_ms // 3)
+        answer = await connection.call(request, timeout_ms=timeout_ms)
+        if answer.error in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
+            log.warning("the controller does not know this start of the broker: registering anew")
+            self.broker_epoch = -1
+            await self._register(connection)
+        elif answer.error:
+            raise ApiError(ErrorCode(answer.error), answer.message)
+        else:
+            self.lease.on_heartbeat_answered(sent_ms, answer.lease_ms)
+            self._carry_out(lifecycle.on_heartbeat_answered(answer))
+
+    def _carry_out(self, effects: tuple[LifecycleEffect, ...]) -> None:
+        for effect in effects:
+            match effect:
+                case Unfenced():
+                    log.info("unfenced: may lead and follow in sync")
+                    self._unfenced.set()
+                case Fenced():
+                    log.warning("fenced by the controller: it had not heard from us in time")
+                    self._unfenced.clear()
+                case MayStop():
+                    self._may_stop.set()

@@ -1,0 +1,81 @@
+"""UDP heartbeats: one small datagram per interval to the active controller.
+
+They only refresh liveness, so a lost one is no matter and an error is no reason to stop: a refused
+datagram means that the controller is down, which its TCP connection will tell as well.
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+import asyncio_dgram
+
+from ...protocol.control.heartbeat import Heartbeat, encode_heartbeat
+from ...runtime.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+
+class Heartbeats:
+    """The sender: one task, one socket, aimed at one controller at a time."""
+
+    def __init__(self, runtime: Runtime, interval_ms: int) -> None:
+        self._runtime = runtime
+        self._interval_ms = interval_ms
+        self._heartbeat: Heartbeat | None = None
+        self._sequence = 0
+        self._address: tuple[str, int] | None = None
+        self._stream: Any = None
+        self._task: asyncio.Task[None] | None = None
+
+    def identify(self, heartbeat: Heartbeat) -> None:
+        """Speak for this start of the broker; the sequence goes on from where it was."""
+        self._heartbeat = heartbeat
+
+    def aim(self, address: tuple[str, int]) -> None:
+        """Send to this controller from now on."""
+        if address != self._address:
+            self._address = address
+            self._drop()
+        if self._task is None:
+            self._task = self._runtime.spawn(self._run(), "heartbeats")
+
+    async def close(self) -> None:
+        """Send no more."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        self._drop()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._send()
+            except (OSError, asyncio_dgram.TransportClosed) as error:
+                log.debug("heartbeat to %s: %s", self._address, error)
+                self._drop()
+            await asyncio.sleep(self._interval_ms / 1000)
+
+    async def _send(self) -> None:
+        if self._heartbeat is None or self._address is None:
+            return
+        if self._stream is None:
+            self._stream = await asyncio_dgram.connect(self._address)
+        self._sequence += 1
+        one = self._heartbeat
+        datagram = encode_heartbeat(
+            Heartbeat(
+                one.cluster_id,
+                one.broker_id,
+                one.broker_epoch,
+                one.incarnation_id,
+                self._sequence,
+            )
+        )
+        await self._stream.send(datagram)
+
+    def _drop(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()

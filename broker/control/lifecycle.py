@@ -1,0 +1,117 @@
+"""The life of a broker as it presents itself to the controller. Pure.
+
+    state          wants           left by                                       for
+    STARTING       to be fenced    logs recovered, metadata caught up            RECOVERED
+    RECOVERED      to serve        an answer: not fenced                         RUNNING
+    RUNNING        to serve        a stop was asked for                          LEAVING
+    LEAVING        to shut down    an answer: shut down, or out of time          GONE
+    GONE           nothing
+
+A fenced broker stays RUNNING and keeps asking: being fenced is the controller's view, not ours.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ...protocol.control.messages import HeartbeatAnswer
+
+EAGER_MS = 10
+"""Between heartbeats while the answer is expected to change at any moment."""
+LEAVING_MS = 50
+
+
+class State(Enum):
+    """Where the broker is in its life."""
+
+    STARTING = "starting"
+    RECOVERED = "recovered"
+    RUNNING = "running"
+    LEAVING = "leaving"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Unfenced:
+    """The broker may lead and join ISRs from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """The controller thought us dead, and leads others in our place."""
+
+
+@dataclass(frozen=True, slots=True)
+class MayStop:
+    """Nothing is led here any more: stop."""
+
+
+LifecycleEffect = Unfenced | Fenced | MayStop
+
+
+@dataclass(slots=True)
+class Lifecycle:
+    """What the next heartbeat says, and when it is due."""
+
+    heartbeat_interval_ms: int
+    state: State = State.STARTING
+    is_fenced: bool = True
+    _leave_until_ms: int = 0
+
+    @property
+    def wants_fence(self) -> bool:
+        """Not ready to serve."""
+        return self.state is State.STARTING
+
+    @property
+    def wants_shutdown(self) -> bool:
+        """On the way out."""
+        return self.state in (State.LEAVING, State.GONE)
+
+    def pause_ms(self) -> int:
+        """How long to wait before the next heartbeat, unless something happens."""
+        match self.state:
+            case State.RECOVERED:
+                return EAGER_MS
+            case State.LEAVING:
+                return LEAVING_MS
+            case State.RUNNING if self.is_fenced:
+                return min(LEAVING_MS, self.heartbeat_interval_ms)
+            case _:
+                return self.heartbeat_interval_ms
+
+    def on_recovered(self) -> None:
+        """Logs are recovered, and the metadata up to our registration is applied."""
+        if self.state is State.STARTING:
+            self.state = State.RECOVERED
+
+    def on_heartbeat_answered(self, answer: HeartbeatAnswer) -> tuple[LifecycleEffect, ...]:
+        """The controller's view of us."""
+        was_fenced, self.is_fenced = self.is_fenced, answer.is_fenced
+        if self.state is State.LEAVING:
+            if not answer.should_shut_down:
+                return ()
+            self.state = State.GONE
+            return (MayStop(),)
+        if answer.is_fenced:
+            return (Fenced(),) if self.state is State.RUNNING and not was_fenced else ()
+        if self.state is State.RECOVERED:
+            self.state = State.RUNNING
+            return (Unfenced(),)
+        return (Unfenced(),) if was_fenced and self.state is State.RUNNING else ()
+
+    def on_stop_requested(self, now_ms: int, within_ms: int) -> None:
+        """Hand over what is led here, for at most that long."""
+        if self.state not in (State.LEAVING, State.GONE):
+            self.state = State.LEAVING
+            self._leave_until_ms = now_ms + within_ms
+
+    def next_deadline_ms(self) -> int | None:
+        """When leaving is over whatever the controller says."""
+        return self._leave_until_ms if self.state is State.LEAVING else None
+
+    def on_deadline(self, now_ms: int) -> tuple[LifecycleEffect, ...]:
+        """Out of time: stop without its leave, and be found dead."""
+        if self.state is State.LEAVING and now_ms >= self._leave_until_ms:
+            self.state = State.GONE
+            return (MayStop(),)
+        return ()

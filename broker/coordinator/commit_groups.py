@@ -1,0 +1,222 @@
+"""Commit groups of this broker: requests about them carried out, and what a commit leaves aborted.
+
+Asks the pure rules of `transaction/commit_group.py`, appends a whole decision as one batch, and
+answers once that is committed. Owns no state: groups are in the ledgers of `Transactions`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.errors import ErrorCode
+from ...runtime.runtime import Runtime
+from .producer_ids import ProducerIds
+from .shard import Shard
+from .transaction import commit_group
+from .transaction.commit_group import (
+    Commit,
+    CommitGroup,
+    GroupDecision,
+    InitGroup,
+    Named,
+    NeedsProducerIds,
+)
+from .transaction.decisions import Decision, Now
+from .transaction.ledger import Ledger
+from .transaction.transaction import Transaction
+from .transaction_log import TransactionLog
+from .transaction_turns import Turns
+
+if TYPE_CHECKING:
+    from .transactions import Transactions
+
+Decide = Callable[[Ledger, Now, Sequence[int]], GroupDecision | NeedsProducerIds]
+"""Also given: producer ids that nobody had, as many as it asked for."""
+Decided = Callable[[GroupDecision], None]
+"""Told once, perhaps before the call returns: with what to answer."""
+LOSER_PATIENCE_MS: Final = 10_000
+"""How long a transaction to abort may be in the middle of something."""
+
+log = logging.getLogger(__name__)
+
+
+class CommitGroups:
+    """What the coordinator does about whole groups."""
+
+    def __init__(
+        self,
+        transactions: "Transactions",
+        runtime: Runtime,
+        appends: TransactionLog,
+        turns: Turns,
+        producer_ids: ProducerIds,
+    ) -> None:
+        self._transactions = transactions
+        self._runtime = runtime
+        self._appends = appends
+        self._turns = turns
+        self._producer_ids = producer_ids
+
+    # Requests.
+
+    def init(self, asked: InitGroup, done: Decided) -> None:
+        """Let a run take a group over; answered once that is committed."""
+
+        def decide(ledger: Ledger, now: Now, fresh_ids: Sequence[int]) -> GroupDecision:
+            is_new = ledger.groups.get(asked.group) is None
+            if is_new and self._transactions.is_full:
+                return GroupDecision(
+                    error=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                    message="this broker coordinates transactional.ids.max names already",
+                )
+            return commit_group.init_group(ledger, asked, now)
+
+        self._decide_in_turn(asked.group, decide, lambda shard, decision: None, done)
+
+    def commit(self, asked: Commit, done: Decided) -> None:
+        """Commit what is named, and abort what else is open in the group."""
+
+        def decide(
+            ledger: Ledger, now: Now, fresh_ids: Sequence[int]
+        ) -> GroupDecision | NeedsProducerIds:
+            return commit_group.commit(ledger, asked, now, fresh_ids)
+
+        def then(shard: Shard[Ledger], decision: GroupDecision) -> None:
+            self._abort(commit_group.left_over(shard.state, asked, decision))
+
+        self._decide_in_turn(asked.group, decide, then, done)
+
+    # Decide, append, apply at commit.
+
+    def _decide_in_turn(
+        self,
+        group: str,
+        decide: Decide,
+        then: Callable[[Shard[Ledger], GroupDecision], None],
+        done: Decided,
+    ) -> None:
+        """Decide; while something named is changing, wait, but not for ever.
+
+        `then` is called where what was decided holds: at once if that is nothing new.
+        """
+        patience_ms = self._transactions.config.verification_retry_max_ms
+        until_ms = self._runtime.monotonic_ms() + patience_ms
+        fresh_ids: list[int] = []
+
+        def attempt() -> None:
+            found = self._transactions.find(group)
+            if isinstance(found, ErrorCode):
+                done(GroupDecision(error=found))
+                return
+            decision = decide(found.state, self._transactions.now(), fresh_ids)
+            if isinstance(decision, NeedsProducerIds):
+                self._take_fresh(fresh_ids, decision.count, attempt, done)
+            elif decision.waits_for is not None and not self._turns.is_over(until_ms):
+                self._turns.wait(decision.waits_for, attempt, until_ms)
+            elif decision.changes_group:
+                self._write(found, decision, then, done)
+            else:
+                if not decision.error:
+                    then(found, decision)
+                done(decision)
+
+        attempt()
+
+    def _take_fresh(
+        self, ids: list[int], count: int, again: Callable[[], None], done: Decided
+    ) -> None:
+        """Decide again, perhaps later, with so many more producer ids that nobody had."""
+
+        def on_taken(error: ErrorCode, producer_id: int) -> None:
+            if error:
+                done(GroupDecision(error=error, message="no producer id could be had"))
+            else:
+                ids.append(producer_id)
+                again()
+
+        for _ in range(count):
+            producer_id = self._producer_ids.take()
+            if producer_id is None:
+                self._producer_ids.wait(on_taken)
+                return
+            ids.append(producer_id)
+        again()
+
+    def _write(
+        self,
+        shard: Shard[Ledger],
+        decision: GroupDecision,
+        then: Callable[[Shard[Ledger], GroupDecision], None],
+        done: Decided,
+    ) -> None:
+        group, changes = decision.group, decision.changes
+        assert group is not None
+        ledger, level = shard.state, self._transactions.level
+        records = [ledger.begin(change, level) for change in changes]
+        records.append(ledger.groups.begin(group))
+
+        def on_settled(is_committed: bool) -> None:
+            for change in changes:
+                self._transactions.on_settled(shard, change, is_committed)
+            self._settle(shard, group.name, is_committed)
+            if is_committed:
+                then(shard, decision)
+
+        def on_appended(error: ErrorCode) -> None:
+            done(_refused(error, group, len(changes)) if error else decision)
+
+        self._appends.append(shard, records, on_settled, on_appended)
+
+    def _settle(self, shard: Shard[Ledger], name: str, is_committed: bool) -> None:
+        shard.state.groups.settle(name, is_committed=is_committed)
+        self._turns.on_changed(name)
+
+    # Those that are not committed.
+
+    def _abort(self, losers: list[Named]) -> None:
+        """Abort each that is still open then, in a turn of its own."""
+        # Not at once: a commit may be told from the middle of an append to the very same log.
+        for loser in losers:
+            asyncio.get_running_loop().call_soon(self._abort_one, loser)
+
+    def _abort_one(self, loser: Named) -> None:
+        def decide(present: Transaction | None, now: Now) -> Decision:
+            return commit_group.abort_loser(present, loser, now)
+
+        def done(decision: Decision) -> None:
+            if decision.error:
+                # It is aborted with the next commit, or when its time is over.
+                log.info("%s: not aborted: %s", loser.transactional_id, decision.error.name)
+
+        self._transactions.decide_in_turn(loser.transactional_id, decide, done, LOSER_PATIENCE_MS)
+
+    # Time.
+
+    def forget_unused(self, shard: Shard[Ledger], wall_ms: int, unused_ms: int) -> None:
+        """Write the tombstones of groups that nobody uses, nor any id of theirs."""
+        groups = shard.state.groups
+        unused = commit_group.unused_groups(shard.state, wall_ms, unused_ms)
+        if not unused:
+            return
+        records = [groups.begin_to_forget(name) for name in unused]
+
+        def on_settled(is_committed: bool) -> None:
+            for name in unused:
+                self._settle(shard, name, is_committed)
+
+        def on_appended(error: ErrorCode) -> None:
+            said = error.name if error else "forgotten"
+            log.info("%r: %d unused commit groups: %s", shard, len(unused), said)
+
+        self._appends.append(shard, records, on_settled, on_appended)
+
+
+def _refused(error: ErrorCode, group: CommitGroup, count: int) -> GroupDecision:
+    message = None
+    if error is ErrorCode.MESSAGE_TOO_LARGE:
+        message = (
+            f"commit group {group.name}: {count} transactions are more than one batch of "
+            "__transaction_state holds: use fewer tasks, or raise that topic's max.message.bytes"
+        )
+    return GroupDecision(error=error, message=message)

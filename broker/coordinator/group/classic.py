@@ -1,0 +1,300 @@
+"""A group of the classic protocol: what each request does to it, check by check in Kafka's order.
+
+A request changes the group at once but for what the log must have first: that is a `Store`, and
+replaying its record is what counts. Answers that need nothing else are effects, too.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ....protocol.errors import ErrorCode, RemoteProtocolError
+from .member import Member
+from .phases import Now, Phase, Phases
+from .subscriptions import topics_of
+from .values import (
+    NO_MEMBER,
+    Effects,
+    Join,
+    Joined,
+    Reply,
+    Store,
+    Sync,
+    Synced,
+    Ticket,
+    Who,
+)
+
+CONSUMER = "consumer"
+"""The protocol type whose metadata a broker can read."""
+
+log = logging.getLogger(__name__)
+
+
+class ClassicGroup(Phases):
+    """One group."""
+
+    # JoinGroup.
+
+    def join(self, join: Join, ticket: Ticket, now: Now) -> Effects:
+        """Take a member into the next generation; it is answered when that begins."""
+        who = join.who
+        if self._is_full_for(who.member_id):
+            effects = self._drop(who.member_id, now)
+            return [*effects, _refuse(ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER)]
+        if not self.accepts(join.protocol_type, join.protocols):
+            return [_refuse(ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, who.member_id)]
+        if who.member_id == NO_MEMBER:
+            return self._join_new(join, ticket, now)
+        if who.member_id in self.pending:
+            if who.instance_id is not None:
+                return [_refuse(ticket, ErrorCode.UNKNOWN_MEMBER_ID, who.member_id)]
+            return self._add(Member.of(join, who.member_id), join, ticket, now)
+        member = self.check(who)
+        if isinstance(member, ErrorCode):
+            return [_refuse(ticket, member, who.member_id)]
+        return self._join_again(member, join, ticket, now)
+
+    def _join_new(self, join: Join, ticket: Ticket, now: Now) -> Effects:
+        instance_id = join.who.instance_id
+        member_id = f"{instance_id or join.client_id}-{join.fresh_id}"
+        present = self.static_member(instance_id)
+        if present is not None:
+            return self._replace(present, member_id, join, ticket, now)
+        if join.needs_known_id and instance_id is None:
+            # A client whose answer is lost must not leave a member behind that nobody is.
+            self.pending[member_id] = now.ms + join.session_timeout_ms
+            self._wake_by(self.pending[member_id])
+            return [_refuse(ticket, ErrorCode.MEMBER_ID_REQUIRED, member_id)]
+        return self._add(Member.of(join, member_id), join, ticket, now)
+
+    def _add(self, member: Member, join: Join, ticket: Ticket, now: Now) -> Effects:
+        if not self.members:
+            self.protocol_type = join.protocol_type
+        self._join_with(member, join, ticket)
+        self.add(member)
+        self.expect(member, now)
+        self.note_grown()
+        log.info("%r: %s joins: %s", self, member.member_id, join.reason)
+        return self.rebalance(now)
+
+    def _join_with(self, member: Member, join: Join, ticket: Ticket) -> None:
+        member.joining = ticket
+        member.may_skip = join.can_skip_assignment
+
+    def _join_again(self, member: Member, join: Join, ticket: Ticket, now: Now) -> Effects:
+        """A member that we know asks for the next generation, or for the present one again."""
+        is_same = member.protocols == join.protocols
+        if self.phase is Phase.COMPLETING and is_same:
+            return [Reply(ticket, self.joined(member))]  # It did not get the answer.
+        if self.phase is Phase.STABLE and is_same and member.member_id != self.leader:
+            return [Reply(ticket, replace(self.joined(member), members=()))]
+        effects: Effects = []
+        if member.joining is not None:
+            effects.append(
+                _refuse(member.joining, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+            )
+        self.update(member, join)
+        self._join_with(member, join, ticket)
+        log.debug("%r: %s joins again: %s", self, member.member_id, join.reason)
+        return effects + self.rebalance(now)
+
+    def _replace(
+        self, present: Member, member_id: str, join: Join, ticket: Ticket, now: Now
+    ) -> Effects:
+        """A static member has been started anew: it takes its old place (KIP-345, KIP-814).
+
+        In a stable group that place and its assignment are kept, and only the new id is stored;
+        unless another protocol would win now, or it reads other topics.
+        """
+        old_id, topics = present.member_id, self._topics(present)
+        effects: Effects = [*self.rename(present, member_id)]
+        self.update(present, join)
+        if (
+            self.phase is not Phase.STABLE
+            or self.vote() != self.protocol
+            or self._topics(present) != topics
+        ):
+            self._join_with(present, join, ticket)
+            self.expect(present, now)
+            return effects + self.rebalance(now)
+        self.touch(present, now)
+        leads = self.leader == member_id
+        answer = self.joined(present, skip_assignment=leads)
+        if leads and not join.can_skip_assignment:
+            # Told that it leads it would assign anew, and nobody would ask for that.
+            answer = replace(answer, leader=old_id, skip_assignment=False, members=())
+        return [*effects, Store(self.value(now), (Reply(ticket, answer),))]
+
+    def _topics(self, member: Member) -> tuple[str, ...] | None:
+        """What a consumer reads; None where that cannot be told."""
+        if self.protocol_type != CONSUMER:
+            return None
+        try:
+            return topics_of(member.metadata(self.protocol))
+        except RemoteProtocolError:
+            return None
+
+    def _is_full_for(self, member_id: str) -> bool:
+        """Is there no room for this member? Members keep theirs while a generation lasts."""
+        if self.phase is Phase.EMPTY:
+            return False
+        member = self.members.get(member_id)
+        if self.phase is Phase.PREPARING:
+            is_in = member is not None and member.joining is not None
+            if is_in or len(self.members) < self.settings.max_size:
+                return False
+            return len(self.joining) >= self.settings.max_size
+        return member is None and len(self.members) >= self.settings.max_size
+
+    def _drop(self, member_id: str, now: Now) -> Effects:
+        self.pending.pop(member_id, None)
+        member = self.members.get(member_id)
+        if member is None:
+            return self.maybe_complete_join(now)
+        effects: Effects = [*self.remove(member)]
+        return effects + self.after_removal(now)
+
+    # SyncGroup.
+
+    def sync(self, sync: Sync, ticket: Ticket, now: Now) -> Effects:
+        """Give a member its assignment, now or when the leader has brought it."""
+        member = self._check_sync(sync)
+        if isinstance(member, ErrorCode):
+            return [Reply(ticket, Synced(error=member))]
+        self.touch(member, now)
+        self.note_synced(member)
+        if self.phase is Phase.STABLE:
+            return [Reply(ticket, self._synced(member.assignment))]
+        effects: Effects = []
+        if member.syncing is not None:
+            error = Synced(error=ErrorCode.REBALANCE_IN_PROGRESS)
+            effects.append(Reply(member.syncing, error))
+        member.syncing = ticket
+        if member.member_id != self.leader:
+            return effects
+        assignments = dict(sync.assignments)
+        waiting = tuple(
+            Reply(each.syncing, self._synced(assignments.get(each.member_id, b"")))
+            for each in self.members.values()
+            if each.syncing is not None
+        )
+        for each in self.members.values():
+            if each.syncing is not None:
+                self.touch(each, now)  # Waiting counted as a sign of life.
+        return [*effects, Store(self.value(now, assignments), waiting)]
+
+    def on_store_refused(self, now: Now) -> Effects:
+        """The log did not take the group's record: the generation has no assignment."""
+        if self.phase is not Phase.COMPLETING:
+            return []
+        for member in self.members.values():
+            member.syncing = None  # Answered with the error of the log.
+        return self.rebalance(now)
+
+    def _check_sync(self, sync: Sync) -> Member | ErrorCode:
+        member = self.check(sync.who)
+        if isinstance(member, ErrorCode):
+            return member
+        if sync.generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        if (
+            sync.protocol_type not in (None, self.protocol_type)
+            or sync.protocol not in (None, self.protocol)
+        ):  # fmt: skip
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if self.phase is Phase.PREPARING:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return member
+
+    def _synced(self, assignment: bytes) -> Synced:
+        return Synced(
+            protocol_type=self.protocol_type, protocol=self.protocol, assignment=assignment
+        )
+
+    # Heartbeat.
+
+    def heartbeat(self, who: Who, generation: int, now: Now) -> ErrorCode:
+        """A sign of life; the answer tells what the member must do."""
+        member = self.check(who)
+        if isinstance(member, ErrorCode):
+            return member
+        if generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        self.touch(member, now)
+        if self.phase is Phase.PREPARING:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    # LeaveGroup.
+
+    def leave(self, leaving: Sequence[Who], now: Now) -> tuple[list[ErrorCode], Effects]:
+        """Remove members, by id or by lasting name; one result for each."""
+        effects: Effects = []
+        count = len(self.members)
+        errors = [self._leave(who, effects) for who in leaving]
+        # An id that was never used had no part in the generation: it goes without a rebalance.
+        is_changed = len(self.members) < count
+        effects += self.after_removal(now) if is_changed else self.maybe_complete_join(now)
+        return errors, effects
+
+    def _leave(self, who: Who, effects: Effects) -> ErrorCode:
+        if who.member_id in self.pending:
+            if who.instance_id is not None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            del self.pending[who.member_id]
+            return ErrorCode.NONE
+        if who.member_id == NO_MEMBER:
+            # An operator removes a static member by its name.
+            member: Member | ErrorCode | None = self.static_member(who.instance_id)
+        else:
+            member = self.check(who)
+        if isinstance(member, ErrorCode):
+            return member
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        effects += self.remove(member)
+        return ErrorCode.NONE
+
+    # Offsets.
+
+    def check_commit(self, who: Who, generation: int, *, is_transactional: bool) -> ErrorCode:
+        """May offsets be committed in this member's name, or without one?"""
+        if self.phase is Phase.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if generation < 0 and self.phase is Phase.EMPTY:
+            return ErrorCode.NONE
+        if generation >= 0 or who.member_id != NO_MEMBER or who.instance_id is not None:
+            member = self.check(who)
+            if isinstance(member, ErrorCode):
+                return member
+            if generation != self.generation:
+                return ErrorCode.ILLEGAL_GENERATION
+        elif not is_transactional:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if not is_transactional and self.phase is Phase.COMPLETING:
+            # It has the generation, but not yet its assignment: it cannot have read anything.
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def note_commit(self, who: Who, now: Now) -> None:
+        """A commit is a sign of life, too."""
+        member = self.members.get(who.member_id)
+        if member is not None:
+            self.touch(member, now)
+
+    def subscribed(self) -> dict[str, None] | None:
+        """Topics that its members read; None where that cannot be told: then it may be any."""
+        found: dict[str, None] = {}
+        if self.protocol_type != CONSUMER:
+            return found
+        for member in self.members.values():
+            topics = self._topics(member)
+            if topics is None:
+                return None
+            found |= dict.fromkeys(topics)
+        return found
+
+
+def _refuse(ticket: Ticket, error: ErrorCode, member_id: str) -> Reply:
+    return Reply(ticket, Joined(error=error, member_id=member_id))

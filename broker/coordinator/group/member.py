@@ -1,0 +1,107 @@
+"""One member of a group of the classic protocol: what it speaks, what it waits for, until when.
+
+State only; `Roster` keeps them, the group moves them. A member that waits for an answer needs no
+heartbeat; all others are gone when their deadline passes.
+"""
+
+from dataclasses import dataclass, field
+
+from ....protocol.coordinator_records import MemberMetadata
+from .values import Join, Protocol, Ticket, Who
+
+NEVER = 1 << 62
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Member:
+    """A member and its place in the present generation."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+    assignment: bytes = b""
+    is_new: bool = False
+    """Not heard of since its first join: it may not know that it is a member."""
+    deadline_ms: int = NEVER
+    """When it is given up unless it is heard of."""
+    joining: Ticket | None = field(default=None, repr=False)
+    """Waits for the next generation with this ticket."""
+    syncing: Ticket | None = field(default=None, repr=False)
+    """Waits for its assignment with this ticket."""
+    may_skip: bool = False
+    """Its JoinGroup is of a version that knows `skip_assignment`."""
+
+    @classmethod
+    def of(cls, join: Join, member_id: str) -> "Member":
+        """A member as its first request describes it."""
+        return cls(
+            member_id=member_id,
+            instance_id=join.who.instance_id,
+            client_id=join.client_id,
+            client_host=join.client_host,
+            rebalance_timeout_ms=join.rebalance_timeout_ms,
+            session_timeout_ms=join.session_timeout_ms,
+            protocols=join.protocols,
+        )
+
+    @classmethod
+    def stored(cls, record: MemberMetadata, protocol: str | None) -> "Member":
+        """A member as the log has it: of its protocols only the chosen one is known."""
+        timeout_ms = record.rebalance_timeout
+        return cls(
+            member_id=record.member_id,
+            instance_id=record.group_instance_id,
+            client_id=record.client_id,
+            client_host=record.client_host,
+            rebalance_timeout_ms=timeout_ms if timeout_ms >= 0 else record.session_timeout,
+            session_timeout_ms=record.session_timeout,
+            protocols=(Protocol(protocol or "", bytes(record.subscription)),),
+            assignment=bytes(record.assignment),
+        )
+
+    @property
+    def who(self) -> Who:
+        """Its id and its lasting name."""
+        return Who(self.member_id, self.instance_id)
+
+    @property
+    def is_static(self) -> bool:
+        """Has it a name that outlives its member id (KIP-345)?"""
+        return self.instance_id is not None
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """What it says in this protocol; empty if it does not speak it."""
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        return b""
+
+    def is_due(self, now_ms: int) -> bool:
+        """Must it be given up? Who waits for an answer of ours is only when it is new."""
+        if self.deadline_ms > now_ms:
+            return False
+        return self.is_new or (self.joining is None and self.syncing is None)
+
+    def update(self, join: Join) -> None:
+        """Take in a repeated join, but for the protocols: `Roster` counts those."""
+        self.client_id = join.client_id
+        self.client_host = join.client_host
+        self.session_timeout_ms = join.session_timeout_ms
+        self.rebalance_timeout_ms = join.rebalance_timeout_ms
+
+    def record(self, protocol: str | None, assignment: bytes) -> MemberMetadata:
+        """The member as the log is to have it."""
+        return MemberMetadata(
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout=self.rebalance_timeout_ms,
+            session_timeout=self.session_timeout_ms,
+            subscription=self.metadata(protocol),
+            assignment=assignment,
+        )

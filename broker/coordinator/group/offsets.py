@@ -1,0 +1,151 @@
+"""Committed offsets of the groups of one shard, and those that transactions are about to commit.
+
+Changed by replaying records only. A transaction's offsets wait, by producer, for its marker; then
+those count that are newer in the log than what was committed otherwise meanwhile (KIP-98).
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ....protocol.coordinator_records import (
+    OffsetCommitKey,
+    OffsetCommitRecord,
+    OffsetCommitValue,
+)
+from ....protocol.types import NO_TIMESTAMP
+
+
+class Committed(NamedTuple):
+    """How far a group has come in one partition."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_wall_ms: int
+    expire_wall_ms: int
+    """Where a client asked for a retention of its own; -1: as the broker is configured."""
+    position: int
+    """Of the record in the log."""
+
+    @classmethod
+    def of(cls, value: OffsetCommitValue, position: int) -> "Committed":
+        """A record's value."""
+        return cls(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            position,
+        )
+
+
+Place = tuple[str, int]
+"""Topic and partition."""
+OfGroup = dict[Place, Committed]
+NOTHING: OfGroup = {}
+
+
+class Offsets:
+    """Offsets by group, and pending ones by producer and group."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, OfGroup] = {}
+        self._pending: dict[int, dict[str, OfGroup]] = {}
+        self._pending_producers: dict[str, dict[int, None]] = {}
+        """Producers with pending offsets, by group."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._groups.values()))
+
+    def of(self, group: str) -> OfGroup:
+        """What is committed in a group; to be read only."""
+        return self._groups.get(group, NOTHING)
+
+    def groups(self) -> Iterator[str]:
+        """Groups with committed or pending offsets."""
+        yield from self._groups
+        yield from (group for group in self._pending_producers if group not in self._groups)
+
+    def is_pending(self, group: str, place: Place) -> bool:
+        """Is a transaction about to commit an offset here?"""
+        producers = self._pending_producers.get(group)
+        return producers is not None and any(
+            place in self._pending[producer][group] for producer in producers
+        )
+
+    def has_pending(self, group: str) -> bool:
+        """Is a transaction about to commit any offset of the group?"""
+        return group in self._pending_producers
+
+    def pending(self, group: str) -> list[Place]:
+        """Where transactions are about to commit offsets of the group."""
+        places: dict[Place, None] = {}
+        for producer in self._pending_producers.get(group, ()):
+            places |= dict.fromkeys(self._pending[producer][group])
+        return list(places)
+
+    # Replaying.
+
+    def replay(self, record: OffsetCommitRecord, position: int, producer_id: int | None) -> None:
+        """Take in a record; `producer_id` where it belongs to a transaction."""
+        key, value = record.key, record.value
+        place = (key.topic, key.partition)
+        if value is None:
+            self._forget(key.group, place)
+            return
+        committed = Committed.of(value, position)
+        if producer_id is None:
+            self._groups.setdefault(key.group, {})[place] = committed
+            return
+        pending = self._pending.setdefault(producer_id, {})
+        pending.setdefault(key.group, {})[place] = committed
+        self._pending_producers.setdefault(key.group, {})[producer_id] = None
+
+    def complete(self, producer_id: int, *, is_commit: bool) -> list[str]:
+        """A producer's transaction has ended; the groups that it concerns."""
+        ended = self._pending.pop(producer_id, {})
+        for group, places in ended.items():
+            producers = self._pending_producers[group]
+            del producers[producer_id]
+            if not producers:
+                del self._pending_producers[group]
+            if not is_commit:
+                continue
+            offsets = self._groups.setdefault(group, {})
+            for place, committed in places.items():
+                present = offsets.get(place)
+                if present is None or present.position < committed.position:
+                    offsets[place] = committed
+        return list(ended)
+
+    def _forget(self, group: str, place: Place) -> None:
+        """A tombstone forgets pending offsets, too: the group or the topic is gone."""
+        offsets = self._groups.get(group)
+        if offsets is not None:
+            offsets.pop(place, None)
+            if not offsets:
+                del self._groups[group]
+        for producer in list(self._pending_producers.get(group, ())):
+            pending = self._pending[producer]
+            pending[group].pop(place, None)
+            if pending[group]:
+                continue
+            del pending[group], self._pending_producers[group][producer]
+            if not pending:
+                del self._pending[producer]
+        if group in self._pending_producers and not self._pending_producers[group]:
+            del self._pending_producers[group]
+
+
+def tombstone(group: str, place: Place) -> OffsetCommitRecord:
+    """The record that forgets an offset."""
+    topic, partition = place
+    return OffsetCommitRecord(OffsetCommitKey(group=group, topic=topic, partition=partition), None)
+
+
+def is_expired(committed: Committed, unused_since_ms: int, wall_ms: int, retention_ms: int) -> bool:
+    """Has nobody used it for long enough?"""
+    if committed.expire_wall_ms != NO_TIMESTAMP:
+        return wall_ms >= committed.expire_wall_ms
+    return wall_ms - unused_since_ms >= retention_ms

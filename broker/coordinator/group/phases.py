@@ -1,0 +1,304 @@
+"""The phases of a group of the classic protocol: who is waited for, until when, and what follows.
+
+    Empty --join--> PreparingRebalance --all joined, or time is up--> CompletingRebalance
+      ^                  ^   |                                             |
+      |   nobody is left |   | join, leave, silence                        | the leader's
+      +------------------|---+  in any later phase                         | assignment is stored
+                         +------------------------- Stable <---------------+
+    any --deleted--> Dead
+
+The record of the group (`Store`) is what a failover brings back: generation, members, assignments.
+Replaying it is what makes a group Stable or Empty; everything else is forgotten with this broker,
+and clients begin it again. Source: Kafka's classic group coordinator; KIP-62, KIP-134, KIP-345.
+"""
+
+import logging
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from ....protocol.coordinator_records import GroupMetadataValue
+from ....protocol.errors import ErrorCode
+from .member import NEVER, Member
+from .roster import Roster
+from .values import Effects, GroupSettings, Joined, Protocol, Reply, Store, Synced
+
+log = logging.getLogger(__name__)
+
+
+class Phase(Enum):
+    """Kafka's names, as clients see them."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class Now(NamedTuple):
+    """The time of a decision."""
+
+    ms: int
+    """Monotonic: for deadlines."""
+    wall_ms: int
+    """Since the epoch: for records."""
+
+
+class Phases(Roster):
+    """A group and the phase it is in; requests are for `ClassicGroup`."""
+
+    def __init__(self, group_id: str, settings: GroupSettings) -> None:
+        super().__init__()
+        self.group_id = group_id
+        self.settings = settings
+        self.phase = Phase.EMPTY
+        self.generation = 0
+        self.protocol: str | None = None
+        self.since_wall_ms = -1
+        """When the phase that was stored last began; -1 if nothing was ever stored."""
+        self.wake_ms = NEVER
+        """Nothing is due before; then call `on_time`."""
+        self._join_deadline_ms = NEVER
+        self._sync_deadline_ms = NEVER
+        self._unsynced: dict[str, None] = {}
+        self._is_first = False
+        """This rebalance began with an empty group: it waits for more to come."""
+        self._first_remaining_ms = 0
+        self._has_grown = False
+
+    def __repr__(self) -> str:
+        return f"group {self.group_id} ({self.phase.value}, generation {self.generation})"
+
+    # From phase to phase.
+
+    def rebalance(self, now: Now) -> Effects:
+        """Begin a rebalance, or go on with the one there is."""
+        if self.phase is Phase.PREPARING:
+            return self.maybe_complete_join(now)
+        effects: Effects = []
+        if self.phase is Phase.COMPLETING:
+            effects += self.fail_assignment(ErrorCode.REBALANCE_IN_PROGRESS)
+        self._unsynced.clear()
+        self._sync_deadline_ms = NEVER
+        self._is_first = self.phase is Phase.EMPTY
+        self.phase = Phase.PREPARING
+        if not self._is_first:
+            self._join_deadline_ms = now.ms + self.rebalance_timeout_ms
+            self._wake_by(self._join_deadline_ms)
+            return effects + self.maybe_complete_join(now)
+        delay_ms = self.settings.initial_rebalance_delay_ms
+        self._has_grown = False
+        self._first_remaining_ms = max(self.rebalance_timeout_ms - delay_ms, 0)
+        if delay_ms <= 0:
+            return effects + self._complete_join(now)
+        self._join_deadline_ms = now.ms + delay_ms
+        self._wake_by(self._join_deadline_ms)
+        return effects
+
+    def maybe_complete_join(self, now: Now) -> Effects:
+        """Begin the generation if nobody has to be waited for any more."""
+        if self.phase is not Phase.PREPARING or self._is_first or self.pending:
+            return []
+        if any(member.joining is None for member in self.members.values()):
+            return []
+        return self._complete_join(now)
+
+    def note_grown(self) -> None:
+        """A member joined: a first rebalance waits once more."""
+        if self.phase is Phase.PREPARING and self._is_first:
+            self._has_grown = True
+
+    def fail_assignment(self, error: ErrorCode) -> Effects:
+        """Nobody gets an assignment of this generation."""
+        effects: Effects = []
+        for member in self.members.values():
+            member.assignment = b""
+            if member.syncing is not None:
+                effects.append(Reply(member.syncing, Synced(error=error)))
+                member.syncing = None
+        return effects
+
+    def _complete_join(self, now: Now) -> Effects:
+        """Who has not come back is out, unless it has a lasting name; the others are told."""
+        effects: Effects = []
+        self._is_first = False
+        self._join_deadline_ms = NEVER
+        for member in list(self.members.values()):
+            if member.joining is None and not member.is_static:
+                effects += self.remove(member)
+        if self.members and not self.elect_leader():
+            # Only static members, and none is back yet: go on waiting.
+            self._join_deadline_ms = now.ms + self.rebalance_timeout_ms
+            self._wake_by(self._join_deadline_ms)
+            return effects
+        self.generation += 1
+        if not self.members:
+            self.protocol = self.leader = None
+            self.phase = Phase.EMPTY
+            log.info("%r: nobody is left", self)
+            return [*effects, Store(self.value(now))]
+        self.protocol = self.vote()
+        self.phase = Phase.COMPLETING
+        log.info("%r: %s, %d members", self, self.protocol, len(self.members))
+        for member in self.members.values():
+            if member.joining is not None:
+                effects.append(Reply(member.joining, self.joined(member)))
+                member.joining = None
+            member.is_new = False
+            self.touch(member, now)
+            self._unsynced[member.member_id] = None
+        self._sync_deadline_ms = now.ms + self.rebalance_timeout_ms
+        self._wake_by(self._sync_deadline_ms)
+        return effects
+
+    def joined(self, member: Member, *, skip_assignment: bool = False) -> Joined:
+        """The present generation, as this member is told of it."""
+        leads = member.member_id == self.leader
+        return Joined(
+            member_id=member.member_id,
+            generation=self.generation,
+            protocol_type=self.protocol_type,
+            protocol=self.protocol,
+            leader=self.leader or "",
+            skip_assignment=skip_assignment,
+            members=self.told_to_leader(self.protocol) if leads else (),
+        )
+
+    def note_synced(self, member: Member) -> None:
+        """The member asked for its assignment: it knows of the generation."""
+        self._unsynced.pop(member.member_id, None)
+        if not self._unsynced:
+            self._sync_deadline_ms = NEVER
+
+    # Time.
+
+    def touch(self, member: Member, now: Now) -> None:
+        """The member was heard of."""
+        member.deadline_ms = now.ms + member.session_timeout_ms
+        self._wake_by(member.deadline_ms)
+
+    def expect(self, member: Member, now: Now) -> None:
+        """A member joined that may never hear of it: it is given up after a while."""
+        member.is_new = True
+        member.deadline_ms = now.ms + self.settings.new_member_timeout_ms
+        self._wake_by(member.deadline_ms)
+
+    def on_time(self, now: Now) -> Effects:
+        """Give up whoever and whatever is overdue."""
+        if self.wake_ms > now.ms:
+            return []
+        effects: Effects = []
+        is_changed = self._forget_silent(now, effects)
+        if self._sync_deadline_ms <= now.ms:
+            self._sync_deadline_ms = NEVER
+            for member_id in list(self._unsynced):
+                effects += self.remove(self.members[member_id])
+                is_changed = True
+            self._unsynced.clear()
+        effects += self.after_removal(now) if is_changed else self.maybe_complete_join(now)
+        if self._join_deadline_ms <= now.ms:
+            effects += self._on_join_deadline(now)
+        self.wake_ms = self._next_due_ms()
+        return effects
+
+    def after_removal(self, now: Now) -> Effects:
+        """Members went: whoever stays is assigned anew."""
+        if self.phase in (Phase.STABLE, Phase.COMPLETING):
+            return self.rebalance(now)
+        return self.maybe_complete_join(now)
+
+    def remove(self, member: Member) -> list[Reply]:
+        """One less."""
+        self._unsynced.pop(member.member_id, None)
+        return super().remove(member)
+
+    def rename(self, member: Member, member_id: str) -> list[Reply]:
+        """A static member came back under a new id."""
+        if member.member_id in self._unsynced:
+            del self._unsynced[member.member_id]
+            self._unsynced[member_id] = None
+        return super().rename(member, member_id)
+
+    def _forget_silent(self, now: Now, effects: Effects) -> bool:
+        """Forget them; were members among them? Ids that nobody used never had a part in it."""
+        is_changed = False
+        for member_id, deadline_ms in list(self.pending.items()):
+            if deadline_ms <= now.ms:
+                del self.pending[member_id]
+        for member in list(self.members.values()):
+            if member.is_due(now.ms):
+                effects += self.remove(member)
+                is_changed = True
+        return is_changed
+
+    def _on_join_deadline(self, now: Now) -> Effects:
+        remaining_ms = self._first_remaining_ms
+        if not self._is_first or not self._has_grown or remaining_ms <= 0:
+            return self._complete_join(now)
+        self._has_grown = False
+        delay_ms = min(self.settings.initial_rebalance_delay_ms, remaining_ms)
+        self._first_remaining_ms = remaining_ms - delay_ms
+        self._join_deadline_ms = now.ms + delay_ms
+        return []
+
+    def _wake_by(self, deadline_ms: int) -> None:
+        self.wake_ms = min(self.wake_ms, deadline_ms)
+
+    def _next_due_ms(self) -> int:
+        due = [self._join_deadline_ms, self._sync_deadline_ms, *self.pending.values()]
+        due += [
+            each.deadline_ms
+            for each in self.members.values()
+            if each.is_new or (each.joining is None and each.syncing is None)
+        ]
+        return min(due)
+
+    # The record.
+
+    def value(self, now: Now, assignments: Mapping[str, bytes] | None = None) -> GroupMetadataValue:
+        """The group as the log is to have it; `assignments` in the place of the present ones."""
+        return GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=self.protocol,
+            leader=self.leader,
+            current_state_timestamp=now.wall_ms,
+            members=[
+                member.record(
+                    self.protocol,
+                    member.assignment if assignments is None else assignments.get(member_id, b""),
+                )
+                for member_id, member in self.members.items()
+            ],
+        )
+
+    def replay(self, value: GroupMetadataValue) -> None:
+        """Take in a record of this group, just appended or read from the log."""
+        self.generation = value.generation
+        self.protocol_type = value.protocol_type or None
+        self.protocol = value.protocol
+        self.since_wall_ms = value.current_state_timestamp
+        listed = {record.member_id: record for record in value.members}
+        for member_id, record in listed.items():
+            member = self.members.get(member_id)
+            if member is None:
+                member = Member.stored(record, value.protocol)
+                self.add(member)
+            elif member.metadata(value.protocol) != record.subscription:
+                known = Protocol(value.protocol or "", bytes(record.subscription))
+                self.respeak(member, (known,))
+            member.assignment = bytes(record.assignment)
+            member.syncing = None  # Whoever stored the record answers it.
+        for member in [each for each in self.members.values() if each.member_id not in listed]:
+            self.remove(member)
+        self.leader = value.leader
+        self.phase = Phase.STABLE if self.members else Phase.EMPTY
+
+    def on_loaded(self, now: Now) -> Effects:
+        """The log is read: members have from now on to be heard of."""
+        for member in self.members.values():
+            self.touch(member, now)
+        if len(self.members) > self.settings.max_size:
+            return self.rebalance(now)
+        return []

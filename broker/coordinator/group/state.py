@@ -1,0 +1,112 @@
+"""The groups and offsets of one partition of `__consumer_offsets`: what replaying its log gives.
+
+The only code that changes committed offsets and stored groups, live and at loading. Decisions are
+in `commits`, `deletion` and the groups themselves.
+"""
+
+import logging
+
+from ....protocol.batch_header import BatchHeader
+from ....protocol.coordinator_records import (
+    GroupMetadataRecord,
+    GroupRecord,
+    OffsetCommitRecord,
+    UnknownRecord,
+    decode_group_record,
+)
+from ....protocol.errors import RemoteProtocolError
+from .classic import ClassicGroup
+from .offsets import Offsets
+from .phases import Phase
+from .values import GroupSettings
+
+log = logging.getLogger(__name__)
+
+
+class GroupsState:
+    """Groups by id, and their offsets."""
+
+    def __init__(self, index: int, settings: GroupSettings) -> None:
+        self._index = index
+        self._settings = settings
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = Offsets()
+        self.written_at: dict[str, int] = {}
+        """Where in the log each group's newest record is: what is told of it waits for that."""
+
+    # Replaying: coordinator.shard.State.
+
+    def replay(self, key: bytes, value: bytes | None, offset: int, header: BatchHeader) -> None:
+        """Take in a record of the log."""
+        try:
+            record = decode_group_record(key, value)
+        except RemoteProtocolError as error:
+            log.error("__consumer_offsets-%d, offset %d: %s", self._index, offset, error)
+            return
+        self.apply(record, offset, header.producer_id if header.is_transactional else None)
+
+    def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
+        """Take in the end of a producer's transaction."""
+        self.complete(header.producer_id, header.base_offset, is_commit=is_commit)
+
+    def complete(self, producer_id: int, position: int, *, is_commit: bool) -> None:
+        """A producer's transaction has ended, as its marker at `position` says."""
+        for group_id in self.offsets.complete(producer_id, is_commit=is_commit):
+            self.written_at[group_id] = position
+
+    def apply(self, record: GroupRecord, position: int, producer_id: int | None = None) -> None:
+        """Take in a record that is in the log at `position`."""
+        if isinstance(record, UnknownRecord):
+            return
+        group_id = record.key.group
+        self.written_at[group_id] = position
+        if isinstance(record, OffsetCommitRecord):
+            self.offsets.replay(record, position, producer_id)
+        else:
+            self._apply_group(group_id, record)
+
+    def _apply_group(self, group_id: str, record: GroupMetadataRecord) -> None:
+        if record.value is not None:
+            self.group(group_id).replay(record.value)
+            return
+        gone = self.groups.pop(group_id, None)
+        if gone is not None:
+            gone.phase = Phase.DEAD
+
+    # Groups.
+
+    def group(self, group_id: str) -> ClassicGroup:
+        """The group of that id, made if it is new."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = ClassicGroup(group_id, self._settings)
+        return group
+
+    def complete_loading(self) -> None:
+        """Groups of simple consumers are known by their offsets alone."""
+        for group_id in list(self.offsets.groups()):
+            self.group(group_id)
+        self.forget_blank()
+
+    def forget_blank(self) -> None:
+        """Groups of which nothing was ever stored, and in which nobody is, never were."""
+        for group_id, group in list(self.groups.items()):
+            if self.is_blank(group):
+                del self.groups[group_id]
+                self.written_at.pop(group_id, None)
+
+    def forget_written(self, high_watermark: int) -> None:
+        """Groups that are gone, committed so, leave nothing to wait for."""
+        for group_id, position in list(self.written_at.items()):
+            if group_id not in self.groups and position < high_watermark:
+                del self.written_at[group_id]
+
+    def is_blank(self, group: ClassicGroup) -> bool:
+        """Would nobody miss it?"""
+        return (
+            group.phase is Phase.EMPTY
+            and group.generation == 0
+            and not group.pending
+            and not self.offsets.of(group.group_id)
+            and not self.offsets.has_pending(group.group_id)
+        )

@@ -1,0 +1,383 @@
+"""The group coordinator of this broker: requests to decisions, to the log, to answers.
+
+Carries out what groups decide: appends records and replays them, answers when they are committed,
+and keeps one deadline of the wheel for each group. Decides nothing of a group itself.
+
+    decided -> appended to __consumer_offsets -> replayed at once -> committed -> answered
+                      | refused                                         | not in time
+                      +-> answered with the error, state untouched      +-> answered with the error
+
+An answer that shows a group's offsets or assignment waits until what it shows is committed: a
+failover cannot take it back then.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...protocol.coordinator_records import (
+    GroupMetadataKey,
+    GroupMetadataRecord,
+    encode_record,
+)
+from ...protocol.errors import ErrorCode, LocalProtocolError
+from ...runtime.runtime import Runtime
+from ...storage.markers import TransactionMarker
+from ..deadlines import Deadline, Deadlines
+from ..partition.verification import Verification
+from ..partitions import Partitions
+from .group import commits, deletion
+from .group.classic import ClassicGroup
+from .group.commits import Commit
+from .group.config import GroupConfig
+from .group.member import NEVER
+from .group.offsets import Place
+from .group.phases import Now
+from .group.state import GroupsState
+from .group.values import (
+    NO_MEMBER,
+    Effects,
+    GroupSettings,
+    Join,
+    Joined,
+    Reply,
+    Store,
+    Sync,
+    Synced,
+    Ticket,
+    Who,
+)
+from .keys import GROUPS_TOPIC
+from .offset_upkeep import AppendRecord, GroupShard, OffsetUpkeep
+from .shard import Done, KeyValue, ShardSettings
+from .shards import Shards
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Armed:
+    """The deadline of one group on the wheel."""
+
+    deadline: Deadline
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """How records are written, and who is told."""
+
+    done: Done
+    producer: tuple[int, int] | None = None
+    guard: Verification | None = None
+
+
+class Groups:
+    """Every group that this broker coordinates."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        partitions: Partitions,
+        deadlines: Deadlines,
+        config: GroupConfig,
+    ) -> None:
+        self._runtime = runtime
+        self._deadlines = deadlines
+        self.config = config
+        self._settings = GroupSettings(
+            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+            max_size=config.group_max_size,
+        )
+        settings = ShardSettings(
+            GROUPS_TOPIC,
+            append_timeout_ms=config.offsets_commit_timeout_ms,
+            too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+            invalid_key=ErrorCode.INVALID_GROUP_ID,
+        )
+        self.shards: Shards[GroupsState] = Shards(
+            runtime, partitions, settings, lambda index: GroupsState(index, self._settings)
+        )
+        self.shards.on_loaded = self._on_loaded
+        self.shards.on_unloaded = self._on_unloaded
+        self._armed: dict[ClassicGroup, Armed] = {}
+        self.upkeep = OffsetUpkeep(runtime, deadlines, config, self.shards, self.append)
+
+    async def close(self) -> None:
+        """The broker stops."""
+        self.upkeep.close()
+        await self.shards.close()
+
+    @property
+    def now(self) -> Now:
+        """The time for a decision."""
+        return Now(self._runtime.monotonic_ms(), self._runtime.wall_ms())
+
+    # Membership.
+
+    def join(self, group_id: str, join: Join, ticket: Ticket) -> None:
+        """JoinGroup; the ticket gets a `Joined`."""
+        member_id = join.who.member_id
+        shard = self.shards.of(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        if isinstance(shard, ErrorCode):
+            ticket(Joined(error=shard, member_id=member_id))
+            return
+        config = self.config
+        least, most = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+        if not least <= join.session_timeout_ms <= most:
+            ticket(Joined(error=ErrorCode.INVALID_SESSION_TIMEOUT, member_id=member_id))
+            return
+        state = shard.state
+        if member_id != NO_MEMBER and group_id not in state.groups:
+            ticket(Joined(error=ErrorCode.UNKNOWN_MEMBER_ID, member_id=member_id))
+            return
+        group = state.group(group_id)
+        self._carry_out(shard, group, group.join(join, ticket, self.now))
+        if state.is_blank(group):
+            del state.groups[group_id]  # Refused, and there was none before.
+
+    def sync(self, group_id: str, sync: Sync, ticket: Ticket) -> None:
+        """SyncGroup; the ticket gets a `Synced`."""
+        found = self._find(group_id)
+        if isinstance(found, ErrorCode):
+            if found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                # What was assigned is not known yet: the member begins anew, as in Kafka.
+                found = ErrorCode.REBALANCE_IN_PROGRESS
+            ticket(Synced(error=found))
+            return
+        shard, group = found
+        self._carry_out(shard, group, group.sync(sync, ticket, self.now))
+
+    def heartbeat(self, group_id: str, who: Who, generation: int) -> ErrorCode:
+        """Heartbeat."""
+        found = self._find(group_id)
+        if isinstance(found, ErrorCode):
+            # While the group is read nobody knows better: the member goes on.
+            is_loading = found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return ErrorCode.NONE if is_loading else found
+        shard, group = found
+        error = group.heartbeat(who, generation, self.now)
+        self._arm(shard, group)
+        return error
+
+    def leave(self, group_id: str, leaving: Sequence[Who]) -> list[ErrorCode] | ErrorCode:
+        """LeaveGroup: one result for each member, or an error for them all."""
+        found = self._find(group_id)
+        if isinstance(found, ErrorCode):
+            return found
+        shard, group = found
+        errors, effects = group.leave(leaving, self.now)
+        self._carry_out(shard, group, effects)
+        return errors
+
+    # Offsets.
+
+    def commit(
+        self,
+        request: Commit,
+        done: Callable[[ErrorCode, list[ErrorCode]], None],
+        guard: Verification | None = None,
+    ) -> None:
+        """Commit offsets; `done` gets an error for them all, or one for each.
+
+        `guard`: the verification of their transaction, where it begins here.
+        """
+        shard = self.shards.of(request.group_id)
+        if isinstance(shard, ErrorCode):
+            done(shard, [])
+            return
+        decided = commits.commit(
+            shard.state, request, self.now, self.config.offset_metadata_max_bytes
+        )
+        if isinstance(decided, ErrorCode):
+            done(decided, [])
+            return
+        records, errors = decided
+        if not records:
+            done(ErrorCode.NONE, errors)
+            return
+        group = shard.state.group(request.group_id)
+        write = Write(lambda error: done(error, errors), request.producer, guard)
+        self._write(shard, records, write)
+        self._arm(shard, group)
+
+    def read(self, group_id: str, ready: Callable[[ErrorCode, GroupsState | None], None]) -> None:
+        """Look at a group's offsets, once what there is to see is committed."""
+        shard = self.shards.of(group_id)
+        if isinstance(shard, ErrorCode):
+            ready(shard, None)
+            return
+        state = shard.state
+
+        def settled(error: ErrorCode) -> None:
+            ready(error, None if error else state)
+
+        shard.when_settled(state.written_at.get(group_id, -1), settled)
+
+    def delete_offsets(
+        self,
+        group_id: str,
+        places: Sequence[Place],
+        done: Callable[[ErrorCode, list[ErrorCode]], None],
+    ) -> None:
+        """Forget offsets; `done` gets an error for them all, or one for each."""
+        found = self._find(group_id, if_unknown=ErrorCode.GROUP_ID_NOT_FOUND)
+        if isinstance(found, ErrorCode):
+            done(found, [])
+            return
+        shard, _ = found
+        decided = deletion.delete_offsets(shard.state, group_id, places)
+        if isinstance(decided, ErrorCode):
+            done(decided, [])
+            return
+        records, errors = decided
+        if records:
+            self.append(shard, records, lambda error: done(error, errors))
+        else:
+            done(ErrorCode.NONE, errors)
+
+    def delete(self, group_id: str, done: Done) -> None:
+        """DeleteGroups: forget one group."""
+        shard = self.shards.of(group_id)
+        if isinstance(shard, ErrorCode):
+            done(shard)
+            return
+        records = deletion.delete_group(shard.state, group_id)
+        if isinstance(records, ErrorCode):
+            done(records)
+            return
+        self._disarm(shard.state.groups[group_id])
+        self.upkeep.forget(shard, records, done)
+
+    def complete_transaction(self, index: int, marker: TransactionMarker, done: Done) -> None:
+        """A transaction with commits in partition `index` ends: they count, or are forgotten.
+
+        `done` gets what a partition's leader would answer.
+        """
+        shard = self.shards.at(index)
+        if isinstance(shard, ErrorCode):
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        appended = shard.partition.append_marker(marker, self._runtime.wall_ms())
+        if appended.error:
+            done(appended.error)
+            return
+        position = appended.base_offset
+        shard.state.complete(marker.producer_id, position, is_commit=marker.is_commit)
+        shard.wait_for(
+            appended, lambda error: done(ErrorCode.NOT_LEADER_OR_FOLLOWER if error else error)
+        )
+
+    # Carrying out.
+
+    def append(self, shard: GroupShard, records: Sequence[AppendRecord], done: Done) -> bool:
+        """Write records and replay them; False if they were refused, and `done` was told why."""
+        return self._write(shard, records, Write(done))
+
+    def _write(self, shard: GroupShard, records: Sequence[AppendRecord], write: Write) -> bool:
+        encoded = _encoded(records)
+        if encoded is None:
+            write.done(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return False
+        producer, guard = write.producer, write.guard
+        if not shard.append(encoded, write.done, producer=producer, guard=guard):
+            return False
+        first = shard.last_offset - len(records) + 1
+        producer_id = None if producer is None else producer[0]
+        for position, record in enumerate(records, first):
+            shard.state.apply(record, position, producer_id)
+        return True
+
+    def _find(
+        self, group_id: str, *, if_unknown: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
+    ) -> tuple[GroupShard, ClassicGroup] | ErrorCode:
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        shard = self.shards.of(group_id)
+        if isinstance(shard, ErrorCode):
+            return shard
+        group = shard.state.groups.get(group_id)
+        return if_unknown if group is None else (shard, group)
+
+    def _carry_out(self, shard: GroupShard, group: ClassicGroup, effects: Effects) -> None:
+        for effect in effects:
+            match effect:
+                case Reply(to, answer):
+                    if isinstance(answer, Synced) and not answer.error:
+                        self._reply_settled(shard, group, effect)
+                    else:
+                        to(answer)
+                case Store():
+                    self._store(shard, group, effect)
+        self._arm(shard, group)
+
+    def _reply_settled(self, shard: GroupShard, group: ClassicGroup, reply: Reply) -> None:
+        written_at = shard.state.written_at.get(group.group_id, -1)
+        shard.when_settled(written_at, lambda error: _answer(reply, error))
+
+    def _store(self, shard: GroupShard, group: ClassicGroup, store: Store) -> None:
+        record = GroupMetadataRecord(GroupMetadataKey(group=group.group_id), store.value)
+
+        def done(error: ErrorCode) -> None:
+            if error:
+                log.warning("%r: %r is not stored: %s", shard, group, error.name)
+            if error is ErrorCode.INVALID_COMMIT_OFFSET_SIZE:
+                error = ErrorCode.UNKNOWN_SERVER_ERROR  # What Kafka calls members it cannot store.
+            for reply in store.then:
+                _answer(reply, error)
+
+        if not self.append(shard, [record], done):
+            self._carry_out(shard, group, group.on_store_refused(self.now))
+
+    # Time.
+
+    def _arm(self, shard: GroupShard, group: ClassicGroup) -> None:
+        """Have the wheel turn when something is due in the group; later is not worth a change."""
+        armed = self._armed.get(group)
+        if armed is not None:
+            if armed.at_ms <= group.wake_ms:
+                return
+            armed.deadline.cancel()
+        if group.wake_ms >= NEVER:
+            self._armed.pop(group, None)
+            return
+
+        def expire() -> None:
+            del self._armed[group]
+            if shard.is_open:
+                self._carry_out(shard, group, group.on_time(self.now))
+
+        deadline = self._deadlines.at(group.wake_ms, expire)
+        self._armed[group] = Armed(deadline, group.wake_ms)
+
+    def _disarm(self, group: ClassicGroup) -> None:
+        armed = self._armed.pop(group, None)
+        if armed is not None:
+            armed.deadline.cancel()
+
+    def _on_loaded(self, shard: GroupShard) -> None:
+        shard.state.complete_loading()
+        now = self.now
+        for group in list(shard.state.groups.values()):
+            self._carry_out(shard, group, group.on_loaded(now))
+        self.upkeep.begin()
+
+    def _on_unloaded(self, shard: GroupShard) -> None:
+        for group in shard.state.groups.values():
+            self._disarm(group)
+            for member in group.members.values():
+                for reply in group.dismiss(member, ErrorCode.NOT_COORDINATOR):
+                    reply.to(reply.answer)
+
+
+def _encoded(records: Sequence[AppendRecord]) -> list[KeyValue] | None:
+    """None where a text is too long for a record: requests may carry longer ones."""
+    try:
+        return [encode_record(record) for record in records]
+    except LocalProtocolError as error:
+        log.warning("group %.99s: not stored: %s", records[0].key.group, error)
+        return None
+
+
+def _answer(reply: Reply, error: ErrorCode) -> None:
+    reply.to(reply.answer.failed(error) if error else reply.answer)

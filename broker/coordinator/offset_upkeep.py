@@ -1,0 +1,126 @@
+"""Forgets offsets by itself: of nobody for too long, and of topics that are gone.
+
+One deadline of the wheel for all groups. What is due is decided in `group.deletion`.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+from ...protocol.coordinator_records import GroupMetadataRecord, OffsetCommitRecord
+from ...protocol.errors import ErrorCode
+from ...runtime.runtime import Runtime
+from ..deadlines import Deadline, Deadlines
+from .group import deletion
+from .group.config import GroupConfig
+from .group.state import GroupsState
+from .shard import Done, Shard
+from .shards import Shards
+
+GroupShard = Shard[GroupsState]
+AppendRecord = OffsetCommitRecord | GroupMetadataRecord
+Append = Callable[[GroupShard, Sequence[AppendRecord], Done], bool]
+
+MINUTE_MS = 60_000
+BYTES_AT_ONCE = 128 << 10
+"""Of tombstones in one batch: well below the least max.message.bytes that makes sense."""
+RECORD_BYTES = 32
+"""A tombstone without its names, at the most."""
+
+log = logging.getLogger(__name__)
+
+
+class OffsetUpkeep:
+    """Looks through the groups that are coordinated here."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        deadlines: Deadlines,
+        config: GroupConfig,
+        shards: Shards[GroupsState],
+        append: Append,
+    ) -> None:
+        """`append` writes records and replays them; False if they were refused."""
+        self._runtime = runtime
+        self._deadlines = deadlines
+        self._config = config
+        self._shards = shards
+        self._append = append
+        self._deadline: Deadline | None = None
+
+    def begin(self) -> None:
+        """There are groups: look after them from now on."""
+        if self._deadline is None:
+            self._expire_later()
+
+    def close(self) -> None:
+        """The broker stops."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def expire(self, shard: GroupShard) -> None:
+        """Forget what nobody has used for the retention time."""
+        state, wall_ms = shard.state, self._runtime.wall_ms()
+        state.forget_blank()
+        state.forget_written(shard.partition.high_watermark)
+        retention_ms = self._config.offsets_retention_minutes * MINUTE_MS
+        records: list[AppendRecord] = []
+        for group_id in list(state.groups):
+            records += deletion.expire(state, group_id, wall_ms=wall_ms, retention_ms=retention_ms)
+        self._write(shard, records)
+
+    def forget_topics(self, topics: Sequence[str]) -> None:
+        """Topics are gone, and with them what was committed in them."""
+        if not topics:
+            return
+        gone = dict.fromkeys(topics)
+        for shard in self._shards:
+            self._write(shard, deletion.delete_topics(shard.state, gone))
+
+    def _expire_later(self) -> None:
+        interval_ms = self._config.offsets_retention_check_interval_ms
+        due_ms = self._runtime.monotonic_ms() + interval_ms
+        self._deadline = self._deadlines.at(due_ms, self._on_time)
+
+    def _on_time(self) -> None:
+        for shard in list(self._shards):
+            self.expire(shard)
+        self._expire_later()
+
+    def forget(self, shard: GroupShard, records: Sequence[AppendRecord], done: Done) -> None:
+        """Write tombstones, in batches that the log takes; `done` when the last is committed.
+
+        The end of a group comes last: where a failover cuts in, the group is there, to be deleted
+        again.
+        """
+        *before, last = in_batches(records)
+        for batch in before:
+            told: list[ErrorCode] = []
+            if not self._append(shard, batch, told.append):
+                done(told[0])
+                return
+        self._append(shard, last, done)
+
+    def _write(self, shard: GroupShard, records: Sequence[AppendRecord]) -> None:
+        def done(error: ErrorCode) -> None:
+            if error:
+                log.warning("%r: %d tombstones: %s", shard, len(records), error.name)
+
+        if records:
+            self.forget(shard, records, done)
+
+
+def in_batches(records: Sequence[AppendRecord]) -> Iterator[list[AppendRecord]]:
+    """Cut tombstones so that none of their batches is too large, however long the names are."""
+    batch: list[AppendRecord] = []
+    size = 0
+    for record in records:
+        topic = record.key.topic if isinstance(record, OffsetCommitRecord) else ""
+        length = RECORD_BYTES + len(record.key.group.encode()) + len(topic)
+        if batch and size + length > BYTES_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
+        size += length
+    if batch:
+        yield batch

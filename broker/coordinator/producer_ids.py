@@ -1,0 +1,111 @@
+"""Producer ids from blocks that the controller reserved for this broker: each given out once.
+
+A spare block is kept ahead of the present one, so that producers can begin while no controller is
+there. The next is asked for once, for all who wait; who waits is answered within a bound.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from ...protocol.errors import ApiError, ErrorCode
+from ...runtime.runtime import Runtime
+from ..control.forwarding import Controller
+
+Taken = Callable[[ErrorCode, int], None]
+"""Called with NONE and a producer id, or with an error and -1."""
+
+WAITING_MAX: Final = 10_000
+ANSWER_WITHIN_MS: Final = 2_500
+"""Who waits this long is told that there is none now; the question to the controller goes on."""
+
+
+class ProducerIds:
+    """This broker's stock of producer ids."""
+
+    def __init__(self, runtime: Runtime, controller: Controller) -> None:
+        self._runtime = runtime
+        self._controller = controller
+        self._next = 0
+        self._end = 0
+        self._spare: tuple[int, int] | None = None
+        """First id and end of the block after this one."""
+        self._waiting: dict[int, Taken] = {}
+        self._tickets = 0
+        self._asking: asyncio.Task[None] | None = None
+
+    def take(self) -> int | None:
+        """An id nobody had, None if the stock is empty: then `wait`."""
+        if self._next == self._end and self._spare is not None:
+            (self._next, self._end), self._spare = self._spare, None
+        if self._spare is None:
+            self.stock_up()
+        if self._next == self._end:
+            return None
+        self._next += 1
+        return self._next - 1
+
+    def stock_up(self) -> None:
+        """Ask for a block, unless that is under way."""
+        if self._asking is None or self._asking.done():
+            self._asking = self._runtime.spawn(self._refill(), "producer-ids")
+
+    def wait(self, taken: Taken) -> int:
+        """Call `taken` once there is an id for it, or none to be had; gives a ticket to cancel."""
+        self._tickets += 1
+        if len(self._waiting) >= WAITING_MAX:
+            taken(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
+            return self._tickets
+        self._waiting[self._tickets] = taken
+        self.stock_up()
+        return self._tickets
+
+    def cancel(self, ticket: int) -> None:
+        """Nobody waits with this ticket any more."""
+        self._waiting.pop(ticket, None)
+
+    async def close(self) -> None:
+        """Stop asking."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait([self._asking])
+
+    async def _refill(self) -> None:
+        """One block, or as many as those need who wait."""
+        while True:
+            try:
+                first, count = await self._block()
+            except ApiError:
+                # Retriable for every client, unlike most codes the controller may give.
+                self._fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+                return
+            self._store(first, first + count)
+            if not self._waiting:
+                return
+
+    async def _block(self) -> tuple[int, int]:
+        """A block from the controller; while that takes long, nobody is kept waiting for it."""
+        asking = asyncio.ensure_future(self._controller.allocate_producer_ids())
+        try:
+            while not asking.done():
+                await asyncio.wait([asking], timeout=ANSWER_WITHIN_MS / 1000)
+                if not asking.done():
+                    self._fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return asking.result()
+        finally:
+            asking.cancel()
+
+    def _store(self, first: int, end: int) -> None:
+        if self._next < self._end:
+            self._spare = (first, end)
+            return
+        self._next, self._end = first, end
+        while self._waiting and self._next < self._end:
+            taken = self._waiting.pop(next(iter(self._waiting)))
+            self._next += 1
+            taken(ErrorCode.NONE, self._next - 1)
+
+    def _fail(self, error: ErrorCode) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for taken in waiting.values():
+            taken(error, -1)

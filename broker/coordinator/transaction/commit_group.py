@@ -1,0 +1,288 @@
+"""Commit groups: transactions of several producers, committed by one decision and with a number.
+
+    request          what holds                              answer
+    InitCommitGroup  a run not seen before                   it is the present one, next generation
+                     the present run                         its generation, again
+                     a run that another one has followed     PRODUCER_FENCED
+    CommitGroup      a group that nobody took over           GROUP_ID_NOT_FOUND
+                     another generation than the present     PRODUCER_FENCED
+                     a batch that is recorded, or an older   a replay: nothing is committed
+                     an id of elsewhere, or one named twice  INVALID_REQUEST
+                     a change of a named id is on its way    CONCURRENT_TRANSACTIONS
+                     one that is not open as it is named     INVALID_TXN_STATE
+                     else                                    all are committed, the batch recorded
+
+In this order. Whatever is refused changes nothing. A commit is as by EndTxn, so that its producer
+goes on as if it had asked for it; a whole decision is one batch of the log, which is there or not.
+Pure; a member's own rules are in `decisions`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ....protocol.commit_groups import NAME_RULE, NO_BATCH, RUN_MAX, group_of, is_group_name
+from ....protocol.errors import ErrorCode
+from ....protocol.types import NO_TIMESTAMP
+from . import decisions
+from .decisions import Decision, EndTransaction, NeedsProducerId, Now
+from .transaction import BUMPING_VERSION, State, Transaction
+
+if TYPE_CHECKING:
+    from .ledger import Ledger
+
+RUNS_MAX: Final = 16
+"""Runs that are remembered: an older one that comes back is taken for a new one."""
+TOMBSTONES_MAX: Final = 1_000
+"""In one batch; the rest are forgotten at the next look."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitGroup:
+    """A group as its coordinator has it: a value, replaced with every change."""
+
+    name: str
+    generation: int = -1
+    batch_id: int = NO_BATCH
+    runs: tuple[str, ...] = ()
+    """The newest last; at most RUNS_MAX."""
+    updated_ms: int = NO_TIMESTAMP
+    """Wall clock."""
+
+
+class Named(NamedTuple):
+    """A transaction to be committed: whose, and as what it was begun."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitGroup:
+    """A run takes a group over, or asks what it has."""
+
+    group: str
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """A run asks for its transactions to be committed."""
+
+    group: str
+    generation: int
+    batch_id: int
+    transactions: tuple[Named, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDecision:
+    """What to answer; where there are changes, only once all of them are committed."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    """For people: why not."""
+    group: CommitGroup | None = None
+    """As it is from then on."""
+    changes: tuple[Transaction, ...] = ()
+    changes_group: bool = False
+    waits_for: str | None = None
+    """The name whose change on its way is in the way."""
+    is_replay: bool = False
+    """The batch is recorded already, perhaps by this very request, whose answer was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsProducerIds:
+    """Decide again with so many more that nobody had: epochs have run out."""
+
+    count: int
+
+
+def init_group(ledger: "Ledger", asked: InitGroup, now: Now) -> GroupDecision:
+    """Make this run the present one, unless it has been that before."""
+    where = f"commit group {asked.group}"
+    if not is_group_name(asked.group):
+        return _invalid(f"{where!r}: a group is called by {NAME_RULE}")
+    if not 1 <= len(asked.run) <= RUN_MAX:
+        return _invalid(f"{where}: a run is called by 1 to {RUN_MAX} characters")
+    if ledger.groups.is_changing(asked.group):
+        return _wait_for(asked.group)
+    present = ledger.groups.get(asked.group) or CommitGroup(name=asked.group)
+    if asked.run in present.runs:
+        if asked.run == present.runs[-1]:
+            return GroupDecision(group=present)
+        return _fenced(f"{where}: run {asked.run!r} was followed by {present.runs[-1]!r}")
+    change = replace(
+        present,
+        generation=present.generation + 1,
+        runs=(*present.runs, asked.run)[-RUNS_MAX:],
+        updated_ms=now.wall_ms,
+    )
+    return GroupDecision(group=change, changes_group=True)
+
+
+def commit(
+    ledger: "Ledger", asked: Commit, now: Now, fresh_ids: Sequence[int] = ()
+) -> GroupDecision | NeedsProducerIds:
+    """Commit all that is named, or nothing. `fresh_ids`: producer ids that nobody had."""
+    refusal = _refuse_group(ledger, asked)
+    if refusal is not None:
+        return refusal
+    group = ledger.groups.get(asked.group)
+    assert group is not None
+    if asked.batch_id <= group.batch_id:
+        return GroupDecision(group=group, is_replay=True)
+    refusal = _refuse_members(ledger, asked)
+    if refusal is not None:
+        return refusal
+    changes: list[Transaction] = []
+    fresh, missing = iter(fresh_ids), 0
+    for named in asked.transactions:
+        decision = _commit_one(ledger, named, now)
+        if isinstance(decision, NeedsProducerId):
+            fresh_id = next(fresh, None)
+            if fresh_id is None:
+                missing += 1
+                continue
+            decision = _commit_one(ledger, named, replace(now, fresh_id=fresh_id))
+        assert isinstance(decision, Decision)
+        assert decision.change is not None
+        changes.append(decision.change)
+    if missing:
+        return NeedsProducerIds(missing)
+    recorded = replace(group, batch_id=asked.batch_id, updated_ms=now.wall_ms)
+    return GroupDecision(group=recorded, changes=tuple(changes), changes_group=True)
+
+
+def _wait_for(group: str) -> GroupDecision:
+    return GroupDecision(
+        error=ErrorCode.CONCURRENT_TRANSACTIONS,
+        message=f"commit group {group}: another change of it is on its way",
+        waits_for=group,
+    )
+
+
+def _refuse_group(ledger: "Ledger", asked: Commit) -> GroupDecision | None:
+    where = f"commit group {asked.group}"
+    if asked.batch_id < 0:
+        return _invalid(f"{where}: batches are numbered from 0 on, not {asked.batch_id}")
+    if ledger.groups.is_changing(asked.group):
+        return _wait_for(asked.group)
+    group = ledger.groups.get(asked.group)
+    if group is None:
+        return GroupDecision(
+            error=ErrorCode.GROUP_ID_NOT_FOUND,
+            message=f"{where}: nobody has taken it over, or it was not used for so long that it "
+            "was forgotten (transactional.id.expiration.ms): begin a run of it",
+        )
+    if asked.generation != group.generation:
+        present = f"run {group.runs[-1]!r} has generation {group.generation}"
+        return _fenced(f"{where}: generation {asked.generation} is not the present one: {present}")
+    return None
+
+
+def _refuse_members(ledger: "Ledger", asked: Commit) -> GroupDecision | None:
+    seen: dict[str, None] = {}
+    for transactional_id, _, _ in asked.transactions:
+        if group_of(transactional_id) != asked.group:
+            form = f"{asked.group}/<partition>/<generation>.<attempt>"
+            return _invalid(f"{transactional_id}: not an id of commit group {asked.group}: {form}")
+        if transactional_id in seen:
+            return _invalid(f"{transactional_id}: named twice")
+        seen[transactional_id] = None
+    for transactional_id in seen:
+        if ledger.is_changing(transactional_id):
+            return GroupDecision(
+                error=ErrorCode.CONCURRENT_TRANSACTIONS,
+                message=f"{transactional_id}: a change of it is on its way",
+                waits_for=transactional_id,
+            )
+    for named in asked.transactions:
+        present = ledger.get(named.transactional_id)
+        if not is_open_as(present, named):
+            return GroupDecision(
+                error=ErrorCode.INVALID_TXN_STATE, message=_why_not_open(present, named)
+            )
+    return None
+
+
+def is_open_as(present: Transaction | None, named: Named) -> bool:
+    """Is this very transaction open?"""
+    return (
+        present is not None
+        and present.state is State.ONGOING
+        and (present.producer_id, present.epoch) == (named.producer_id, named.epoch)
+    )
+
+
+def _why_not_open(present: Transaction | None, named: Named) -> str:
+    wanted = f"producer {named.producer_id} in epoch {named.epoch}"
+    if present is None:
+        return f"{named.transactional_id}: no transaction of {wanted} is open: it is not known"
+    found = f"producer {present.producer_id} in epoch {present.epoch} is {present.state.title}"
+    return f"{named.transactional_id}: no transaction of {wanted} is open: {found}"
+
+
+def _commit_one(ledger: "Ledger", named: Named, now: Now) -> Decision | NeedsProducerId:
+    asked = EndTransaction(
+        transactional_id=named.transactional_id,
+        producer_id=named.producer_id,
+        epoch=named.epoch,
+        is_commit=True,
+        client_version=BUMPING_VERSION if now.level >= BUMPING_VERSION else 0,
+    )
+    return decisions.end(ledger.get(named.transactional_id), asked, now)
+
+
+def left_over(ledger: "Ledger", asked: Commit, decision: GroupDecision) -> list[Named]:
+    """What is to be aborted once a commit holds: what else is open; of a replay, what it names."""
+    if not decision.is_replay:
+        return losers(ledger, asked.group)
+    # Not what the next batch has open, for the replay may be late; nor anything of elsewhere,
+    # which a commit would have been refused for.
+    return [each for each in asked.transactions if group_of(each.transactional_id) == asked.group]
+
+
+def losers(ledger: "Ledger", group: str) -> list[Named]:
+    """What is open in a group, or about to be: after a commit nobody will ever end it."""
+    found = [each for each in ledger.open if group_of(each.transactional_id) == group]
+    coming = [
+        each
+        for each in ledger.changing.values()
+        if each is not None
+        and each.state is State.ONGOING
+        and group_of(each.transactional_id) == group
+    ]
+    every = {each.transactional_id: each for each in (*found, *coming)}
+    return [Named(each.transactional_id, each.producer_id, each.epoch) for each in every.values()]
+
+
+def abort_loser(present: Transaction | None, loser: Named, now: Now) -> Decision:
+    """Abort it as if its producer were fenced, unless somebody has ended it by now."""
+    if present is None or not is_open_as(present, loser):
+        return Decision()
+    return Decision(change=decisions.fence(present, now))
+
+
+def unused_groups(ledger: "Ledger", wall_ms: int, unused_ms: int) -> list[str]:
+    """Which groups may be forgotten, because neither they nor an id of theirs was used so long?"""
+    idle = [
+        each.name
+        for each in ledger.groups
+        if each.updated_ms + unused_ms <= wall_ms and not ledger.groups.is_changing(each.name)
+    ]
+    if not idle:
+        return []
+    ids = (*ledger, *(each for each in ledger.changing.values() if each is not None))
+    used = dict.fromkeys(group_of(each.transactional_id) for each in ids)
+    return [name for name in idle if name not in used][:TOMBSTONES_MAX]
+
+
+def _invalid(message: str) -> GroupDecision:
+    return GroupDecision(error=ErrorCode.INVALID_REQUEST, message=message)
+
+
+def _fenced(message: str) -> GroupDecision:
+    return GroupDecision(error=ErrorCode.PRODUCER_FENCED, message=message)

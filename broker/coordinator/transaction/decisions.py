@@ -1,0 +1,375 @@
+"""What the coordinator answers to each request about one transactional id, and what it changes.
+
+Pure: a decision is made from the transaction as committed, never while a change of it is on its
+way to the log (`Shard` says CONCURRENT_TRANSACTIONS then). The rules and their reasons are those of
+Kafka's coordinator, KIP-98, 360, 447, 588, 890; where two epochs meet, KAFKA-18660 and 19367.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ....protocol.commit_groups import group_of
+from ....protocol.errors import ErrorCode
+from ....protocol.types import NO_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
+from .transaction import (
+    BUMPING_VERSION,
+    EPOCH_MAX,
+    EXHAUSTED_EPOCH,
+    NO_PARTITIONS,
+    State,
+    Transaction,
+)
+
+GROUP_IDS_UNUSED_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsProducerId:
+    """Decide again with a fresh producer id."""
+
+
+NEEDS_PRODUCER_ID: Final = NeedsProducerId()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What to answer; where there is a change, only once it is committed."""
+
+    error: ErrorCode = ErrorCode.NONE
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_EPOCH
+    """With the id: what the producer uses from now on."""
+    change: Transaction | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """What a decision may know besides the request."""
+
+    wall_ms: int
+    level: int = BUMPING_VERSION
+    """The finalised transaction.version."""
+    fresh_id: int | None = None
+    """A producer id nobody had, where one was needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitProducerId:
+    """A producer begins, or goes on after an error (KIP-360)."""
+
+    transactional_id: str
+    timeout_ms: int
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_EPOCH
+    """With the id: what it has; it must have both or neither."""
+
+    @property
+    def is_continuing(self) -> bool:
+        """Does it know an id?"""
+        return self.producer_id != NO_PRODUCER_ID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitions:
+    """A producer is about to write to partitions; or a leader asks whether it said so."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    partitions: tuple[TopicPartition, ...]
+    client_version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransaction:
+    """A producer ends its transaction."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    is_commit: bool
+    client_version: int = 0
+    """2: it expects the next epoch (EndTxn 5 and up)."""
+
+
+def init_producer_id(
+    present: Transaction | None, asked: InitProducerId, now: Now
+) -> Decision | NeedsProducerId:
+    """Give the next epoch; fence whoever had the last, and abort what it left open."""
+    if present is None:
+        return NEEDS_PRODUCER_ID if now.fresh_id is None else _create(asked, now.fresh_id, now)
+    if asked.is_continuing and not _is_its_own(present, asked):
+        return Decision(error=ErrorCode.PRODUCER_FENCED)
+    if present.state.is_prepared:
+        return Decision(error=ErrorCode.CONCURRENT_TRANSACTIONS)
+    if present.state is State.ONGOING:
+        if asked.is_continuing and asked.epoch != present.epoch:
+            return Decision(error=ErrorCode.PRODUCER_FENCED)
+        change = _fence(present, now, last_epoch=present.epoch if asked.is_continuing else NO_EPOCH)
+        return Decision(error=ErrorCode.CONCURRENT_TRANSACTIONS, change=change)
+    if present.is_exhausted and (not asked.is_continuing or _is_newest(present, asked)):
+        return NEEDS_PRODUCER_ID if now.fresh_id is None else _rotate(present, asked, now)
+    return _raise_epoch(present, asked, now)
+
+
+def _is_its_own(present: Transaction, asked: InitProducerId) -> bool:
+    """Is the id the present one, or the one before, of which the epochs ran out?"""
+    if asked.epoch >= EPOCH_MAX:
+        return False  # Nobody was given that, whatever the markers carry.
+    return asked.producer_id == present.producer_id or (
+        asked.producer_id == present.previous_producer_id and asked.epoch >= EXHAUSTED_EPOCH
+    )
+
+
+def _is_newest(present: Transaction, asked: InitProducerId) -> bool:
+    """Has it the present epoch, or, where that is one that nobody is given, the one before?"""
+    if present.epoch == EPOCH_MAX:
+        return asked.epoch == present.last_epoch
+    return asked.epoch == present.epoch
+
+
+def _create(asked: InitProducerId, producer_id: int, now: Now) -> Decision:
+    created = Transaction(
+        transactional_id=asked.transactional_id,
+        producer_id=producer_id,
+        epoch=0,
+        timeout_ms=asked.timeout_ms,
+        updated_ms=now.wall_ms,
+    )
+    return Decision(producer_id=producer_id, epoch=0, change=created)
+
+
+def _rotate(present: Transaction, asked: InitProducerId, now: Now) -> Decision:
+    assert now.fresh_id is not None
+    last_epoch = asked.epoch if asked.is_continuing else NO_EPOCH
+    change = _begun_anew(present, asked, now, (now.fresh_id, 0, last_epoch))
+    return Decision(producer_id=now.fresh_id, epoch=0, change=change)
+
+
+def _raise_epoch(present: Transaction, asked: InitProducerId, now: Now) -> Decision:
+    raised, last_epoch = present.epoch + 1, NO_EPOCH
+    if asked.is_continuing:
+        if asked.epoch == present.epoch:
+            last_epoch = present.epoch
+        elif asked.epoch == present.last_epoch:
+            # A retry of what was done. Had another producer come since, there were no last epoch.
+            return Decision(producer_id=present.producer_id, epoch=present.epoch)
+        else:
+            return Decision(error=ErrorCode.PRODUCER_FENCED)
+    change = _begun_anew(present, asked, now, (present.producer_id, raised, last_epoch))
+    return Decision(producer_id=present.producer_id, epoch=raised, change=change)
+
+
+def _begun_anew(
+    present: Transaction, asked: InitProducerId, now: Now, identity: tuple[int, int, int]
+) -> Transaction:
+    """Empty, with this producer id, epoch and last epoch."""
+    producer_id, epoch, last_epoch = identity
+    return replace(
+        present,
+        producer_id=producer_id,
+        previous_producer_id=present.producer_id,
+        epoch=epoch,
+        last_epoch=last_epoch,
+        timeout_ms=asked.timeout_ms,
+        state=State.EMPTY,
+        partitions=NO_PARTITIONS,
+        started_ms=NO_TIMESTAMP,
+        updated_ms=now.wall_ms,
+        client_version=0,
+    )
+
+
+def _fence(present: Transaction, now: Now, *, last_epoch: int) -> Transaction:
+    """An abort under an epoch that no producer was given: it is raised again before one is."""
+    return replace(
+        present,
+        previous_producer_id=present.producer_id,
+        epoch=min(present.epoch + 1, EPOCH_MAX),
+        last_epoch=last_epoch,
+        state=State.PREPARE_ABORT,
+        updated_ms=now.wall_ms,
+        client_version=0,
+    )
+
+
+def add_partitions(present: Transaction | None, asked: AddPartitions, now: Now) -> Decision:
+    """Take partitions into the transaction; it begins with the first."""
+    error = _misuse(present, asked)
+    if error:
+        return Decision(error=error)
+    assert present is not None
+    is_open = present.state is State.ONGOING
+    if is_open and all(each in present.partitions for each in asked.partitions):
+        return Decision()
+    change = replace(
+        present,
+        previous_producer_id=present.producer_id,
+        state=State.ONGOING,
+        partitions={**present.partitions, **dict.fromkeys(asked.partitions)},
+        started_ms=present.started_ms if is_open else now.wall_ms,
+        updated_ms=now.wall_ms,
+        client_version=asked.client_version,
+    )
+    return Decision(change=change)
+
+
+def verify_partitions(
+    present: Transaction | None, asked: AddPartitions
+) -> dict[TopicPartition, ErrorCode]:
+    """Are the partitions in the open transaction? TRANSACTION_ABORTABLE for those that are not."""
+    error = _misuse(present, asked)
+    if error or present is None:
+        return dict.fromkeys(asked.partitions, error)
+    absent = ErrorCode.TRANSACTION_ABORTABLE
+    return {
+        each: ErrorCode.NONE if each in present.partitions else absent for each in asked.partitions
+    }
+
+
+def _misuse(present: Transaction | None, asked: AddPartitions) -> ErrorCode:
+    if present is None:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if present.state.is_prepared and (asked.producer_id, asked.epoch) == present.upcoming:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if present.producer_id != asked.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if present.epoch != asked.epoch or asked.epoch >= EPOCH_MAX:
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.NONE
+
+
+def end(present: Transaction | None, asked: EndTransaction, now: Now) -> Decision | NeedsProducerId:
+    """Decide the outcome of the open transaction."""
+    if present is None:
+        return Decision(error=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if asked.client_version >= BUMPING_VERSION:
+        return _end_with_bump(present, asked, now)
+    if present.producer_id != asked.producer_id:
+        return Decision(error=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if present.epoch != asked.epoch:
+        return Decision(error=ErrorCode.PRODUCER_FENCED)
+    if present.state is State.ONGOING:
+        change = _prepared(present, asked.is_commit, now)
+        return Decision(producer_id=asked.producer_id, epoch=asked.epoch, change=change)
+    return _repeated(present, asked)
+
+
+def _repeated(present: Transaction, asked: EndTransaction) -> Decision:
+    """An outcome asked for where one is decided: the same is granted, another is not."""
+    state = present.state
+    if state is State.EMPTY or asked.is_commit is not is_commit(state):
+        return Decision(error=ErrorCode.INVALID_TXN_STATE)
+    if state.is_prepared:
+        return Decision(error=ErrorCode.CONCURRENT_TRANSACTIONS)
+    return Decision(producer_id=present.producer_id, epoch=present.epoch)
+
+
+def is_commit(state: State) -> bool:
+    """Is the outcome of an ending or ended transaction that it is committed?"""
+    return state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
+
+
+def _end_with_bump(
+    present: Transaction, asked: EndTransaction, now: Now
+) -> Decision | NeedsProducerId:
+    """EndTxn 5: the present epoch ends the present transaction, the one before only repeats."""
+    state, identity = present.state, (asked.producer_id, asked.epoch)
+    if _is_retry(present, asked):
+        return _repeated(present, asked)
+    if state.is_prepared and identity == present.upcoming:
+        return Decision(error=ErrorCode.CONCURRENT_TRANSACTIONS)
+    if asked.producer_id != present.producer_id:
+        return Decision(error=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if asked.epoch != present.epoch or asked.epoch >= EPOCH_MAX or state.is_prepared:
+        return Decision(error=ErrorCode.PRODUCER_FENCED)
+    if asked.is_commit and state is not State.ONGOING:
+        return Decision(error=ErrorCode.INVALID_TXN_STATE)
+    return _bumped(present, asked.is_commit, now)
+
+
+def _is_retry(present: Transaction, asked: EndTransaction) -> bool:
+    """Is it the request that led to the present epoch?"""
+    if present.state in (State.EMPTY, State.ONGOING) or asked.epoch != present.last_epoch:
+        return False
+    if present.upcoming[1] == EPOCH_MAX:
+        return False  # A fence raised it to what nobody is given.
+    if asked.producer_id == present.producer_id:
+        return asked.epoch == present.epoch - 1
+    return asked.producer_id == present.previous_producer_id and present.epoch == 0
+
+
+def _bumped(present: Transaction, commits: bool, now: Now) -> Decision | NeedsProducerId:
+    """End it, and give its producer the next epoch, or an id with epochs left."""
+    if present.is_exhausted and now.fresh_id is None:
+        return NEEDS_PRODUCER_ID
+    change = replace(
+        _prepared(present, commits, now),
+        epoch=min(present.epoch + 1, EPOCH_MAX),
+        last_epoch=present.epoch,
+        client_version=BUMPING_VERSION,
+    )
+    if present.is_exhausted:
+        assert now.fresh_id is not None
+        change = replace(change, next_producer_id=now.fresh_id)
+    producer_id, epoch = change.upcoming
+    return Decision(producer_id=producer_id, epoch=epoch, change=change)
+
+
+def _prepared(present: Transaction, commits: bool, now: Now) -> Transaction:
+    return replace(
+        present,
+        previous_producer_id=present.producer_id,
+        state=State.PREPARE_COMMIT if commits else State.PREPARE_ABORT,
+        started_ms=present.started_ms if present.state is State.ONGOING else now.wall_ms,
+        updated_ms=now.wall_ms,
+        client_version=0,
+    )
+
+
+def is_overdue(present: Transaction, wall_ms: int) -> bool:
+    """Has it been open for longer than its producer allowed?"""
+    return present.state is State.ONGOING and present.started_ms + present.timeout_ms < wall_ms
+
+
+def time_out(present: Transaction, now: Now) -> Decision | NeedsProducerId:
+    """Abort an overdue transaction; its producer must not go on as if nothing had happened.
+
+    With the epoch bump it is ended as its producer would have aborted it: that abort, when it
+    comes, is a retry, and gives the producer its next epoch. Before, its epoch is fenced.
+    """
+    if now.level >= BUMPING_VERSION:
+        return _bumped(present, False, now)
+    return Decision(change=_fence(present, now, last_epoch=NO_EPOCH))
+
+
+def complete(present: Transaction, now: Now) -> Transaction:
+    """Every marker is written: the producer goes on with what it was told."""
+    producer_id, epoch = present.upcoming
+    commits = present.state is State.PREPARE_COMMIT
+    return replace(
+        present,
+        producer_id=producer_id,
+        previous_producer_id=present.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        epoch=epoch,
+        state=State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT,
+        partitions=NO_PARTITIONS,
+        updated_ms=now.wall_ms,
+    )
+
+
+def fence(present: Transaction, now: Now) -> Transaction:
+    """Abort an open transaction that is nobody's any more; its producer goes on with nothing."""
+    return _fence(present, now, last_epoch=NO_EPOCH)
+
+
+def is_expired(present: Transaction, wall_ms: int, unused_ms: int) -> bool:
+    """May it be forgotten, because it was not used for so long?
+
+    Of a commit group's ids only the newest count for anything, and those for no longer than a task
+    takes: they are forgotten after an hour, so that their number stays that of the tasks.
+    """
+    if group_of(present.transactional_id) is not None:
+        unused_ms = min(unused_ms, GROUP_IDS_UNUSED_MS)
+    return present.state.is_idle and present.updated_ms + unused_ms <= wall_ms

@@ -1,0 +1,111 @@
+"""The commit groups of one partition of `__transaction_state`, and what changes of them.
+
+As `Ledger` does with transactional ids: applied at commit, nothing decided while a change is on its
+way. Owns no log; what a change means is decided in `commit_group`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ....protocol.coordinator_records import (
+    CommitGroupKey,
+    CommitGroupRecord,
+    CommitGroupValue,
+    encode_record,
+)
+from ....runtime.errors import InvariantViolation
+from .commit_group import RUNS_MAX, CommitGroup
+
+
+class GroupLedger:
+    """One shard's commit groups."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, CommitGroup] = {}
+        self._changing: dict[str, CommitGroup | None] = {}
+        """Not known to be committed; None: forgotten."""
+
+    def __iter__(self) -> Iterator[CommitGroup]:
+        """As committed."""
+        return iter(self._known.values())
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, name: str) -> CommitGroup | None:
+        """As committed; None: not known, or forgotten."""
+        return self._known.get(name)
+
+    def is_changing(self, name: str) -> bool:
+        """Is a change on its way, so that nothing may be decided?"""
+        return name in self._changing
+
+    # Loading.
+
+    def replay(self, record: CommitGroupRecord) -> None:
+        """Take in a record of the log."""
+        name, value = record.key.group, record.value
+        if value is None:
+            self._apply(name, None)
+            return
+        group = CommitGroup(
+            name=name,
+            generation=value.generation,
+            batch_id=value.batch_id,
+            runs=tuple(value.runs),
+            updated_ms=value.last_used_timestamp_ms,
+        )
+        self._apply(name, group)
+
+    def on_loaded(self, wall_ms: int) -> None:
+        """All was replayed: no wall time is left in the future."""
+        for name, known in self._known.items():
+            if known.updated_ms > wall_ms:
+                self._known[name] = replace(known, updated_ms=wall_ms)
+
+    # Changes.
+
+    def begin(self, change: CommitGroup) -> tuple[bytes, bytes | None]:
+        """Give the record of a change, and let nothing else be decided before `settle`."""
+        name, present = change.name, self._known.get(change.name)
+        if name in self._changing:
+            raise InvariantViolation(f"commit group {name}: two changes at once")
+        if present is not None and (change.generation, change.batch_id) <= (
+            present.generation,
+            present.batch_id,
+        ):
+            raise InvariantViolation(f"commit group {name}: from {present} back to {change}")
+        self._changing[name] = change
+        value = CommitGroupValue(
+            generation=change.generation,
+            batch_id=change.batch_id,
+            runs=list(change.runs),
+            last_used_timestamp_ms=change.updated_ms,
+        )
+        return encode_record(CommitGroupRecord(CommitGroupKey(group=name), value))
+
+    def begin_to_forget(self, name: str) -> tuple[bytes, bytes | None]:
+        """The same for the tombstone of an unused group."""
+        assert name not in self._changing
+        self._changing[name] = None
+        return encode_record(CommitGroupRecord(CommitGroupKey(group=name), None))
+
+    def settle(self, name: str, *, is_committed: bool) -> None:
+        """The change is committed and holds; or it never will be, and the old state does."""
+        change = self._changing.pop(name)
+        if is_committed:
+            self._apply(name, change)
+
+    def _apply(self, name: str, to: CommitGroup | None) -> None:
+        if to is None:
+            self._known.pop(name, None)
+        else:
+            self._known[name] = to
+
+    def check_invariants(self) -> None:
+        """Every value is one that can be."""
+        for name, known in self._known.items():
+            if known.name != name or known.generation < 0 or known.batch_id < -1:
+                raise InvariantViolation(f"commit group {name}: {known}")
+            if not 1 <= len(dict.fromkeys(known.runs)) == len(known.runs) <= RUNS_MAX:
+                raise InvariantViolation(f"commit group {name}: runs {known.runs}")

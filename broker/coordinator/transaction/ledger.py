@@ -1,0 +1,161 @@
+"""The transactional ids of one partition of `__transaction_state`, and what changes of them.
+
+Applied at commit, unlike groups: until then the old state holds, and any other request about the id
+is told CONCURRENT_TRANSACTIONS. Owns no log, no clock; the driver appends what `begin` gives and
+says with `settle` what became of it.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from ....protocol.batch_header import BatchHeader
+from ....protocol.coordinator_records import (
+    CommitGroupRecord,
+    UnknownRecord,
+    decode_transaction_record,
+)
+from ....protocol.errors import RemoteProtocolError
+from ....protocol.types import NO_PRODUCER_ID
+from ....runtime.errors import InvariantViolation
+from .group_ledger import GroupLedger
+from .records import encode, encode_tombstone, from_record
+from .transaction import EPOCH_MAX, PREVIOUS, State, Transaction
+
+log = logging.getLogger(__name__)
+
+
+class Ledger:
+    """One shard's transactional ids, and its commit groups beside them."""
+
+    def __init__(self) -> None:
+        self.groups = GroupLedger()
+        self._known: dict[str, Transaction] = {}
+        self._open: dict[str, None] = {}
+        """Those with an open transaction: the only ones that time can be over for."""
+        self._changing: dict[str, Transaction | None] = {}
+        """Changes in the log or on the way there, not known to be committed; None: forgotten."""
+
+    def __iter__(self) -> Iterator[Transaction]:
+        """As committed."""
+        return iter(self._known.values())
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        """As committed; None: not known, or forgotten."""
+        return self._known.get(transactional_id)
+
+    def is_changing(self, transactional_id: str) -> bool:
+        """Is a change on its way, so that nothing may be decided?"""
+        return transactional_id in self._changing
+
+    @property
+    def open(self) -> list[Transaction]:
+        """Those with an open transaction."""
+        return [self._known[transactional_id] for transactional_id in self._open]
+
+    @property
+    def changing(self) -> Mapping[str, Transaction | None]:
+        """What is on its way."""
+        return MappingProxyType(self._changing)
+
+    # Loading.
+
+    def replay(self, key: bytes, value: bytes | None, offset: int, header: BatchHeader) -> None:
+        """Take in a record of the log; tombstones of what is not known change nothing."""
+        try:
+            record = decode_transaction_record(key, value)
+        except RemoteProtocolError as error:
+            log.error("__transaction_state, offset %d: %s", offset, error)
+            return
+        if isinstance(record, UnknownRecord):
+            log.warning("__transaction_state, offset %d: unknown kind %d", offset, record.kind)
+        elif isinstance(record, CommitGroupRecord):
+            self.groups.replay(record)
+        else:
+            self._apply(record.key.transactional_id, from_record(record))
+
+    def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
+        """Nobody writes to this topic in transactions."""
+
+    def on_loaded(self, wall_ms: int) -> list[Transaction]:
+        """All was replayed: gives what was being ended. No wall time is left in the future."""
+        self.groups.on_loaded(wall_ms)
+        for transactional_id, known in list(self._known.items()):
+            if max(known.started_ms, known.updated_ms) > wall_ms:
+                brought_back = replace(
+                    known,
+                    started_ms=min(known.started_ms, wall_ms),
+                    updated_ms=min(known.updated_ms, wall_ms),
+                )
+                self._apply(transactional_id, brought_back)
+        return [known for known in self._known.values() if known.state.is_prepared]
+
+    # Changes.
+
+    def begin(self, change: Transaction, level: int) -> tuple[bytes, bytes | None]:
+        """Give the record of a change, and let nothing else be decided before `settle`."""
+        self._check(change)
+        self._changing[change.transactional_id] = change
+        return encode(change, level)
+
+    def begin_to_forget(self, transactional_id: str) -> tuple[bytes, bytes | None]:
+        """The same for the tombstone of an unused id."""
+        assert transactional_id not in self._changing
+        self._changing[transactional_id] = None
+        return encode_tombstone(transactional_id)
+
+    def settle(self, transactional_id: str, *, is_committed: bool) -> None:
+        """The change is committed and holds; or it never will be, and the old state does.
+
+        A record in the log whose commit is not known yet is neither: the change stays on its way.
+        Otherwise the next decision would be made from what the log has left behind.
+        """
+        change = self._changing.pop(transactional_id)
+        if is_committed:
+            self._apply(transactional_id, change)
+
+    def _apply(self, transactional_id: str, to: Transaction | None) -> None:
+        if to is None:
+            self._known.pop(transactional_id, None)
+        else:
+            self._known[transactional_id] = to
+        if to is not None and to.state is State.ONGOING:
+            self._open[transactional_id] = None
+        else:
+            self._open.pop(transactional_id, None)
+
+    def _check(self, change: Transaction) -> None:
+        transactional_id = change.transactional_id
+        if transactional_id in self._changing:
+            raise InvariantViolation(f"{transactional_id}: two changes at once")
+        present = self._known.get(transactional_id)
+        if present is None and change.state is not State.EMPTY:
+            raise InvariantViolation(f"{transactional_id}: begins as {change.state.title}")
+        if present is not None and present.state not in PREVIOUS[change.state]:
+            detail = f"from {present.state.title} to {change.state.title}"
+            raise InvariantViolation(f"{transactional_id}: no transition {detail}")
+        if not 0 <= change.epoch <= EPOCH_MAX:
+            raise InvariantViolation(f"{transactional_id}: epoch {change.epoch}")
+
+    def check_invariants(self) -> None:
+        """No two ids have a producer id in common, and every value is one that can be."""
+        self.groups.check_invariants()
+        owners: dict[int, str] = {}
+        for known in self._known.values():
+            name = known.transactional_id
+            for producer_id in (known.producer_id, known.next_producer_id):
+                if producer_id != NO_PRODUCER_ID and owners.setdefault(producer_id, name) != name:
+                    other = owners[producer_id]
+                    raise InvariantViolation(f"{name} and {other}: producer id {producer_id}")
+            if (name in self._open) is not (known.state is State.ONGOING):
+                raise InvariantViolation(f"{name}: {known.state.title}, and counted otherwise")
+            if known.partitions and known.state.is_idle:
+                raise InvariantViolation(f"{name}: {known.state.title} with partitions")
+            if known.next_producer_id != NO_PRODUCER_ID and not known.state.is_prepared:
+                raise InvariantViolation(f"{name}: {known.state.title} with another id to come")
+            if not 0 <= known.epoch <= EPOCH_MAX:
+                raise InvariantViolation(f"{name}: epoch {known.epoch}")

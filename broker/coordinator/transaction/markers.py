@@ -1,0 +1,194 @@
+"""Markers of decided transactions on their way to the leaders of the partitions.
+
+    resting --rest over--> fresh --route--> queued for a leader --take--> in flight --> written
+       ^                     | no leader                                     | retriable error
+       +---------------------+-----------------------------------------------+
+
+Pure: knows which markers are still to be written, and by whom. A partition that is no more needs
+none. One request per leader is in flight; markers of many transactions share it. Never gives up:
+the outcome is decided, and a transaction is over only when every partition has its marker.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from ....protocol.errors import ErrorCode
+from ....protocol.types import NO_LEADER, TopicPartition
+from .transaction import Transaction
+
+GONE: Final = -2
+"""Instead of a leader: the partition, or its topic, is no more."""
+PARTITIONS_MAX: Final = 10_000
+"""Of one request; the rest go with the next."""
+
+NOT_NEEDED: Final = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
+"""Written; or the partition knows a later epoch of this producer, and no marker of ours will ever
+end anything there."""
+
+Partitions = dict[TopicPartition, None]
+
+
+class Ending:
+    """One transaction whose outcome is decided."""
+
+    __slots__ = ("coordinator_epoch", "is_dropped", "missing", "shard", "transaction")
+
+    def __init__(self, transaction: Transaction, shard: int, coordinator_epoch: int) -> None:
+        self.transaction = transaction
+        self.shard = shard
+        self.coordinator_epoch = coordinator_epoch
+        self.missing: Partitions = dict(transaction.partitions)
+        """Partitions without a marker."""
+        self.is_dropped = False
+
+    def __repr__(self) -> str:
+        transaction = self.transaction
+        return f"{transaction.transactional_id} ({transaction.state.title})"
+
+
+Batch = list[tuple[Ending, list[TopicPartition]]]
+
+
+class Markers:
+    """Every transaction that is being ended here."""
+
+    def __init__(self) -> None:
+        self._endings: dict[str, Ending] = {}
+        self._fresh: dict[Ending, Partitions] = {}
+        self._resting: dict[Ending, Partitions] = {}
+        self._queued: dict[int, dict[Ending, Partitions]] = {}
+        self._asked: dict[int, None] = {}
+        self._finished: list[Ending] = []
+
+    def __iter__(self) -> Iterator[Ending]:
+        return iter(self._endings.values())
+
+    def get(self, transactional_id: str) -> Ending | None:
+        """The ending of this id, if there is one."""
+        return self._endings.get(transactional_id)
+
+    @property
+    def is_resting(self) -> bool:
+        """Does anything wait before it is tried again?"""
+        return bool(self._resting)
+
+    def add(self, ending: Ending) -> None:
+        """An outcome was committed: its markers are to be written."""
+        transactional_id = ending.transaction.transactional_id
+        older = self._endings.get(transactional_id)
+        if older is not None:
+            self._drop(older)
+        self._endings[transactional_id] = ending
+        if ending.missing:
+            self._fresh[ending] = dict(ending.missing)
+        else:
+            self._finish(ending)
+
+    def drop_shard(self, shard: int) -> None:
+        """Somebody else coordinates these transactions now."""
+        for ending in [each for each in self._endings.values() if each.shard == shard]:
+            self._drop(ending)
+
+    def wake(self) -> None:
+        """What rested is tried again."""
+        resting, self._resting = self._resting, {}
+        for ending, partitions in resting.items():
+            self._fresh.setdefault(ending, {}).update(partitions)
+
+    def route(self, leader_of: Callable[[TopicPartition], int]) -> None:
+        """Queue markers for their leaders, as known now; NO_LEADER rests, GONE needs none."""
+        fresh, self._fresh = self._fresh, {}
+        for ending, partitions in fresh.items():
+            for partition in partitions:
+                leader = leader_of(partition)
+                if leader == GONE:
+                    self._written(ending, partition)
+                elif leader == NO_LEADER:
+                    self._resting.setdefault(ending, {})[partition] = None
+                else:
+                    queue = self._queued.setdefault(leader, {})
+                    queue.setdefault(ending, {})[partition] = None
+
+    def ready(self) -> list[int]:
+        """Leaders with something to be told, and no request in flight."""
+        return [leader for leader in self._queued if leader not in self._asked]
+
+    def take(self, leader: int) -> Batch:
+        """What the next request to this leader carries; `on_answered` or `on_failed` follows."""
+        queue = self._queued.pop(leader)
+        batch: Batch = []
+        count = 0
+        while queue and count < PARTITIONS_MAX:
+            ending = next(iter(queue))
+            partitions = queue.pop(ending)
+            batch.append((ending, list(partitions)))
+            count += len(partitions)
+        if queue:
+            self._queued[leader] = queue
+        self._asked[leader] = None
+        return batch
+
+    def on_answered(
+        self, leader: int, batch: Batch, error_of: Callable[[Ending, TopicPartition], ErrorCode]
+    ) -> list[tuple[Ending, TopicPartition, ErrorCode]]:
+        """Take in a leader's answer; gives what it refused, for the log."""
+        del self._asked[leader]
+        refused: list[tuple[Ending, TopicPartition, ErrorCode]] = []
+        for ending, partitions in batch:
+            for partition in partitions:
+                error = error_of(ending, partition)
+                if error:
+                    refused.append((ending, partition, error))
+                self._on_result(ending, partition, error)
+        return refused
+
+    def on_failed(self, leader: int, batch: Batch) -> None:
+        """No answer was had: all of it is tried again, perhaps with other leaders."""
+        del self._asked[leader]
+        self._rest(batch)
+
+    def finished(self) -> list[Ending]:
+        """Transactions that have every marker, each told once."""
+        finished, self._finished = self._finished, []
+        return [each for each in finished if not each.is_dropped]
+
+    def _on_result(self, ending: Ending, partition: TopicPartition, error: ErrorCode) -> None:
+        if ending.is_dropped:
+            return
+        if error in NOT_NEEDED:
+            self._written(ending, partition)
+        elif error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+            # A newer coordinator has written here, and writes the rest.
+            self._drop(ending)
+        else:
+            self._resting.setdefault(ending, {})[partition] = None
+
+    def _rest(self, batch: Batch) -> None:
+        for ending, partitions in batch:
+            if not ending.is_dropped:
+                self._resting.setdefault(ending, {}).update(dict.fromkeys(partitions))
+
+    def _written(self, ending: Ending, partition: TopicPartition) -> None:
+        if ending.missing.pop(partition, 0) is None and not ending.missing:
+            self._finish(ending)
+
+    def _finish(self, ending: Ending) -> None:
+        del self._endings[ending.transaction.transactional_id]
+        self._finished.append(ending)
+
+    def _drop(self, ending: Ending) -> None:
+        ending.is_dropped = True
+        if self._endings.get(ending.transaction.transactional_id) is ending:
+            del self._endings[ending.transaction.transactional_id]
+        for waiting in (self._fresh, self._resting, *self._queued.values()):
+            waiting.pop(ending, None)
+        for leader in [each for each, queue in self._queued.items() if not queue]:
+            del self._queued[leader]
+
+    def check_invariants(self) -> None:
+        """Every missing marker is on its way, exactly once or in flight."""
+        for ending in self._endings.values():
+            places = [self._fresh, self._resting, *self._queued.values()]
+            waiting = [each for place in places for each in place.get(ending, ())]
+            assert len(waiting) == len(dict.fromkeys(waiting)), f"{ending!r}: twice on its way"
+            assert all(each in ending.missing for each in waiting), f"{ending!r}: written and sent"

@@ -1,0 +1,95 @@
+"""What time does to transactions: overdue ones are aborted, unused ids are forgotten.
+
+Owns two timers of the wheel, armed from the first shard on. When time is over, is decided in
+`transaction/`; the driver carries it out.
+"""
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from ...runtime.runtime import Runtime
+from ..deadlines import Deadline, Deadlines
+from .transaction import decisions
+from .transaction.decisions import Decision, NeedsProducerId, Now
+from .transaction.transaction import Transaction
+
+if TYPE_CHECKING:
+    from .transactions import Transactions
+
+TOMBSTONES_MAX: Final = 1_000
+"""In one batch."""
+
+log = logging.getLogger(__name__)
+
+
+class TransactionUpkeep:
+    """The timers of one coordinator."""
+
+    def __init__(
+        self, transactions: "Transactions", runtime: Runtime, deadlines: Deadlines
+    ) -> None:
+        self._transactions = transactions
+        self._runtime = runtime
+        self._deadlines = deadlines
+        self._abort_check: Deadline | None = None
+        self._expiry_check: Deadline | None = None
+
+    def begin(self) -> None:
+        """There is something to look after."""
+        if self._abort_check is None:
+            self._arm_abort_check()
+        if self._expiry_check is None:
+            self._arm_expiry_check()
+
+    def close(self) -> None:
+        """Look no more."""
+        for check in (self._abort_check, self._expiry_check):
+            if check is not None:
+                check.cancel()
+
+    def _arm_abort_check(self) -> None:
+        interval_ms = self._transactions.config.abort_check_interval_ms
+        at_ms = self._runtime.monotonic_ms() + interval_ms
+        self._abort_check = self._deadlines.at(at_ms, self._abort_overdue)
+
+    def _arm_expiry_check(self) -> None:
+        interval_ms = self._transactions.config.expiry_check_interval_ms
+        at_ms = self._runtime.monotonic_ms() + interval_ms
+        self._expiry_check = self._deadlines.at(at_ms, self._forget_unused)
+
+    def _abort_overdue(self) -> None:
+        self._arm_abort_check()
+        wall_ms = self._runtime.wall_ms()
+        for shard in self._transactions.shards:
+            for known in shard.state.open:
+                if decisions.is_overdue(known, wall_ms):
+                    self._abort(known.transactional_id)
+
+    def _abort(self, transactional_id: str) -> None:
+        def decide(present: Transaction | None, now: Now) -> Decision | NeedsProducerId:
+            # It may have ended while a producer id was being had.
+            if present is None or not decisions.is_overdue(present, now.wall_ms):
+                return Decision()
+            return decisions.time_out(present, now)
+
+        def done(decision: Decision) -> None:
+            said = decision.error.name if decision.error else "aborted"
+            log.info("%s: open for longer than its timeout: %s", transactional_id, said)
+
+        self._transactions.decide(transactional_id, decide, done)
+
+    def _forget_unused(self) -> None:
+        self._arm_expiry_check()
+        wall_ms = self._runtime.wall_ms()
+        unused_ms = self._transactions.config.transactional_id_expiration_ms
+        for shard in self._transactions.shards:
+            ledger = shard.state
+            unused = [
+                known.transactional_id
+                for known in ledger
+                if decisions.is_expired(known, wall_ms, unused_ms)
+                and not ledger.is_changing(known.transactional_id)
+            ]
+            for at in range(0, len(unused), TOMBSTONES_MAX):
+                self._transactions.forget(shard, unused[at : at + TOMBSTONES_MAX])
+            self._transactions.groups.forget_unused(shard, wall_ms, unused_ms)

@@ -1,0 +1,340 @@
+"""The transaction coordinator of this broker: requests about transactional ids, carried out.
+
+Asks the pure decisions, appends what they change, applies it at commit, and then answers. Owns the
+shards of `__transaction_state` led here, and what goes on by itself: markers, upkeep. What a rule
+is, is told in `transaction/`.
+
+Becoming the coordinator of a shard: its log is read, and every transaction found decided gets its
+markers again. Ceasing to be it: all that is dropped, and the leader epoch that markers carry lets
+partition leaders refuse what is still on its way.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from ...protocol.commit_groups import home_of
+from ...protocol.control.image import MetadataImage
+from ...protocol.control.records import TRANSACTION_VERSION
+from ...protocol.errors import ErrorCode
+from ...protocol.types import TopicPartition
+from ...runtime.errors import InvariantViolation
+from ...runtime.runtime import Runtime
+from ..deadlines import Deadlines
+from ..partitions import Partitions
+from ..peers import Peers
+from .commit_groups import CommitGroups
+from .keys import TRANSACTIONS_TOPIC
+from .producer_ids import ProducerIds
+from .shard import KeyValue, Shard, ShardSettings
+from .shards import Shards
+from .transaction import decisions
+from .transaction.config import TransactionConfig
+from .transaction.decisions import (
+    AddPartitions,
+    Decision,
+    EndTransaction,
+    InitProducerId,
+    NeedsProducerId,
+    Now,
+)
+from .transaction.ledger import Ledger
+from .transaction.markers import Ending
+from .transaction.transaction import Transaction
+from .transaction_log import TransactionLog
+from .transaction_markers import MarkerSender
+from .transaction_questions import TransactionQuestions, Verified
+from .transaction_turns import Turns
+from .transaction_upkeep import TransactionUpkeep
+
+Decide = Callable[[Transaction | None, Now], Decision | NeedsProducerId]
+Decided = Callable[[Decision], None]
+"""Told once, perhaps before the call returns: with what to answer."""
+
+RETRY_MS: Final = 500
+"""After a completion could not be written."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionParts:
+    """What the coordinator needs of its broker."""
+
+    runtime: Runtime
+    config: TransactionConfig
+    partitions: Partitions
+    deadlines: Deadlines
+    producer_ids: ProducerIds
+    peers: Peers
+    image: Callable[[], MetadataImage]
+    append_timeout_ms: int = 5_000
+
+
+class Transactions:
+    """The coordinator of every transactional id whose shard is led here."""
+
+    def __init__(self, parts: TransactionParts) -> None:
+        self.config = parts.config
+        self._runtime = parts.runtime
+        self._deadlines = parts.deadlines
+        self._producer_ids = parts.producer_ids
+        self._image = parts.image
+        settings = ShardSettings(
+            TRANSACTIONS_TOPIC,
+            append_timeout_ms=parts.append_timeout_ms,
+            too_large=ErrorCode.MESSAGE_TOO_LARGE,
+            home_of=home_of,
+        )
+        self.shards: Shards[Ledger] = Shards(
+            parts.runtime, parts.partitions, settings, lambda index: Ledger()
+        )
+        self.shards.on_loaded = self._on_loaded
+        self.shards.on_unloaded = self._on_unloaded
+        self.sender = MarkerSender(
+            parts.runtime, parts.deadlines, parts.peers, parts.image, self._on_markers_written
+        )
+        self._questions = TransactionQuestions(
+            parts.runtime, self, parts.deadlines, parts.peers, parts.image
+        )
+        self._log = TransactionLog(parts.runtime, parts.deadlines)
+        self._turns = Turns(parts.runtime, parts.deadlines)
+        self.groups = CommitGroups(self, parts.runtime, self._log, self._turns, parts.producer_ids)
+        self._upkeep = TransactionUpkeep(self, parts.runtime, parts.deadlines)
+
+    @property
+    def level(self) -> int:
+        """The finalised transaction.version."""
+        return self._image().features.get(TRANSACTION_VERSION, 0)
+
+    async def close(self) -> None:
+        """The broker stops."""
+        self._upkeep.close()
+        await self._questions.close()
+        await self.sender.close()
+        await self.shards.close()
+
+    # Requests.
+
+    def init_producer_id(self, asked: InitProducerId, done: Decided) -> None:
+        """Give a transactional producer its id and epoch."""
+        if not 0 < asked.timeout_ms <= self.config.transaction_max_timeout_ms:
+            done(Decision(error=ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+            return
+
+        def decide(present: Transaction | None, now: Now) -> Decision | NeedsProducerId:
+            if present is None and self.is_full:
+                log.warning("%s: too many transactional ids", asked.transactional_id)
+                return Decision(error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return decisions.init_producer_id(present, asked, now)
+
+        patience_ms = self.config.verification_retry_max_ms
+        self.decide_in_turn(asked.transactional_id, decide, done, patience_ms)
+
+    @property
+    def is_full(self) -> bool:
+        """Are there as many names here as may be?"""
+        count = sum(len(shard.state) + len(shard.state.groups) for shard in self.shards)
+        return count >= self.config.transactional_ids_max
+
+    def add_partitions(self, asked: AddPartitions, done: Decided, patience_ms: int) -> None:
+        """Take partitions into a transaction; one that is being ended is waited for so long."""
+        self.decide_in_turn(
+            asked.transactional_id,
+            lambda present, now: decisions.add_partitions(present, asked, now),
+            done,
+            patience_ms,
+        )
+
+    def verify_partitions(self, asked: AddPartitions) -> dict[TopicPartition, ErrorCode]:
+        """Are partitions in the transaction that is open?"""
+        found = self.find(asked.transactional_id)
+        if isinstance(found, ErrorCode):
+            return dict.fromkeys(asked.partitions, found)
+        return decisions.verify_partitions(found.state.get(asked.transactional_id), asked)
+
+    def verify(self, asked: AddPartitions, done: Verified, *, adds: bool = False) -> None:
+        """Ask whoever coordinates the transaction, as a leader of partitions must (KIP-890).
+
+        Are they in it? With `adds` they are taken into it: for producers that rely on that (Produce
+        12 and later, TxnOffsetCommit 5 and later). See `Verified` for what is told.
+        """
+        self._questions.ask(asked, done, adds=adds)
+
+    def end(self, asked: EndTransaction, done: Decided) -> None:
+        """Commit or abort; answered once that is decided for good."""
+        self.decide(
+            asked.transactional_id,
+            lambda present, now: decisions.end(present, asked, now),
+            done,
+        )
+
+    def describe(self, transactional_id: str) -> Transaction | ErrorCode:
+        """What is known of an id; while it is being ended, only partitions without a marker."""
+        found = self.find(transactional_id)
+        if isinstance(found, ErrorCode):
+            return found
+        known = found.state.get(transactional_id)
+        return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if known is None else known
+
+    def missing_markers(self, transactional_id: str) -> list[TopicPartition] | None:
+        """Partitions that are still to be told its outcome; None: it has none yet."""
+        ending = self.sender.markers.get(transactional_id)
+        return None if ending is None else list(ending.missing)
+
+    def every(self) -> list[Transaction]:
+        """Every id that is coordinated here."""
+        return [known for shard in self.shards for known in shard.state]
+
+    # Decide, append, apply at commit.
+
+    def find(self, transactional_id: str) -> Shard[Ledger] | ErrorCode:
+        """The shard of an id or a commit group, or why it cannot be had here."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        return self.shards.of(transactional_id)
+
+    def decide_in_turn(
+        self, transactional_id: str, decide: Decide, done: Decided, patience_ms: int
+    ) -> None:
+        """Decide; while the id is changing or its transaction ending, wait, but not for ever."""
+        until_ms = self._runtime.monotonic_ms() + patience_ms
+
+        def attempt() -> None:
+            self.decide(transactional_id, decide, decided)
+
+        def decided(decision: Decision) -> None:
+            must_wait = decision.error is ErrorCode.CONCURRENT_TRANSACTIONS
+            if must_wait and not self._turns.is_over(until_ms):
+                self._turns.wait(transactional_id, attempt, until_ms)
+            else:
+                done(decision)
+
+        attempt()
+
+    def decide(
+        self, transactional_id: str, decide: Decide, done: Decided, fresh_id: int | None = None
+    ) -> None:
+        """Decide from what is committed, write what changes, apply it, answer."""
+        found = self.find(transactional_id)
+        if isinstance(found, ErrorCode):
+            done(Decision(error=found))
+            return
+        ledger = found.state
+        if ledger.is_changing(transactional_id):
+            done(Decision(error=ErrorCode.CONCURRENT_TRANSACTIONS))
+            return
+        decision = decide(ledger.get(transactional_id), self.now(fresh_id))
+        if isinstance(decision, NeedsProducerId):
+            self._with_fresh_id(transactional_id, decide, done)
+        else:
+            self._carry_out(found, decision, done)
+
+    def _with_fresh_id(self, transactional_id: str, decide: Decide, done: Decided) -> None:
+        """Decide again, perhaps later, and perhaps about another state."""
+
+        def on_taken(error: ErrorCode, producer_id: int) -> None:
+            if error:
+                done(Decision(error=error))
+            else:
+                self.decide(transactional_id, decide, done, producer_id)
+
+        producer_id = self._producer_ids.take()
+        if producer_id is None:
+            self._producer_ids.wait(on_taken)
+        else:
+            on_taken(ErrorCode.NONE, producer_id)
+
+    def _carry_out(self, shard: Shard[Ledger], decision: Decision, done: Decided) -> None:
+        change = decision.change
+        if change is None:
+            done(decision)
+            return
+        record = shard.state.begin(change, self.level)
+
+        def on_appended(error: ErrorCode) -> None:
+            if error is ErrorCode.MESSAGE_TOO_LARGE:
+                error = ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka's: not the producer's message.
+            done(Decision(error=error) if error else decision)
+
+        self._log.append(shard, [record], partial(self.on_settled, shard, change), on_appended)
+
+    def on_settled(self, shard: Shard[Ledger], change: Transaction, is_committed: bool) -> None:
+        """A change holds, or never will; what is decided by it is carried out."""
+        self._settle(shard, change.transactional_id, is_committed)
+        if is_committed and change.state.is_prepared:
+            self.sender.add(Ending(change, shard.index, shard.epoch))
+
+    def _settle(self, shard: Shard[Ledger], transactional_id: str, is_committed: bool) -> None:
+        shard.state.settle(transactional_id, is_committed=is_committed)
+        self._turns.on_changed(transactional_id)
+
+    # The end of a transaction.
+
+    def _on_markers_written(self, ending: Ending) -> None:
+        shard = self.shards.at(ending.shard)
+        if isinstance(shard, ErrorCode) or shard.epoch != ending.coordinator_epoch:
+            return
+        transactional_id = ending.transaction.transactional_id
+        present = shard.state.get(transactional_id)
+        assert present is not None
+        change = decisions.complete(present, self.now())
+
+        record = shard.state.begin(change, self.level)
+
+        def on_settled(is_committed: bool) -> None:
+            self._settle(shard, transactional_id, is_committed)
+            if not is_committed:
+                now_ms = self._runtime.monotonic_ms()
+                self._deadlines.at(now_ms + RETRY_MS, lambda: self._on_markers_written(ending))
+
+        def on_appended(error: ErrorCode) -> None:
+            if error:
+                log.info("%r: completion: %s", ending, error.name)
+
+        self._log.append(shard, [record], on_settled, on_appended)
+
+    def now(self, fresh_id: int | None = None) -> Now:
+        """What a decision may know at this moment."""
+        return Now(wall_ms=self._runtime.wall_ms(), level=self.level, fresh_id=fresh_id)
+
+    # Shards come and go.
+
+    def _on_loaded(self, shard: Shard[Ledger]) -> None:
+        for decided in shard.state.on_loaded(self._runtime.wall_ms()):
+            self.sender.add(Ending(decided, shard.index, shard.epoch))
+        self._upkeep.begin()
+
+    def _on_unloaded(self, shard: Shard[Ledger]) -> None:
+        self.sender.drop_shard(shard.index)
+
+    def forget(self, shard: Shard[Ledger], transactional_ids: list[str]) -> None:
+        """Write the tombstones of ids that nobody uses."""
+        records: list[KeyValue] = [
+            shard.state.begin_to_forget(transactional_id) for transactional_id in transactional_ids
+        ]
+
+        def on_settled(is_committed: bool) -> None:
+            for transactional_id in transactional_ids:
+                self._settle(shard, transactional_id, is_committed)
+
+        def on_appended(error: ErrorCode) -> None:
+            said = error.name if error else "forgotten"
+            log.info("%r: %d unused transactional ids: %s", shard, len(records), said)
+
+        self._log.append(shard, records, on_settled, on_appended)
+
+    def check_invariants(self) -> None:
+        """Those of every ledger; and what was decided is what is being carried out."""
+        self.sender.markers.check_invariants()
+        for shard in self.shards:
+            shard.state.check_invariants()
+        for ending in self.sender.markers:
+            shard_or_error = self.shards.at(ending.shard)
+            if isinstance(shard_or_error, ErrorCode):
+                continue
+            decided = ending.transaction
+            if shard_or_error.state.get(decided.transactional_id) is not decided:
+                raise InvariantViolation(f"{ending!r}: the decision has changed")

@@ -1,0 +1,68 @@
+"""Directories and logs that fail while the broker runs, and the replicas that go offline with them.
+
+All of a failed directory is offline until the process restarts; a log that cannot be read is
+offline alone. Owns neither: it knows which replica is where, and whom to tell.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from ...protocol.types import TopicIdPartition
+from ...runtime.errors import LogDirectoryFailed, StorageError
+from ...storage.directory import LogDirectory
+from .log_store import LogStore
+from .partition import Partition
+
+log = logging.getLogger(__name__)
+
+
+class Failing:
+    """Takes replicas out of service when their disk does."""
+
+    def __init__(
+        self,
+        store: LogStore,
+        directory_of: Mapping[Partition, LogDirectory],
+        take_offline: Callable[[Partition], None],
+    ) -> None:
+        self._store = store
+        self._directory_of = directory_of
+        self._take_offline = take_offline
+        self.on_directory_failed: Callable[[LogDirectory], None] = lambda directory: None
+        """Told once for each; `store.online` says what is left."""
+        self.on_replicas_lost: Callable[[list[TopicIdPartition]], None] = lambda replicas: None
+        """Told of replicas that are offline here and that the metadata may not know as such."""
+        for directory in store.directories:
+            directory.files.on_failed = self._fail_soon
+
+    def on_storage_error(self, partition: Partition, error: StorageError) -> None:
+        """The replica's log could not do what was asked of it."""
+        if isinstance(error, LogDirectoryFailed):
+            self._fail(self._directory_of[partition])
+        elif not partition.offline_because:
+            log.error("%r is offline: %s", partition, error)
+            self._take_offline(partition)
+            self.on_replicas_lost([partition.key])
+
+    def _fail_soon(self, failure: LogDirectoryFailed) -> None:
+        # Called from the middle of whatever failed: let it end first.
+        asyncio.get_running_loop().call_soon(self._fail_by_path, failure.path)
+
+    def _fail_by_path(self, path: str) -> None:
+        for directory in self._store.directories:
+            if directory.path == path:
+                self._fail(directory)
+
+    def _fail(self, directory: LogDirectory) -> None:
+        if not self._store.fail(directory):
+            return
+        affected = [each for each, where in self._directory_of.items() if where is directory]
+        why = directory.failure
+        log.error(
+            "log directory %s failed, %d partitions offline: %s", directory.path, len(affected), why
+        )
+        for partition in affected:
+            self._take_offline(partition)
+        self.on_directory_failed(directory)
+        self.on_replicas_lost([partition.key for partition in affected])

@@ -1,0 +1,209 @@
+"""What a leader checks of a producer's batch before it gets offsets, and how it is stamped.
+
+The 61-byte header is checked at every level of `minikafka.records.validation`:
+
+    batch        nothing else: one checksum over the bytes
+    structure    uncompressed records are walked in C, none of them copied; compressed ones rest
+    full         compressed ones are opened and walked, too
+    auto         structure where the compiled codec runs, else batch
+
+Compacted topics need a key in every record, so there all records are walked at every level; so are
+those of a batch that does not say how late they are. What expands too far to be opened on the loop
+is for a worker process: NeedsOpening. Nothing here appends or remembers a batch.
+"""
+
+import struct
+from functools import lru_cache
+
+from ...protocol import record_backend
+from ...protocol.batch_header import CODEC_MASK, rewrite_max_timestamp
+from ...protocol.compression import ExpandsTooFar
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.record_backend import highest_delta
+from ...protocol.record_batch import (
+    HEADER_SIZE,
+    BatchHeader,
+    rewrite_as_log_append_time,
+    stamp,
+    validate_for_append,
+)
+from ...protocol.record_checks import INT64_MAX, INT64_MIN, RecordRules, Verdict, judge
+from ...storage.topic_config import TopicConfig
+
+NO_LIMIT_MS = 2**63 - 1
+OPENED_AT_ONCE = 2 << 20
+"""Bytes that a compressed batch may expand to on the loop: some milliseconds."""
+OPENED_PER_EVENT = 8 << 20
+"""The same for all batches of one read event."""
+
+
+class NeedsOpening(Exception):
+    """A batch expands too far for the loop: it comes back with a worker's verdict by `rules`."""
+
+    def __init__(self, rules: RecordRules) -> None:
+        super().__init__()
+        self.rules = rules
+
+
+class Openings:
+    """How much a broker's loop may still decompress in the read event it is in."""
+
+    __slots__ = ("_event_ms", "_left")
+
+    def __init__(self) -> None:
+        self._event_ms = -1
+        self._left = 0
+
+    def judge(
+        self, buffer: memoryview, header: BatchHeader, rules: RecordRules, wall_ms: int
+    ) -> Verdict:
+        """Open and walk a batch; NeedsOpening where that is too much. `wall_ms` names the event."""
+        if wall_ms != self._event_ms:
+            self._event_ms, self._left = wall_ms, OPENED_PER_EVENT
+        most = min(self._left, OPENED_AT_ONCE)
+        if header.size > most:
+            raise NeedsOpening(rules)
+        try:
+            verdict = judge(buffer, header, rules, most)
+        except ExpandsTooFar:
+            self._left -= most
+            raise NeedsOpening(rules) from None
+        self._left -= verdict.byte_count or most
+        return verdict
+
+
+class IntakeRules:
+    """The settings of a topic that decide whether and how a batch is taken."""
+
+    __slots__ = (
+        "after_max_ms",
+        "before_max_ms",
+        "has_special_rules",
+        "has_time_limits",
+        "is_compacted",
+        "is_log_append_time",
+        "max_message_bytes",
+        "opens",
+        "walks",
+        "walks_only",
+    )
+
+    def __init__(self, config: TopicConfig) -> None:
+        self.max_message_bytes = config.max_message_bytes
+        self.is_log_append_time = config.is_log_append_time
+        self.is_compacted = config.is_compacted
+        self.before_max_ms = config.message_timestamp_before_max_ms
+        self.after_max_ms = config.message_timestamp_after_max_ms
+        self.has_time_limits = (
+            not self.is_log_append_time and min(self.before_max_ms, self.after_max_ms) < NO_LIMIT_MS
+        )
+        level = config.records_validation
+        if level == "auto":
+            level = "structure" if record_backend.compiled is not None else "batch"
+        self.opens = self.is_compacted or level == "full"
+        """Are the records of compressed batches walked?"""
+        self.walks = self.opens or level == "structure"
+        """Are those of uncompressed ones?"""
+        self.walks_only = self.walks and not self.has_time_limits
+        self.has_special_rules = self.walks or self.has_time_limits
+
+
+@lru_cache(maxsize=256)
+def rules_of(config: TopicConfig) -> IntakeRules:
+    """One object for all partitions of a configuration."""
+    return IntakeRules(config)
+
+
+def looks_inside(rules: IntakeRules, header: BatchHeader) -> bool:
+    """Are the records of this batch walked?
+
+    They are at every level if the header has no greatest timestamp: retention and lookups go by it,
+    and Sarama's producer, for one, did not set it before 2025.
+    """
+    if header.max_timestamp < header.base_timestamp and not rules.is_log_append_time:
+        return True
+    return rules.opens if header.attributes & CODEC_MASK else rules.walks
+
+
+def check(
+    buffer: memoryview,
+    rules: IntakeRules,
+    wall_ms: int,
+    openings: Openings,
+    verdict: Verdict | None = None,
+) -> BatchHeader:
+    """Read and check the one batch of a partition in a produce request; ApiError if refused.
+
+    RefusedRecords, a kind of it, names the records. NeedsOpening: a worker is to look at the batch,
+    which comes back with its `verdict`.
+    """
+    try:
+        header = BatchHeader(buffer)
+    except struct.error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{len(buffer)} bytes are no batch") from None
+    validate_for_append(buffer, 0, header, rules.max_message_bytes)
+    if header.size != len(buffer):
+        raise ApiError(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
+    if rules.walks_only and _is_usual(buffer, header, rules):
+        return header
+    if rules.has_special_rules or header.max_timestamp < header.base_timestamp:
+        if verdict is None:
+            verdict = _look_inside(buffer, header, rules, wall_ms, openings)
+        if verdict is not None:
+            verdict.raise_if_refused()
+            if verdict.max_timestamp != header.max_timestamp and not rules.is_log_append_time:
+                # As Kafka does: what readers search by is not the producer's word.
+                rewrite_max_timestamp(buffer, 0, header, verdict.max_timestamp)
+    return header
+
+
+def place(
+    buffer: memoryview,
+    header: BatchHeader,
+    offset: int,
+    leader_epoch: int,
+    log_append_time_ms: int | None,
+) -> BatchHeader:
+    """Stamp a checked batch in place; the header as it is then."""
+    stamp(buffer, 0, offset, leader_epoch)
+    if log_append_time_ms is not None:
+        rewrite_as_log_append_time(buffer, 0, log_append_time_ms)
+        return BatchHeader(buffer)
+    header.base_offset = offset
+    header.leader_epoch = leader_epoch
+    return header
+
+
+def _is_usual(buffer: memoryview, header: BatchHeader, rules: IntakeRules) -> bool:
+    """Is it what nearly all are: not compressed, and nothing to say of its records? One walk.
+
+    For all else `_look_inside` finds the words.
+    """
+    if header.attributes & CODEC_MASK:
+        return False
+    highest = highest_delta(buffer, HEADER_SIZE, header.record_count, rules.is_compacted)
+    if highest is None:
+        return False
+    return rules.is_log_append_time or header.base_timestamp + highest == header.max_timestamp
+
+
+def _look_inside(
+    buffer: memoryview, header: BatchHeader, rules: IntakeRules, wall_ms: int, openings: Openings
+) -> Verdict | None:
+    """Walk the records where the topic wants that; else judge times by what the header says."""
+    earliest, latest = INT64_MIN, INT64_MAX
+    if rules.has_time_limits:
+        earliest = max(INT64_MIN, wall_ms - rules.before_max_ms)
+        latest = min(INT64_MAX, wall_ms + rules.after_max_ms)
+    if looks_inside(rules, header):
+        wanted = RecordRules(rules.is_compacted, earliest, latest)
+        if header.attributes & CODEC_MASK:
+            return openings.judge(buffer, header, wanted, wall_ms)
+        return judge(buffer, header, wanted)
+    if header.max_timestamp > latest:
+        detail = f"timestamp {header.max_timestamp} is too far ahead of {wall_ms}"
+        raise ApiError(ErrorCode.INVALID_TIMESTAMP, detail)
+    if 0 <= header.base_timestamp < earliest:
+        detail = f"timestamp {header.base_timestamp} is too far behind {wall_ms}"
+        raise ApiError(ErrorCode.INVALID_TIMESTAMP, detail)
+    return None

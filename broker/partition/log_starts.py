@@ -1,0 +1,65 @@
+"""Where logs begin: moved on request (KIP-107), and known of every replica.
+
+A leader moves its own log's start; followers learn it from their next fetch and tell of theirs
+with the one after. Nothing is read or deleted here: retention drops whole segments later.
+"""
+
+from collections.abc import Container
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.delete_records import HIGH_WATERMARK
+from ...runtime.errors import StorageError
+from .requests import FetchSpec
+
+if TYPE_CHECKING:
+    from .partition import Partition
+
+
+def delete_before(partition: "Partition", offset: int) -> ErrorCode | int:
+    """Begin the log at `offset`, or at what is committed; where it shall begin, or why not."""
+    if partition.offline_because:
+        return partition.offline_because
+    if partition.leader is None or partition.has_no_lease:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if not partition.log.config.is_deleted:
+        return ErrorCode.POLICY_VIOLATION
+    partition.write_staged()
+    start = partition.high_watermark if offset == HIGH_WATERMARK else offset
+    if not 0 <= start <= partition.high_watermark:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    if start > partition.log_start_offset:
+        try:
+            partition.log.advance_log_start(start)
+        except StorageError as error:
+            partition.on_storage_error(error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        partition.note_followers()
+    return start
+
+
+def low_watermark(partition: "Partition", live: Container[int]) -> int:
+    """The least start among the logs of the leader and of those followers whose broker lives.
+
+    -1 while one of them has not told.
+    """
+    leader = partition.leader
+    starts = (
+        []
+        if leader is None
+        else [
+            progress.log_start_offset
+            for follower, progress in leader.followers.items()
+            if follower in live
+        ]
+    )
+    return min(starts, default=partition.log_start_offset)
+
+
+def note_follower(partition: "Partition", spec: FetchSpec) -> None:
+    """A follower told with its fetch where its log begins."""
+    progress = partition.leader.followers.get(spec.replica_id) if partition.leader else None
+    if progress is not None and progress.log_start_offset != spec.log_start_offset:
+        progress.log_start_offset = spec.log_start_offset
+        if spec.log_start_offset > 0:
+            partition.note_followers()

@@ -1,0 +1,114 @@
+"""The logs in this broker's data directories: found at the start, claimed by partitions, put aside.
+
+Owns which directory takes a new log and which directories work. A log that no partition claims is
+quarantined, never deleted; a directory that failed is not used again until the process restarts.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...protocol.types import TopicPartition
+from ...runtime.errors import LogDirectoryFailed
+from ...runtime.runtime import Runtime
+from ...storage.directory import LogDirectory
+from ...storage.log import Log
+from ...storage.topic_config import TopicConfig
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLog:
+    """A log and where it is."""
+
+    directory: LogDirectory
+    log: Log
+
+
+class LogStore:
+    """The data directories of one broker, seen as one."""
+
+    def __init__(self, runtime: Runtime, directories: Sequence[LogDirectory]) -> None:
+        self._runtime = runtime
+        self.directories = tuple(directories)
+        self._unclaimed: dict[TopicPartition, StoredLog] = {}
+        self._failed: dict[LogDirectory, None] = {}
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        """The directories that work."""
+        return [each for each in self.directories if each not in self._failed]
+
+    @property
+    def offline_directory_ids(self) -> tuple[bytes, ...]:
+        """The directories that failed since the start."""
+        return tuple(directory.directory_id for directory in self._failed)
+
+    def is_online(self, directory: LogDirectory) -> bool:
+        """Does it still work?"""
+        return directory not in self._failed
+
+    def fail(self, directory: LogDirectory) -> bool:
+        """Use it no more; False if that was known."""
+        if directory in self._failed:
+            return False
+        self._failed[directory] = None
+        return True
+
+    async def load(self, config_of: Callable[[str], TopicConfig]) -> None:
+        """Open every log on disk, and recover those that were not closed."""
+        for directory in self.directories:
+            try:
+                await self._load(directory, config_of)
+            except LogDirectoryFailed as error:
+                log.error("%s", error)
+
+    async def _load(self, directory: LogDirectory, config_of: Callable[[str], TopicConfig]) -> None:
+        started_ms, stored = self._runtime.monotonic_ms(), directory.stored()
+        for found in stored:
+            name = found.partition
+            if name in self._unclaimed:
+                other = self._unclaimed[name].directory.path
+                where = directory.quarantine(name)
+                log.error("%s-%d is in %s too: put aside as %s", *name, other, where)
+                continue
+            opened = await directory.open_log(name, found.topic_id, config_of(name.topic))
+            self._unclaimed[name] = StoredLog(directory, opened)
+        if stored:
+            how = "closed cleanly" if directory.was_clean else "recovered"
+            took_ms = self._runtime.monotonic_ms() - started_ms
+            log.info("%s: %d logs, %s, in %d ms", directory.path, len(stored), how, took_ms)
+
+    def claim(self, topic_id: bytes, name: TopicPartition, config: TopicConfig) -> StoredLog | None:
+        """The partition's log, from disk or new; None where no directory can take it."""
+        stored = self._unclaimed.pop(name, None)
+        if stored is not None:
+            if stored.log.topic_id == topic_id:
+                stored.log.reconfigure(config)
+                return stored
+            where = stored.directory.quarantine(name)
+            log.warning("%s-%d is of another topic of that name: put aside as %s", *name, where)
+        if not self.online:
+            return None
+        directory = min(self.online, key=lambda each: len(each.logs))
+        return StoredLog(directory, directory.new_log(name, topic_id, config))
+
+    def delete(self, directory: LogDirectory, name: TopicPartition) -> None:
+        """Delete a partition's files, if the directory still works."""
+        if directory not in self._failed:
+            try:
+                directory.delete(name)
+            except LogDirectoryFailed as error:
+                log.error("%s", error)
+
+    def quarantine_strays(self) -> None:
+        """Put logs aside that the metadata, once caught up, does not give to this broker."""
+        strays, self._unclaimed = self._unclaimed, {}
+        for name, stray in strays.items():
+            try:
+                where = stray.directory.quarantine(name)
+            except LogDirectoryFailed as error:
+                log.error("%s", error)
+            else:
+                log.warning("%s-%d is not in the metadata: put aside as %s", *name, where)

@@ -1,0 +1,231 @@
+"""How a partition answers readers: consumers, followers, and those who ask for offsets.
+
+Validation in the order that Kafka has it (epoch, role, assignment, history, range), then the
+read, and for a follower the record of its progress: all without an `await`, so that no change of
+role comes between (B-27, B-29). Changes nothing but the leader's view of that follower.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.types import NO_EPOCH, Buffer
+from ...runtime.errors import CorruptLog, LogDirectoryFailed
+from ...storage.aborted import aborted_between
+from ...storage.log import Cold
+from ...storage.reading import end_of
+from ...storage.record_reading import read_records, read_records_cold
+from ..replica.history import find_divergence
+from .log_starts import note_follower
+from .requests import (
+    CONSUMER,
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    READ_COMMITTED,
+    FetchAnswer,
+    FetchSpec,
+    OffsetAnswer,
+)
+
+if TYPE_CHECKING:
+    from .partition import Partition
+
+
+def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
+    """Answer one partition of one fetch."""
+    is_follower = spec.replica_id >= 0
+    error = partition.refuse(spec.current_leader_epoch, leader_only=spec.leader_only)
+    if not error and is_follower:
+        error = _refuse_follower(partition, spec)
+    elif not error and partition.leader is not None and partition.has_no_lease:
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if error:
+        return refused(partition, error)
+    log_end = partition.log.log_end_offset
+    if is_follower or spec.last_fetched_epoch != NO_EPOCH:
+        diverging = find_divergence(partition, spec.fetch_offset, spec.last_fetched_epoch)
+        if isinstance(diverging, ErrorCode):
+            return refused(partition, diverging)
+        if diverging is not None:
+            answer = _answer(partition)
+            answer.diverging = diverging
+            return answer
+    elif not partition.log.log_start_offset <= spec.fetch_offset <= log_end:
+        return refused(partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+    if is_follower:
+        leader = partition.leader
+        assert leader is not None
+        effects = leader.on_follower_fetched(
+            spec.replica_id, spec.fetch_offset, now_ms, spec.broker_epoch, spec.flushed_offset
+        )
+        if effects:
+            partition.carry_out(effects)
+        note_follower(partition, spec)
+    answer = _answer(partition)
+    if is_follower:
+        up_to = log_end
+    else:
+        is_committed = spec.isolation == READ_COMMITTED
+        up_to = answer.last_stable_offset if is_committed else answer.high_watermark
+    if spec.fetch_offset < up_to:
+        throttle = partition.throttle_of_follower(spec.replica_id) if is_follower else None
+        if throttle is None:
+            _read(partition, spec, up_to, answer)
+        elif not throttle.is_exceeded(now_ms):
+            _read(partition, spec, up_to, answer)
+            # What is read from disk counts as asked for: nobody knows yet how much it will be.
+            count = len(answer.records) if answer.cold is None else spec.max_bytes
+            throttle.spend(count, now_ms)
+    return answer
+
+
+def refused(partition: "Partition", error: ErrorCode) -> FetchAnswer:
+    """An error, and the leader as we know it."""
+    return FetchAnswer(
+        error, leader_id=partition.metadata.leader, leader_epoch=partition.metadata.leader_epoch
+    )
+
+
+def _answer(partition: "Partition") -> FetchAnswer:
+    high_watermark = partition.high_watermark
+    metadata = partition.metadata
+    return FetchAnswer(
+        ErrorCode.NONE,
+        high_watermark,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
+        leader_id=metadata.leader,
+        leader_epoch=metadata.leader_epoch,
+    )
+
+
+def _refuse_follower(partition: "Partition", spec: FetchSpec) -> ErrorCode:
+    leader = partition.leader
+    if leader is None:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if spec.replica_id not in leader.followers:
+        # With an epoch it knows more than we do: an assignment that we have yet to hear of.
+        if spec.replica_id not in leader.known_brokers:
+            partition.note_refusal(spec.replica_id, spec.broker_epoch, "no such broker registered")
+        knows_epoch = spec.current_leader_epoch != NO_EPOCH
+        unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
+        return unknown if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if leader.is_stale_incarnation(spec.replica_id, spec.broker_epoch):
+        partition.note_refusal(spec.replica_id, spec.broker_epoch, "it has started anew since")
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE
+
+
+def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnswer) -> None:
+    log, offset, max_bytes = partition.log, spec.fetch_offset, spec.max_bytes
+    if max_bytes <= 0:
+        return
+    try:
+        if spec.replica_id == CONSUMER and log.has_gaps:
+            found = read_records(log, offset, max_bytes=max_bytes, up_to=up_to)
+        else:
+            found = log.read(offset, max_bytes=max_bytes, up_to=up_to)
+        answer.records = found.data
+        if spec.isolation == READ_COMMITTED:
+            _note_aborted(partition, spec, answer)
+    except CorruptLog:
+        # Whoever mends it was told by the log.
+        answer.error = ErrorCode.KAFKA_STORAGE_ERROR
+    except LogDirectoryFailed as error:
+        partition.on_storage_error(error)
+        answer.error = ErrorCode.KAFKA_STORAGE_ERROR
+    except Cold:
+
+        async def read_cold() -> Buffer:
+            if spec.replica_id == CONSUMER:
+                found = await read_records_cold(log, offset, max_bytes=max_bytes, up_to=up_to)
+            else:
+                found = await log.read_cold(offset, max_bytes=max_bytes, up_to=up_to)
+            answer.records = found.data
+            if spec.isolation == READ_COMMITTED:
+                _note_aborted(partition, spec, answer)
+            return found.data
+
+        def cold() -> Awaitable[Buffer]:
+            return read_cold()
+
+        answer.cold = cold
+
+
+def _note_aborted(partition: "Partition", spec: FetchSpec, answer: FetchAnswer) -> None:
+    """Say which of the transactions among the records were aborted."""
+    if not len(answer.records):
+        return
+    segments, end = partition.log.segments, end_of(answer.records)
+    answer.aborted = aborted_between(segments, spec.fetch_offset, end)
+
+
+def list_offset(
+    partition: "Partition", timestamp: int, *, is_replica: bool, is_committed: bool
+) -> OffsetAnswer:
+    """Where the log begins, ends, or was at a time; only the leader is asked.
+
+    `is_committed`: for a reader of committed transactions, who sees less of it.
+    """
+    leader = partition.leader
+    assert leader is not None
+    if not is_replica and partition.has_no_lease:
+        return OffsetAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    log = partition.log
+    if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+        return _found(partition, log.log_start_offset, -1)
+    if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
+        # Nothing is tiered, and nothing waits to be: there is no such offset.
+        return OffsetAnswer()
+    if is_replica and timestamp == LATEST_TIMESTAMP:
+        return OffsetAnswer(offset=log.log_end_offset, leader_epoch=partition.leader_epoch)
+    if not leader.is_high_watermark_settled and not is_replica:
+        # Just elected, we may know of fewer committed records than were told before.
+        return OffsetAnswer(ErrorCode.OFFSET_NOT_AVAILABLE)
+
+    def end() -> int:
+        if is_replica:
+            return log.log_end_offset
+        return partition.last_stable_offset if is_committed else partition.high_watermark
+
+    if timestamp == LATEST_TIMESTAMP:
+        return _found(partition, end(), -1)
+    epoch = partition.leader_epoch
+
+    async def search() -> OffsetAnswer:
+        return await _search(partition, timestamp, epoch, end)
+
+    return OffsetAnswer(later=search)
+
+
+async def _search(
+    partition: "Partition", timestamp: int, epoch: int, end: Callable[[], int]
+) -> OffsetAnswer:
+    """Search the log; what is found counts only if we still lead the same epoch afterwards."""
+    log = partition.log
+    try:
+        if timestamp == MAX_TIMESTAMP:
+            found = await log.max_timestamp()
+        else:
+            found = await log.offset_for_timestamp(timestamp)
+    except CorruptLog:
+        return OffsetAnswer(ErrorCode.KAFKA_STORAGE_ERROR)
+    except LogDirectoryFailed as error:
+        partition.on_storage_error(error)
+        return OffsetAnswer(ErrorCode.KAFKA_STORAGE_ERROR)
+    if partition.leader is None or partition.leader_epoch != epoch:
+        return OffsetAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if found is None or found.offset >= end():
+        return OffsetAnswer()
+    return OffsetAnswer(
+        offset=found.offset, timestamp_ms=found.timestamp, leader_epoch=found.leader_epoch
+    )
+
+
+def _found(partition: "Partition", offset: int, timestamp_ms: int) -> OffsetAnswer:
+    epoch = partition.log.leader_epochs.epoch_for(offset)
+    return OffsetAnswer(offset=offset, timestamp_ms=timestamp_ms, leader_epoch=epoch)

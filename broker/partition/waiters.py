@@ -1,0 +1,112 @@
+"""Who waits for a partition: producers for the high watermark, fetches for data.
+
+Driven by events only. Owns the queues of waiters and nothing else; whether a commit is good
+enough (min ISR) is the leader's to say, and the fate of each append is its `Appended`'s.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from ...protocol.errors import ErrorCode
+from ..deadlines import Deadline, Deadlines
+from .requests import Appended
+
+NEVER = 1 << 62
+
+
+class Waiter:
+    """One append waiting for its commit. `cancel` leaves nothing behind but a skipped entry."""
+
+    __slots__ = ("appended", "deadline_ms", "done", "offset")
+
+    def __init__(
+        self, offset: int, appended: Appended, deadline_ms: int, done: Callable[[], None] | None
+    ) -> None:
+        self.offset = offset
+        self.appended = appended
+        self.deadline_ms = deadline_ms
+        self.done = done
+
+    def cancel(self) -> None:
+        """Nobody is interested any more; `done` is never called."""
+        self.done = None
+
+
+class CommitWaiters:
+    """Appends of one partition in offset order, completed from the front.
+
+    Offsets only grow, so the queue is sorted by arrival. The exception is a producer's repeat of
+    an older batch that is still uncommitted: it is put where its offset belongs. One deadline of
+    the wheel stands for the whole queue, at the earliest time any waiter asked for.
+    """
+
+    __slots__ = ("_armed", "_armed_ms", "_queue", "_wheel")
+
+    def __init__(self, wheel: Deadlines) -> None:
+        self._wheel = wheel
+        self._queue: deque[Waiter] = deque()
+        self._armed: Deadline | None = None
+        self._armed_ms = NEVER
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def add(self, waiter: Waiter) -> None:
+        """Queue it by offset, and see that its deadline is kept."""
+        queue = self._queue
+        if not queue or queue[-1].offset <= waiter.offset:
+            queue.append(waiter)
+        else:
+            place = len(queue)
+            while place and queue[place - 1].offset > waiter.offset:
+                place -= 1
+            queue.insert(place, waiter)
+        if waiter.deadline_ms < self._armed_ms:
+            self._arm(waiter.deadline_ms)
+
+    def complete(self, high_watermark: int, error: ErrorCode) -> None:
+        """Everything below `high_watermark` is committed; `error` if by too few replicas."""
+        queue = self._queue
+        while queue and queue[0].offset <= high_watermark:
+            waiter = queue.popleft()
+            if waiter.done is not None:
+                if error:
+                    waiter.appended.error = error
+                waiter.done()
+        if not queue:
+            self._disarm()
+
+    def fail(self, error: ErrorCode) -> None:
+        """Every waiter's outcome is `error`: the role or the disk is gone."""
+        queue, self._queue = self._queue, deque()
+        self._disarm()
+        for waiter in queue:
+            if waiter.done is not None:
+                waiter.appended.error = error
+                waiter.done()
+
+    def _arm(self, deadline_ms: int) -> None:
+        self._disarm()
+        self._armed_ms = deadline_ms
+        self._armed = self._wheel.at(deadline_ms, self._expire)
+
+    def _disarm(self) -> None:
+        if self._armed is not None:
+            self._armed.cancel()
+            self._armed = None
+            self._armed_ms = NEVER
+
+    def _expire(self) -> None:
+        """Answer those whose time is up; the data stays in the log and may commit later."""
+        now_ms, self._armed, self._armed_ms = self._armed_ms, None, NEVER
+        waiting, self._queue = self._queue, deque()
+        expired = [waiter for waiter in waiting if waiter.deadline_ms <= now_ms]
+        self._queue.extend(
+            waiter for waiter in waiting if waiter.deadline_ms > now_ms and waiter.done is not None
+        )
+        if self._queue:
+            self._arm(min(waiter.deadline_ms for waiter in self._queue))
+        for waiter in expired:
+            if waiter.done is not None:
+                waiter.appended.error = ErrorCode.REQUEST_TIMED_OUT
+                waiter.done()

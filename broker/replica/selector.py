@@ -1,0 +1,55 @@
+"""Which replica a consumer should read from: one in its own rack, if it keeps up (KIP-392).
+
+Pure but for the settings. Only a leader chooses, among the members of the ISR that hold what is
+asked for; what the consumer asks of it then is refused or empty where it cannot be served.
+"""
+
+from collections.abc import Callable
+
+from ...protocol.types import NO_OFFSET
+from ...runtime.config import config_table, setting
+from .leader import LeaderReplica
+
+NOBODY = -1
+LEADER = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+@config_table
+class ReplicaSelectorConfig:
+    """Who chooses."""
+
+    replica_selector_class: str | None = setting(
+        "replica.selector.class",
+        None,
+        choices=(LEADER, RACK_AWARE),
+        doc="RackAwareReplicaSelector: consumers with client.rack read in their rack if they can.",
+    )
+
+    @property
+    def is_rack_aware(self) -> bool:
+        """Is anybody but the leader ever named?"""
+        return self.replica_selector_class == RACK_AWARE
+
+
+def nearest(
+    leader: LeaderReplica, offset: int, rack: str, rack_of: Callable[[int], str | None]
+) -> int:
+    """The follower that a consumer in `rack` should ask for `offset`; -1: nobody but the leader.
+
+    `rack_of` gives None for brokers that the consumer cannot reach, too.
+    """
+    if not rack or rack_of(leader.broker_id) == rack:
+        return NOBODY
+    best: tuple[int, int, int] | None = None
+    for follower in leader.isr:
+        progress = leader.followers.get(follower)
+        if progress is None or rack_of(follower) != rack:
+            continue
+        start, end = progress.log_start_offset, progress.log_end_offset
+        if NO_OFFSET < start <= offset <= end:
+            # The furthest; of equals who was in step last; of these the first in the ISR.
+            rank = (end, progress.caught_up_at_ms)
+            if best is None or rank > best[:2]:
+                best = (*rank, follower)
+    return NOBODY if best is None else best[2]

@@ -1,0 +1,373 @@
+"""Replica fetchers: one task, one connection to one leader, one fetch in flight.
+
+Owns the connection: after the first fetch of a session only partitions whose position changed are
+named again. A fetch that moves past a batch is built only after that batch's
+append has returned, because the answer is taken in completely before the next request is: the
+fetch offset is the acknowledgement. Decides nothing about a partition.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ...client.net.connection import ConnectionOptions, KafkaConnection
+from ...client.net.errors import ClientError
+from ...client.net.watched import SILENCE_MS, WatchedConnection
+from ...protocol.api import ApiKey
+from ...protocol.codec import decode
+from ...protocol.control.messages import Endpoint
+from ...protocol.errors import ErrorCode, RemoteProtocolError
+from ...protocol.messages import fetch as wire
+from ...runtime.runtime import Runtime
+from ..partition.partition import Partition
+from ..replica.follower import Fetched, FetchPosition, Phase
+from . import following
+from .leader_offsets import leader_offsets
+from .replica_session import ReplicaSession
+
+log = logging.getLogger(__name__)
+
+FETCH_VERSION_MAX = 18
+RECONNECT_MIN_MS = 20
+RECONNECT_MAX_MS = 1000
+SESSION_ERRORS = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSettings:
+    """What holds for every replica fetch of a broker."""
+
+    broker_id: int
+    broker_epoch: Callable[[], int]
+    partition_max_bytes: int
+    response_max_bytes: int
+    min_bytes: int
+    max_wait_ms: int
+    socket_timeout_ms: int
+    fetchers_per_leader: int = 1
+    cluster_id: Callable[[], str | None] = lambda: None
+
+
+class SessionLost(Exception):
+    """The leader forgot our session: begin with a full fetch."""
+
+
+class ReplicaFetcher:
+    """Follows its share of the partitions that one broker leads and we replicate."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: FetchSettings,
+        leader_id: int,
+        endpoint_of: Callable[[int], Endpoint | None],
+    ) -> None:
+        self._runtime = runtime
+        self._settings = settings
+        self.leader_id = leader_id
+        self._endpoint_of = endpoint_of
+        self._partitions: dict[tuple[bytes, int], Partition] = {}
+        self._changed: dict[tuple[bytes, int], None] = {}
+        """Partitions whose next position may differ from what the leader was told."""
+        self._session = ReplicaSession()
+        self._connection: KafkaConnection | None = None
+        self._asked: asyncio.Future[memoryview] | None = None
+        """The request that is waited for; the leader may be keeping it until there is data."""
+        self._ahead: asyncio.Future[memoryview] | None = None
+        """The one after it, where there was no waiting for the answer."""
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._partitions.values())
+
+    def start(self) -> None:
+        """Begin to fetch."""
+        name = f"fetch from broker {self.leader_id}"
+        self._task = self._runtime.spawn(self._run(), name)
+
+    async def stop(self) -> None:
+        """End the task and the connection."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        self._disconnect("the fetcher stopped")
+
+    def add(self, partition: Partition) -> None:
+        """Follow this partition too, or anew in its new leader epoch."""
+        key = partition.key
+        self._partitions[key] = partition
+        self._changed[key] = None
+        self._news.set()
+
+    def remove(self, partition: Partition) -> None:
+        """Follow it no more."""
+        key = partition.key
+        if self._partitions.pop(key, None) is not None:
+            self._changed[key] = None
+
+    def retry_now(self) -> None:
+        """The leader registered anew: a pause before connecting is over."""
+        self._news.set()
+
+    def tell(self, partition: Partition) -> None:
+        """The leader has yet to hear of it: more is on stable storage, or the log begins later."""
+        self._changed[partition.key] = None
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """There is news: do not let it wait until the leader has data for a fetch that it keeps.
+
+        A leader answers that one as soon as another comes behind it. Nothing to do where the next
+        request is about to be made anyway.
+        """
+        asked, connection = self._asked, self._connection
+        if asked is None or asked.done() or self._ahead is not None or self._session.is_new:
+            return
+        if connection is None or not connection.is_open:
+            return
+        request = self._next_request(self._runtime.monotonic_ms())
+        if request is not None:
+            self._ahead = self._send(connection, request)
+            # It may fail before anybody waits for it.
+            self._ahead.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    # The task.
+
+    async def _run(self) -> None:
+        backoff_ms = RECONNECT_MIN_MS
+        while True:
+            try:
+                await self._fetch_while_connected()
+            except SessionLost:
+                self._session, self._asked, self._ahead = ReplicaSession(), None, None
+                continue
+            except (ClientError, RemoteProtocolError) as error:
+                was_interrupted = self._connection is None
+                self._disconnect(str(error))
+                if was_interrupted:
+                    continue
+                log.info("fetch from broker %d: %s", self.leader_id, error)
+            pause_ms = backoff_ms * self._runtime.rng.uniform(0.8, 1.2)
+            backoff_ms = min(2 * backoff_ms, RECONNECT_MAX_MS)
+            if self._session.sent:
+                backoff_ms = RECONNECT_MIN_MS  # It had worked: begin with a short pause again.
+            self._session = ReplicaSession()
+            self._news.clear()
+            await self._pause(pause_ms)
+
+    async def _fetch_while_connected(self) -> None:
+        if self._connection is None:
+            endpoint = self._endpoint_of(self.leader_id)
+            if endpoint is None:
+                return
+            options = ConnectionOptions(
+                client_id=f"broker-{self._settings.broker_id}-fetcher",
+                connect_timeout_ms=min(self._settings.socket_timeout_ms, SILENCE_MS),
+                request_timeout_ms=self._settings.max_wait_ms + self._settings.socket_timeout_ms,
+            )
+            self._session = ReplicaSession()
+            watched = await WatchedConnection.open(
+                self._runtime, endpoint.host, endpoint.port, options
+            )
+            watched.patience_ms = self._settings.max_wait_ms + SILENCE_MS
+            self._connection = watched
+        connection = self._connection
+        while True:
+            asked, self._ahead = self._ahead, None
+            if asked is None:
+                now_ms = self._runtime.monotonic_ms()
+                request = self._next_request(now_ms)
+                if request is None:
+                    await self._wait_for_news(now_ms)
+                    continue
+                asked = self._send(connection, request)
+            self._asked = asked
+            body = await asked
+            self._asked = None
+            self._on_answer(decode(wire.FetchResponse, _version(connection), body))
+            if self._ahead is None and self._asking():
+                await self._ask_offsets(connection)
+
+    def _send(
+        self, connection: KafkaConnection, request: wire.FetchRequest
+    ) -> "asyncio.Future[memoryview]":
+        self._session.on_sent()
+        return connection.send_raw(request, version=_version(connection))
+
+    def _asking(self) -> list[Partition]:
+        """Those among the partitions just answered that were outside the leader's log."""
+        return [
+            partition
+            for key in self._changed
+            if (partition := self._partitions.get(key)) is not None
+            and partition.follower is not None
+            and partition.follower.phase is Phase.ASKING
+        ]
+
+    async def _wait_for_news(self, now_ms: int) -> None:
+        """Nothing to fetch: until a partition is added or a delay is over."""
+        self._news.clear()
+        deadlines = [due_ms for p in self if (due_ms := _due_ms(p, now_ms)) is not None]
+        await self._pause(max(1, min(deadlines) - now_ms) if deadlines else None)
+
+    async def _pause(self, duration_ms: float | None) -> None:
+        """Wait that long (None: without end) unless there is news first."""
+        try:
+            async with asyncio.timeout(None if duration_ms is None else duration_ms / 1000):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    def _disconnect(self, why: str) -> None:
+        connection, self._connection = self._connection, None
+        self._asked = self._ahead = None
+        if connection is not None:
+            connection.abort(why)
+        for partition in self:
+            if partition.follower is not None:
+                partition.follower.on_connection_lost()
+
+    # Requests.
+
+    def _next_request(self, now_ms: int) -> wire.FetchRequest | None:
+        """The next fetch, naming what changed; None when there is nothing to fetch at all."""
+        session = self._session
+        if session.is_full:
+            session.sent.clear()
+            keys = list(self._partitions)
+        else:
+            keys = list(self._changed)
+        self._changed.clear()
+        topics: dict[bytes, list[wire.FetchPartition]] = {}
+        forgotten: dict[bytes, list[int]] = {}
+        # The first of a session is answered at once: only then can another go ahead of it.
+        wait_ms = 0 if session.is_new else self._settings.max_wait_ms
+        for key in keys:
+            partition = self._partitions.get(key)
+            position = self._position(partition, now_ms)
+            if position is None or partition is None:
+                if session.forget(key):
+                    forgotten.setdefault(key[0], []).append(key[1])
+                due_ms = _due_ms(partition, now_ms)
+                if due_ms is not None:
+                    # Delayed: look again with the next request, which must not take longer.
+                    self._changed[key] = None
+                    wait_ms = min(wait_ms, max(0, due_ms - now_ms))
+            elif session.sent.get(key) != position:
+                session.name(key, position)
+                topics.setdefault(key[0], []).append(self._wanted(partition, position))
+        if not session.sent:
+            if session.id:
+                self._session = ReplicaSession()
+            return None
+        return self._request(topics, forgotten, wait_ms)
+
+    @staticmethod
+    def _position(partition: Partition | None, now_ms: int) -> FetchPosition | None:
+        if partition is None or partition.follower is None:
+            return None
+        throttle = partition.throttle
+        if throttle is not None and throttle.is_exceeded(now_ms):
+            return None
+        position = partition.follower.next_fetch(partition, now_ms)
+        start = partition.log_start_offset
+        if position is not None and start:
+            position = position._replace(log_start_offset=start)
+        if position is not None and partition.group_flush:
+            return position._replace(flushed_offset=partition.flushed_offset)
+        return position
+
+    def _wanted(self, partition: Partition, position: FetchPosition) -> wire.FetchPartition:
+        return wire.FetchPartition(
+            partition=partition.index,
+            current_leader_epoch=position.leader_epoch,
+            fetch_offset=position.offset,
+            last_fetched_epoch=position.last_fetched_epoch,
+            log_start_offset=position.log_start_offset,
+            flushed_offset=position.flushed_offset,
+            partition_max_bytes=self._settings.partition_max_bytes,
+        )
+
+    def _request(
+        self,
+        topics: dict[bytes, list[wire.FetchPartition]],
+        forgotten: dict[bytes, list[int]],
+        wait_ms: int,
+    ) -> wire.FetchRequest:
+        settings, session = self._settings, self._session
+        return wire.FetchRequest(
+            cluster_id=settings.cluster_id(),
+            replica_state=wire.ReplicaState(
+                replica_id=settings.broker_id, replica_epoch=settings.broker_epoch()
+            ),
+            max_wait_ms=wait_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.response_max_bytes,
+            session_id=session.id,
+            session_epoch=session.epoch,
+            topics=[wire.FetchTopic(topic_id=each, partitions=topics[each]) for each in topics],
+            forgotten_topics_data=[
+                wire.ForgottenTopic(topic_id=each, partitions=forgotten[each]) for each in forgotten
+            ],
+        )
+
+    # Answers.
+
+    def _on_answer(self, answer: wire.FetchResponse) -> None:
+        """Take in every partition of the answer before anything else is sent."""
+        if answer.error_code:
+            error = ErrorCode(answer.error_code)
+            if error in SESSION_ERRORS:
+                raise SessionLost
+            raise RemoteProtocolError(f"broker {self.leader_id} answered {error.name}")
+        now_ms = self._runtime.monotonic_ms()
+        session = self._session
+        for topic in answer.responses:
+            for data in topic.partitions:
+                key = (topic.topic_id, data.partition_index)
+                partition, asked = self._partitions.get(key), session.asked(key)
+                if partition is not None and asked is not None:
+                    self._changed[partition.key] = None
+                    following.on_fetched(partition, asked, data, now_ms)
+        session.on_answered(answer.session_id)
+
+    async def _ask_offsets(self, connection: KafkaConnection) -> None:
+        """Some partitions are outside the leader's log: ask where it begins and ends."""
+        asking = [p for p in self if p.follower and p.follower.phase is Phase.ASKING]
+        epochs = [partition.leader_epoch for partition in asking]
+        answers = await leader_offsets(connection, self._settings.broker_id, asking)
+        now_ms = self._runtime.monotonic_ms()
+        for partition, epoch, answer in zip(asking, epochs, answers, strict=True):
+            follower = partition.follower
+            if follower is None or partition.leader_epoch != epoch:
+                continue
+            if answer is None:
+                follower.on_leader_offsets_failed(now_ms)
+                continue
+            effects = follower.on_leader_offsets(*answer, partition)
+            following.carry_out(partition, effects, Fetched(), b"")
+
+
+def _version(connection: KafkaConnection) -> int:
+    return connection.version_of(ApiKey.FETCH, at_most=FETCH_VERSION_MAX)
+
+
+def _due_ms(partition: Partition | None, now_ms: int) -> int | None:
+    """When a partition that is delayed or throttled may fetch again; None: it need not wait."""
+    if partition is None or partition.follower is None:
+        return None
+    due_ms = partition.follower.next_deadline_ms()
+    throttle = partition.throttle
+    if due_ms is None and throttle is not None and throttle.is_exceeded(now_ms):
+        return throttle.free_at_ms(now_ms)
+    return due_ms

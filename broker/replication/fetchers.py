@@ -1,0 +1,99 @@
+"""Which leader each followed partition is fetched from, and by which of the fetchers of it.
+
+Makes a fetcher when the first partition needs one and ends it after the last. At most one fetcher
+has a partition; a partition that this broker leads has none. `num.replica.fetchers` partitions
+share a leader's fetchers by topic and index, always in the same way.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from ...protocol.control.messages import Endpoint
+from ...runtime.runtime import Runtime
+from ..partition.partition import Partition
+from .fetcher import FetchSettings, ReplicaFetcher
+
+
+class Place(NamedTuple):
+    """One fetcher of one leader."""
+
+    leader_id: int
+    number: int
+
+
+class ReplicaFetchers:
+    """The fetchers of a broker, by leader and number."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: FetchSettings,
+        endpoint_of: Callable[[int], Endpoint | None],
+    ) -> None:
+        self._runtime = runtime
+        self._settings = settings
+        self._endpoint_of = endpoint_of
+        self._fetchers: dict[Place, ReplicaFetcher] = {}
+        self._place_of: dict[Partition, Place] = {}
+        self._with_news: dict[Place, None] = {}
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._fetchers)
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch it from the leader it has now, anew if the leader epoch grew."""
+        place = Place(partition.leader_id, self._number_of(partition))
+        if self._place_of.get(partition, place) != place or place.leader_id < 0:
+            self.unfollow(partition)
+        if place.leader_id < 0 or self._is_closed:
+            return
+        fetcher = self._fetchers.get(place)
+        if fetcher is None:
+            fetcher = ReplicaFetcher(
+                self._runtime, self._settings, place.leader_id, self._endpoint_of
+            )
+            self._fetchers[place] = fetcher
+            fetcher.start()
+        self._place_of[partition] = place
+        self._with_news[place] = None
+        fetcher.add(partition)
+
+    def unfollow(self, partition: Partition) -> None:
+        """Fetch it no more; what is under way for it will be ignored."""
+        place = self._place_of.pop(partition, None)
+        if place is not None:
+            self._fetchers[place].remove(partition)
+
+    def tell(self, partition: Partition) -> None:
+        """Tell its leader how much of it is on stable storage now, and where its log begins."""
+        place = self._place_of.get(partition)
+        if place is not None:
+            self._fetchers[place].tell(partition)
+
+    def on_brokers_changed(self, broker_ids: Iterable[int]) -> None:
+        """Brokers registered anew: whoever waits to connect to one need not wait longer."""
+        changed = dict.fromkeys(broker_ids)
+        for place, fetcher in self._fetchers.items():
+            if place.leader_id in changed:
+                fetcher.retry_now()
+
+    async def settle(self) -> None:
+        """After a change of metadata: new partitions are fetched at once, idle fetchers end."""
+        for place in self._with_news:
+            self._fetchers[place].interrupt()
+        self._with_news = {}
+        for place in [each for each, fetcher in self._fetchers.items() if not len(fetcher)]:
+            await self._fetchers.pop(place).stop()
+
+    async def close(self) -> None:
+        """End every fetcher."""
+        self._is_closed = True
+        self._place_of.clear()
+        while self._fetchers:
+            _, fetcher = self._fetchers.popitem()
+            await fetcher.stop()
+
+    def _number_of(self, partition: Partition) -> int:
+        topic = int.from_bytes(partition.topic_id[:4], "big")
+        return (topic + partition.index) % self._settings.fetchers_per_leader

@@ -1,0 +1,121 @@
+"""What a follower does with the leader's answers: check the bytes, decide, carry out in order.
+
+Record bytes are checked by header and checksum, sliced and written; never decoded or copied. The
+decisions are `replica.follower`'s; nothing here waits.
+"""
+
+import logging
+
+from ...protocol.errors import ErrorCode, RemoteProtocolError
+from ...protocol.messages.fetch import PartitionData
+from ...protocol.record_batch import BatchHeader, crc_is_valid, headers
+from ...protocol.types import Buffer, OffsetAndEpoch
+from ...runtime.errors import StorageError
+from ..partition.partition import Partition
+from ..replica.follower import (
+    Append,
+    AskLeaderOffsets,
+    Effects,
+    Fetched,
+    FetchPosition,
+    Halted,
+    HighWatermarkMoved,
+    LogStartRaised,
+    OffsetsLost,
+    RestartAt,
+    TruncateTo,
+)
+
+log = logging.getLogger(__name__)
+
+
+def on_fetched(
+    partition: Partition, asked: FetchPosition, data: PartitionData, now_ms: int
+) -> None:
+    """Take in one partition of a fetch answer, all the way to the log."""
+    follower = partition.follower
+    if follower is None:
+        return
+    answer: Fetched[BatchHeader] = Fetched(
+        ErrorCode(data.error_code), data.high_watermark, data.log_start_offset
+    )
+    if data.diverging_epoch is not None and data.diverging_epoch.end_offset >= 0:
+        point = data.diverging_epoch
+        answer.diverging = OffsetAndEpoch(point.end_offset, point.epoch)
+    elif data.records:
+        try:
+            found = whole_batches(data.records)
+        except RemoteProtocolError as error:
+            leader_id = partition.leader_id
+            log.warning("%r: damaged records from broker %d: %s", partition, leader_id, error)
+            follower.on_bad_records(now_ms)
+            return
+        if found:
+            answer.batches = found
+            answer.first_offset, answer.next_offset = found[0].base_offset, found[-1].next_offset
+    throttle = partition.throttle
+    if throttle is not None:
+        throttle.spend(len(data.records or b""), now_ms)
+    effects = follower.on_fetched(asked, answer, partition, now_ms)
+    carry_out(partition, effects, answer, data.records or b"")
+
+
+def whole_batches(data: Buffer) -> list[BatchHeader]:
+    """The headers of the batches that are whole; RemoteProtocolError where one is damaged.
+
+    A leader may cut the last batch of an answer short; it is fetched again.
+    """
+    found: list[BatchHeader] = []
+    next_offset = -1
+    for position, header in headers(data):
+        if not crc_is_valid(data, position, header):
+            raise RemoteProtocolError(f"{header!r}: the checksum does not match")
+        if header.base_offset < next_offset or header.last_offset_delta < 0:
+            raise RemoteProtocolError(f"{header!r} where {next_offset} was due")
+        next_offset = header.next_offset
+        found.append(header)
+    return found
+
+
+def carry_out(
+    partition: Partition, effects: Effects, answer: Fetched[BatchHeader], data: Buffer
+) -> None:
+    """Do what the follower decided, in order; a failing disk ends the role."""
+    try:
+        for effect in effects:
+            _carry_out_one(partition, effect, answer, data)
+        partition.flush_if_behind()
+    except StorageError as error:
+        partition.on_storage_error(error)
+
+
+def _carry_out_one(
+    partition: Partition, effect: object, answer: Fetched[BatchHeader], data: Buffer
+) -> None:
+    match effect:
+        case Append():
+            partition.log.append_run(answer.batches, data)
+        case HighWatermarkMoved(offset):
+            partition.move_high_watermark(offset)
+        case LogStartRaised(offset):
+            partition.log.advance_log_start(offset)
+        case TruncateTo(offset):
+            end = partition.log_end_offset
+            if offset < end:
+                log.info("%r: truncating %d to %d", partition, end, offset)
+            partition.log.truncate_to(offset)
+        case RestartAt(offset):
+            log.info("%r: restarting at offset %d", partition, offset)
+            partition.log.truncate_fully_and_start_at(offset)
+        case OffsetsLost(from_offset, to_offset):
+            log.error(
+                "%r: unclean leader election lost offsets %d to %d (%d records)",
+                partition,
+                from_offset,
+                to_offset - 1,
+                to_offset - from_offset,
+            )
+        case Halted(why):
+            log.error("%r: not following: %s", partition, why)
+        case AskLeaderOffsets():
+            pass  # The fetcher sees the follower's phase and asks.

@@ -1,0 +1,157 @@
+"""ISR changes on their way to the controller: one request in flight, with all that are waiting.
+
+Owns the queue. A proposal is sent again until it is answered or its partition has moved on; what
+an answer means for the partition is its leader's to decide.
+"""
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+from ...client.net.backoff import Backoff
+from ...client.net.refusals import Refusals
+from ...protocol.control.messages import (
+    AlterPartitions,
+    ChangedPartition,
+    IsrMember,
+    PartitionChange,
+)
+from ...protocol.errors import ApiError, ErrorCode
+from ...runtime.runtime import Runtime
+from ..control.controller_channel import ControllerChannel
+from ..partition.partition import Partition
+from ..replica.leader import ProposeIsr
+
+RETRY: Final = Backoff(first_ms=50, most_ms=1000, steady_count=5)
+CHANGES_MAX: Final = 5_000
+"""Per request; the rest follow with the next."""
+
+
+class IsrProposals:
+    """Sends what leaders propose."""
+
+    def __init__(self, runtime: Runtime, channel: ControllerChannel, broker_id: int) -> None:
+        self._runtime = runtime
+        self._channel = channel
+        self._broker_id = broker_id
+        self._waiting: dict[Partition, ProposeIsr] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._refusals = Refusals()
+
+    def propose(self, partition: Partition, proposal: ProposeIsr) -> None:
+        """Send it with the next request; it takes the place of an older one of the partition."""
+        self._waiting[partition] = proposal
+        if self._task is None:
+            self._task = self._runtime.spawn(self._run(), "isr proposals")
+
+    async def close(self) -> None:
+        """Send no more."""
+        self._waiting.clear()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _run(self) -> None:
+        failures = 0
+        while self._waiting:
+            sent = self._take()
+            if not sent:
+                continue
+            retry = await self._send(sent)
+            if retry:
+                failures += 1
+                for partition, proposal in retry.items():
+                    self._waiting.setdefault(partition, proposal)
+                await asyncio.sleep(RETRY.after(failures, self._runtime.rng) / 1000)
+            else:
+                failures = 0
+        self._task = None
+
+    def _take(self) -> dict[Partition, ProposeIsr]:
+        """What is waiting and still stands."""
+        taken: dict[Partition, ProposeIsr] = {}
+        while self._waiting and len(taken) < CHANGES_MAX:
+            partition = next(iter(self._waiting))
+            proposal = self._waiting.pop(partition)
+            if partition.leader is not None and partition.leader.proposal == proposal:
+                taken[partition] = proposal
+        return taken
+
+    async def _send(self, sent: dict[Partition, ProposeIsr]) -> dict[Partition, ProposeIsr]:
+        """One request and its answer; the return says what to send again."""
+        request = AlterPartitions(
+            self._broker_id,
+            self._channel.broker_epoch,
+            tuple(_change(partition, proposal) for partition, proposal in sent.items()),
+        )
+        try:
+            answer = await self._channel.call(request)
+        except ApiError as error:
+            return self._fail_all(sent, error.code)
+        if answer.error:
+            return self._fail_all(sent, ErrorCode(answer.error))
+        results = {(each.topic_id, each.partition): each for each in answer.partitions}
+        retry: dict[Partition, ProposeIsr] = {}
+        for partition, proposal in sent.items():
+            result = results.get((partition.topic_id, partition.index))
+            if result is None:
+                retry.update(self._fail(partition, proposal, ErrorCode.UNKNOWN_SERVER_ERROR))
+            elif result.error:
+                retry.update(self._fail(partition, proposal, ErrorCode(result.error)))
+            else:
+                self._accept(partition, proposal, result)
+        return retry
+
+    def _fail_all(
+        self, sent: dict[Partition, ProposeIsr], error: ErrorCode
+    ) -> dict[Partition, ProposeIsr]:
+        retry: dict[Partition, ProposeIsr] = {}
+        for partition, proposal in sent.items():
+            retry.update(self._fail(partition, proposal, error))
+        return retry
+
+    def _fail(
+        self, partition: Partition, proposal: ProposeIsr, error: ErrorCode
+    ) -> dict[Partition, ProposeIsr]:
+        leader = partition.leader
+        if leader is None:
+            return {}
+        effects = leader.on_proposal_failed(proposal, error, self._runtime.monotonic_ms())
+        if proposal in effects:
+            return {partition: proposal}
+        # What is refused is proposed again as long as a follower fetches: said once, until the
+        # partition has changed.
+        cause = (partition.key, proposal.partition_epoch, error)
+        isr = [broker for broker, _ in proposal.isr]
+        self._refusals.note(cause, "%r: isr %s: %s", partition, isr, error.name)
+        partition.carry_out(effects)
+        return {}
+
+    def _accept(self, partition: Partition, proposal: ProposeIsr, result: ChangedPartition) -> None:
+        leader = partition.leader
+        if leader is None:
+            return
+        metadata = replace(
+            leader.metadata,
+            leader_epoch=result.leader_epoch,
+            partition_epoch=result.partition_epoch,
+            isr=result.isr,
+            recovering=result.recovering,
+            # The answer may overtake the setting. Who is eligible was counted by the one it was
+            # decided by: to commit with fewer would commit what an eligible leader has not.
+            min_isr=max(leader.metadata.min_isr, result.min_isr),
+        )
+        now_ms = self._runtime.monotonic_ms()
+        partition.carry_out(leader.on_proposal_accepted(proposal, metadata, now_ms))
+
+
+def _change(partition: Partition, proposal: ProposeIsr) -> PartitionChange:
+    return PartitionChange(
+        topic_id=partition.topic_id,
+        partition=partition.index,
+        leader_epoch=proposal.leader_epoch,
+        partition_epoch=proposal.partition_epoch,
+        isr=tuple(IsrMember(broker, epoch) for broker, epoch in proposal.isr),
+        recovering=False,
+    )

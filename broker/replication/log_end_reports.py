@@ -1,0 +1,96 @@
+"""Where our logs end, told to a controller that looks for the longest copy of a partition.
+
+A partition in the state `electing` has no leader and nobody in sync; its metadata asks every
+living replica for the end of its log. Reports are repeated until the metadata asks no more: they
+are idempotent, and a new controller has heard none of them. Changes no log.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ...protocol.control.messages import LogEnd, ReportLogEnds
+from ...protocol.errors import ApiError
+from ...runtime.runtime import Runtime
+from ..control.controller_channel import ControllerChannel
+from ..partition.partition import Partition
+
+REPEAT_MS: Final = 250
+"""Well within the time for which the controller waits for a report."""
+
+log = logging.getLogger(__name__)
+
+
+class LogEndReports:
+    """Reports the ends of logs as long as somebody asks."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        channel: ControllerChannel,
+        is_electing: Callable[[Partition], bool],
+    ) -> None:
+        """`is_electing`: does the newest metadata still ask?"""
+        self._runtime = runtime
+        self._channel = channel
+        self._is_electing = is_electing
+        self._asked: dict[Partition, None] = {}
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def ask(self, partitions: Iterable[Partition]) -> None:
+        """Metadata that we have acted on asks for the ends of these."""
+        self._asked.update(dict.fromkeys(partitions))
+        if not self._asked:
+            return
+        self._news.set()
+        if self._task is None:
+            self._task = self._runtime.spawn(self._run(), "log end reports")
+
+    async def close(self) -> None:
+        """Report no more."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _run(self) -> None:
+        while ends := self._ends():
+            self._news.clear()
+            await self._report(ends)
+            try:
+                async with asyncio.timeout(REPEAT_MS / 1000):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
+        self._task = None
+
+    def _ends(self) -> tuple[LogEnd, ...]:
+        """Of every partition that is still asked for; the others are forgotten."""
+        self._asked = {each: None for each in self._asked if self._is_electing(each)}
+        return tuple(_end_of(partition) for partition in self._asked)
+
+    async def _report(self, ends: tuple[LogEnd, ...]) -> None:
+        channel = self._channel
+        request = ReportLogEnds(channel.broker_id, channel.broker_epoch, ends)
+        try:
+            answer = await channel.call(request)
+        except ApiError as error:
+            log.debug("log ends: %s", error)
+            return
+        if answer.error:
+            log.info("log ends: %d %s", answer.error, answer.message)
+
+
+def _end_of(partition: Partition) -> LogEnd:
+    end = partition.log_end_offset
+    last_epoch = partition.log.leader_epochs.epoch_for(end - 1) if end else -1
+    return LogEnd(
+        topic_id=partition.topic_id,
+        partition=partition.index,
+        leader_epoch=partition.leader_epoch,
+        last_epoch=last_epoch,
+        log_end_offset=end,
+        high_watermark=partition.high_watermark,
+    )

@@ -1,0 +1,75 @@
+"""A follower's half of a fetch session (KIP-227): what the leader knows of our fetch.
+
+Only what changed is named again. One request may be sent ahead, while the one before it waits at
+the leader for data; an answer is then told from what its own request had asked. Pure.
+"""
+
+from ...protocol.messages.fetch import INITIAL_SESSION_EPOCH, INVALID_SESSION_ID
+from ..replica.follower import FetchPosition
+
+LAST_EPOCH = 0x7FFFFFFF
+
+Key = tuple[bytes, int]
+
+
+class ReplicaSession:
+    """The session of one fetcher with one leader."""
+
+    __slots__ = ("_is_refused", "_overtaken", "_unanswered", "epoch", "id", "sent")
+
+    def __init__(self) -> None:
+        self.id = INVALID_SESSION_ID
+        self.epoch = INITIAL_SESSION_EPOCH
+        """Of the next request."""
+        self.sent: dict[Key, FetchPosition] = {}
+        """As the newest request has it."""
+        self._overtaken: dict[Key, FetchPosition | None] = {}
+        """As the one before has it, where they differ and that one is not answered yet."""
+        self._unanswered = 0
+        self._is_refused = False
+
+    @property
+    def is_full(self) -> bool:
+        """Must the next fetch name every partition?"""
+        return self.epoch == INITIAL_SESSION_EPOCH
+
+    @property
+    def is_new(self) -> bool:
+        """Has the leader yet to say whether it keeps a session? Then nothing is sent ahead."""
+        return self.is_full and not self._is_refused
+
+    def name(self, key: Key, position: FetchPosition) -> None:
+        """The next request asks for this."""
+        self._remember(key)
+        self.sent[key] = position
+
+    def forget(self, key: Key) -> bool:
+        """The next request drops it; False where it was not asked for."""
+        if key not in self.sent:
+            return False
+        self._remember(key)
+        del self.sent[key]
+        return True
+
+    def _remember(self, key: Key) -> None:
+        if self._unanswered:
+            self._overtaken.setdefault(key, self.sent.get(key))
+
+    def asked(self, key: Key) -> FetchPosition | None:
+        """What the oldest unanswered request asked for."""
+        return self._overtaken[key] if key in self._overtaken else self.sent.get(key)
+
+    def on_sent(self) -> None:
+        """A request is on its way."""
+        self._unanswered += 1
+        if not self.is_full:
+            self.epoch = 1 if self.epoch == LAST_EPOCH else self.epoch + 1
+
+    def on_answered(self, session_id: int) -> None:
+        """The leader answered; without an id it keeps no session, and every fetch is full."""
+        self._unanswered -= 1
+        self._overtaken.clear()
+        if session_id == INVALID_SESSION_ID:
+            self.id, self.epoch, self._is_refused = session_id, INITIAL_SESSION_EPOCH, True
+        elif self.is_full:
+            self.id, self.epoch = session_id, 1

@@ -1,0 +1,165 @@
+"""When logs are compacted: the dirtiest first, one at a time, within a rate.
+
+Owns the timing, the rate, and how far the checkpoint says that each log is compacted; storage
+decides what of a log is due and does it, in a worker process. Leaders and followers alike compact
+what they have, up to the last stable offset they know. Between looks it costs nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ...protocol.types import TopicPartition
+from ...runtime.config import MiB, config_table, setting
+from ...runtime.errors import LogDirectoryFailed
+from ...runtime.runtime import Runtime
+from ...storage.compactor import Compactor, Due, due
+from ..partition.partition import Partition
+from ..partitions import Partitions
+
+log = logging.getLogger(__name__)
+
+TURN_PARTITIONS = 200
+PUT_OFF_MS = 60_000
+"""A log of which a round was given up: damage is to be mended first, or a disk to get room."""
+
+
+@config_table
+class CompactionConfig:
+    """Whether, how often, with how much memory, how fast."""
+
+    log_cleaner_enable: bool = setting(
+        "log.cleaner.enable",
+        True,
+        doc="Off, compacted topics grow without bound, __consumer_offsets among them.",
+    )
+    log_cleaner_backoff_ms: int = setting(
+        "log.cleaner.backoff.ms",
+        15_000,
+        at_least=0,
+        dynamic=True,
+        doc="How often logs are looked through for something to compact.",
+    )
+    log_cleaner_dedupe_buffer_size: int = setting(
+        "log.cleaner.dedupe.buffer.size",
+        128 * MiB,
+        at_least=1024,
+        dynamic=True,
+        doc="Memory for the keys of one round, some 200 bytes each; more keys take more rounds.",
+    )
+    log_cleaner_io_max_bytes_per_second: float = setting(
+        "log.cleaner.io.max.bytes.per.second",
+        1.7976931348623157e308,
+        at_least=1,
+        dynamic=True,
+        doc="How fast compaction reads and writes, both together.",
+    )
+
+
+class Compaction:
+    """The compaction of one broker."""
+
+    def __init__(
+        self, runtime: Runtime, settings: Callable[[], CompactionConfig], partitions: Partitions
+    ) -> None:
+        """`settings` gives the table as it is now; after a change call `on_settings`."""
+        self._runtime = runtime
+        self._settings = settings
+        self._config = settings()
+        self._resettled = asyncio.Event()
+        self._partitions = partitions
+        map_bytes = self._config.log_cleaner_dedupe_buffer_size
+        self._compactor = Compactor(runtime, map_bytes, self._pay)
+        self._free_at_ms = 0.0
+        self._put_off: dict[Partition, int] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, unless it is off."""
+        if self._config.log_cleaner_enable:
+            self._task = self._runtime.spawn(self._run(), "compaction")
+
+    async def close(self) -> None:
+        """End; a round under way is given up, and what it was writing is removed later."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def on_settings(self) -> None:
+        """The broker's settings may have changed: pauses under way are measured anew."""
+        config = self._settings()
+        if config != self._config:
+            self._config = config
+            self._compactor.map_bytes = config.log_cleaner_dedupe_buffer_size
+            self._resettled.set()
+
+    async def _run(self) -> None:
+        while True:
+            while not await self._pause(max(self._config.log_cleaner_backoff_ms, 1)):
+                pass
+            while await self.compact_one():
+                pass
+
+    async def _pause(self, pause_ms: float) -> bool:
+        """Wait so long; False if settings changed meanwhile."""
+        self._resettled.clear()
+        try:
+            async with asyncio.timeout(pause_ms / 1000):
+                await self._resettled.wait()
+        except TimeoutError:
+            return True
+        return False
+
+    async def compact_one(self) -> bool:
+        """Compact the log that needs it most; False if none does."""
+        found = await self._dirtiest()
+        if found is None:
+            return False
+        partition, part = found
+        try:
+            await self._compact(partition, part)
+        except LogDirectoryFailed as error:
+            partition.on_storage_error(error)
+        return True
+
+    async def _dirtiest(self) -> tuple[Partition, Due] | None:
+        now_ms, monotonic_ms = self._runtime.wall_ms(), self._runtime.monotonic_ms()
+        self._put_off = {
+            each: until
+            for each, until in self._put_off.items()
+            if until > monotonic_ms and not each.offline_because
+        }
+        most: tuple[Partition, Due] | None = None
+        for turn, partition in enumerate(list(self._partitions), start=1):
+            if turn % TURN_PARTITIONS == 0:
+                await asyncio.sleep(0)
+            owner = partition.log
+            is_candidate = owner.config.is_compacted and len(owner.segments) > 1
+            if not is_candidate or partition.offline_because or partition in self._put_off:
+                continue
+            compacted_to = self._partitions.directory_of(partition).compacted.of(_name(partition))
+            part = due(owner, compacted_to, partition.last_stable_offset, now_ms)
+            if part is not None and (most is None or part.urgency > most[1].urgency):
+                most = partition, part
+        return most
+
+    async def _compact(self, partition: Partition, part: Due) -> None:
+        owner, directory = partition.log, self._partitions.directory_of(partition)
+        end = await self._compactor.compact(owner, part)
+        if end is None:
+            self._put_off[partition] = self._runtime.monotonic_ms() + PUT_OFF_MS
+        elif owner.is_in_use:
+            await directory.compacted.note(_name(partition), end)
+
+    async def _pay(self, count: int) -> None:
+        """Wait until so many bytes more may be read and written."""
+        now_ms = self._runtime.monotonic_ms()
+        took_ms = count * 1000 / self._config.log_cleaner_io_max_bytes_per_second
+        self._free_at_ms = max(self._free_at_ms, now_ms) + took_ms
+        if self._free_at_ms > now_ms and not await self._pause(self._free_at_ms - now_ms):
+            self._free_at_ms = 0.0  # What was owed at the old rate is let go.
+
+
+def _name(partition: Partition) -> TopicPartition:
+    return TopicPartition(partition.topic, partition.index)

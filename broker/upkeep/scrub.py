@@ -1,0 +1,101 @@
+"""The scrub: every complete segment read from the disk now and then, and judged.
+
+Rot in what nobody reads is found while peers still have the batch. Owns the timing and the rate;
+storage judges, and repair.py hears of what is found. Skips newest segments, whose bytes are still
+in memory, and whatever is not flushed. The page cache is passed by: what it holds proves nothing
+of the disk, and other readers need it. Reads leave the loop; judging one of them takes it a
+fraction of a millisecond (docs/decisions/0020).
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from ...runtime.errors import LogDirectoryFailed
+from ...runtime.runtime import Runtime
+from ..partition.partition import Partition
+from ..partitions import Partitions
+
+log = logging.getLogger(__name__)
+
+FIRST_AFTER_MS = 600_000
+"""A broker that is restarted often must get round to it, and a start has better things to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrubSettings:
+    """How often and how fast."""
+
+    interval_ms: int
+    """0: never."""
+    bytes_per_second: int
+
+
+class Scrub:
+    """The background reading of one broker."""
+
+    def __init__(self, runtime: Runtime, settings: ScrubSettings, partitions: Partitions) -> None:
+        self._runtime = runtime
+        self._settings = settings
+        self._partitions = partitions
+        self._free_at_ms = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, unless it is off."""
+        if self._settings.interval_ms > 0:
+            self._task = self._runtime.spawn(self._run(), "scrub")
+
+    async def close(self) -> None:
+        """End."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _run(self) -> None:
+        interval_ms = self._settings.interval_ms
+        await asyncio.sleep(min(interval_ms, FIRST_AFTER_MS) / 1000)
+        while True:
+            began_ms = self._runtime.monotonic_ms()
+            await self.read_all()
+            took_ms = self._runtime.monotonic_ms() - began_ms
+            await asyncio.sleep(max(interval_ms - took_ms, 0) / 1000)
+
+    async def read_all(self) -> None:
+        """Read everything once."""
+        segment_count = damaged_count = 0
+        for partition in list(self._partitions):
+            try:
+                read, damaged = await self._read(partition)
+            except LogDirectoryFailed as error:
+                log.error("%s", error)
+                continue
+            segment_count += read
+            damaged_count += damaged
+        if segment_count:
+            log.info("scrub: %d segments read, %d damaged", segment_count, damaged_count)
+
+    async def _read(self, partition: Partition) -> tuple[int, int]:
+        read = damaged = 0
+        for segment in list(partition.log.segments[:-1]):
+            if partition.offline_because:
+                break
+            if segment.is_removed or segment.next_offset > partition.log.flushed_offset:
+                continue
+            read += 1
+            damaged += await partition.log.inspect(segment, self._pay) is not None
+            if segment.mend_aborted():
+                damaged += 1
+                log.warning(
+                    "%r: %s: its index of aborted transactions was lost", partition, segment
+                )
+        return read, damaged
+
+    async def _pay(self, count: int) -> None:
+        """Wait until so many bytes may be read."""
+        now_ms = self._runtime.monotonic_ms()
+        start_ms = max(self._free_at_ms, now_ms)
+        self._free_at_ms = start_ms + count * 1000 / self._settings.bytes_per_second
+        if start_ms > now_ms:
+            await asyncio.sleep((start_ms - now_ms) / 1000)

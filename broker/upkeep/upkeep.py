@@ -1,0 +1,184 @@
+"""What a broker does from time to time: checkpoint, shrink ISRs, retire segments, flush.
+
+Owns the timing only, and does nothing where nothing changed. High watermarks are checkpointed at
+an interval because a restart needs them only roughly: followers and leaders learn them again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from ...protocol.types import TopicPartition
+from ...runtime.errors import LogDirectoryFailed
+from ...runtime.runtime import Runtime
+from ...storage.directory import LogDirectory
+from ...storage.log import Log
+from ..partition.partition import Partition
+from ..partitions import Partitions
+from ..replica.silence import LOOK_MS
+
+log = logging.getLogger(__name__)
+
+NEVER_MS = 2**62
+DAY_MS = 24 * 60 * 60 * 1000
+TURN_PARTITIONS = 200
+"""Partitions looked at before the loop gets its turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepSettings:
+    """How often."""
+
+    checkpoint_interval_ms: int
+    retention_interval_ms: int
+    lag_max_ms: int
+    flush_interval_ms: int = NEVER_MS
+    producer_expiration_ms: Callable[[], int] = lambda: DAY_MS
+    """Asked at each look: it may change while the broker runs."""
+
+
+class Upkeep:
+    """The recurring work of one broker."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: UpkeepSettings,
+        partitions: Partitions,
+        note_metadata: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`note_metadata` keeps how far the metadata was followed, as often as checkpoints."""
+        self._runtime = runtime
+        self._partitions = partitions
+        self._producer_expiration_ms = settings.producer_expiration_ms
+        self._works: list[tuple[str, int, Callable[[], Awaitable[None]]]] = [
+            ("checkpoints", settings.checkpoint_interval_ms, self.checkpoint),
+            ("retention", settings.retention_interval_ms, self.retire),
+            ("lag check", max(1, settings.lag_max_ms // 4), self.check_lag),
+            ("silence check", LOOK_MS, self.check_silence),
+            ("flush", settings.flush_interval_ms, self.flush),
+        ]
+        if note_metadata is not None:
+            interval_ms = settings.checkpoint_interval_ms
+            self._works.append(("metadata position", interval_ms, note_metadata))
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin, each at its own interval."""
+        for name, interval_ms, work in self._works:
+            if interval_ms < NEVER_MS:
+                self._tasks.append(self._runtime.spawn(self._repeat(interval_ms, work), name))
+
+    async def close(self) -> None:
+        """Stop; a final checkpoint belongs to the closing of the directories."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    @staticmethod
+    async def _repeat(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            await work()
+
+    async def checkpoint(self) -> None:
+        """Write the high watermarks of directories in which one has moved."""
+        partitions = self._partitions
+        moved, partitions.host.moved = partitions.host.moved, {}
+        directories: dict[LogDirectory, None] = {}
+        for partition in moved:
+            if not partition.offline_because:
+                directories[partitions.directory_of(partition)] = None
+        for directory in directories:
+            try:
+                await directory.checkpoint(high_watermarks(partitions, directory))
+            except LogDirectoryFailed as error:
+                log.error("%s", error)
+
+    async def retire(self) -> None:
+        """Delete segments that time or size allow, and forget producers long idle."""
+        now_ms = self._runtime.wall_ms()
+        expire_after_ms = self._producer_expiration_ms()
+        for turn, partition in enumerate(list(self._partitions), start=1):
+            if turn % TURN_PARTITIONS == 0:
+                await asyncio.sleep(0)
+            if not partition.offline_because:
+                self._retire(partition, now_ms, expire_after_ms)
+
+    def _retire(self, partition: Partition, now_ms: int, expire_after_ms: int) -> None:
+        partition.write_staged()
+        try:
+            count = partition.log.delete_old_segments(now_ms, partition.high_watermark)
+        except LogDirectoryFailed as error:
+            partition.on_storage_error(error)
+            return
+        if count:
+            start = partition.log_start_offset
+            log.info("%r: %d old segments deleted, now begins at %d", partition, count, start)
+            partition.note_followers()
+            if self._partitions.fetchers is not None:
+                self._partitions.fetchers.tell(partition)
+        partition.forget_idle_producers(now_ms, expire_after_ms)
+
+    async def check_lag(self) -> None:
+        """Propose to go on without followers that are too far behind."""
+        now_ms = self._runtime.monotonic_ms()
+        for turn, partition in enumerate(list(self._partitions), start=1):
+            if turn % TURN_PARTITIONS == 0:
+                await asyncio.sleep(0)
+            if partition.leader is not None:
+                partition.carry_out(partition.leader.on_lag_check(now_ms))
+
+    async def check_silence(self) -> None:
+        """Propose to go on without followers that have stopped fetching at all."""
+        heard = self._partitions.heard
+        now_ms = self._runtime.monotonic_ms()
+        for follower in heard.silent(now_ms):
+            is_member = False
+            for turn, partition in enumerate(list(self._partitions), start=1):
+                if turn % TURN_PARTITIONS == 0:
+                    await asyncio.sleep(0)
+                leader = partition.leader
+                if leader is not None and follower in leader.metadata.isr:
+                    is_member = True
+                    partition.carry_out(leader.on_lag_check(now_ms, silent=follower))
+            if not is_member:
+                heard.forget(follower)
+
+    async def flush(self) -> None:
+        """Flush what flush.ms wants flushed."""
+        due: list[Log] = [
+            partition.log
+            for partition in self._partitions
+            if partition.log.config.flush_ms < NEVER_MS
+            and partition.log.recovery_point < partition.log_end_offset
+            and not partition.offline_because
+        ]
+        for one in due:
+            try:
+                await one.flush()
+            except LogDirectoryFailed as error:
+                log.error("%s", error)
+
+
+def high_watermarks(partitions: Partitions, directory: LogDirectory) -> dict[TopicPartition, int]:
+    """What the directory's checkpoint should say; of logs no partition claimed, what it said."""
+    now = {
+        TopicPartition(partition.topic, partition.index): partition.high_watermark
+        for partition in partitions
+        if partitions.directory_of(partition) is directory
+    }
+    return {name: at for name, at in {**directory.high_watermarks, **now}.items() if at}
+
+
+async def close_directories(partitions: Partitions, *, broker_epoch: int) -> None:
+    """Flush and close every log, checkpoint, and leave the mark of a clean stop."""
+    partitions.write_staged()
+    for directory in partitions.directories:
+        try:
+            await directory.close(high_watermarks(partitions, directory), broker_epoch=broker_epoch)
+        except LogDirectoryFailed as error:
+            log.error("%s", error)
