@@ -179,7 +179,7 @@ class Reading:
             leader_only=asker.leader_only,
         )
         if self._bytes == 0 and spec.max_bytes == 0:
-            # However small the limits, a reader must be able to get past its next batch (J-07).
+            # However small the limits, a reader must get past its next batch (scenario J-07).
             spec.max_bytes = 1
         nearer = self._nearer(source, asked.fetch_offset)
         if nearer != NOBODY:

@@ -142,7 +142,7 @@ class HostedReplica:
         """All below it is decided: what readers of committed transactions may read.
 
         The first offset of the oldest transaction that is open, or whose marker is not below the
-        high watermark; else the high watermark (A16).
+        high watermark; else the high watermark.
         """
         producers = self.log.producers
         if not producers.has_undecided:
@@ -176,7 +176,7 @@ class HostedReplica:
         """Newest epoch of the log that is at most `epoch`, and where it ends."""
         return self.log.leader_epochs.end_offset_for(epoch, self.log.log_end_offset)
 
-    # Throttles (B-28): whoever is in the ISR is never held back.
+    # Throttles: whoever is in the ISR is never held back (scenario B-28).
 
     def throttle_of_follower(self, follower: int) -> Throttle | None:
         """What bounds our serving this copy to that follower, None for nothing."""

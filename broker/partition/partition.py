@@ -146,7 +146,7 @@ class Partition(TransactionalReplica):
     # Reading.
 
     def fetch(self, spec: FetchSpec, now_ms: int) -> FetchAnswer:
-        """Validate, read, and record the follower's progress, in one step (A12, B-29)."""
+        """Validate, read, and record the follower's progress, in one step (scenario B-29)."""
         self.write_staged()
         return reading.fetch(self, spec, now_ms)
 

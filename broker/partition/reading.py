@@ -2,7 +2,7 @@
 
 Validation in the order that Kafka has it (epoch, role, assignment, history, range), then the
 read, and for a follower the record of its progress: all without an `await`, so that no change of
-role comes between (B-27, B-29). Changes nothing but the leader's view of that follower.
+role comes between (scenarios B-27, B-29). Changes nothing but the leader's view of that follower.
 """
 
 from collections.abc import Awaitable, Callable

@@ -251,7 +251,7 @@ class Broker:
         return offset
 
     def serve(self, request: Request, now_ms: int) -> Fetched[Entry]:
-        """What the leader does with a fetch (A12), in one step."""
+        """What the leader does with a fetch (scenario B-29), in one step."""
         leader, position = self.leader, request.position
         if error := check_leader_epoch(position.leader_epoch, self.metadata_epoch):
             return Fetched(error)

@@ -95,7 +95,7 @@ PACKED = {
 
 @pytest.mark.parametrize("name", GARBAGE)
 @pytest.mark.parametrize("level", ["structure", "full"])
-async def test_m_06_garbage_is_refused_and_the_record_to_blame_is_named(
+async def test_m_18_garbage_is_refused_and_the_record_to_blame_is_named(
     node: Node, name: str, level: str
 ) -> None:
     await node.configure("minikafka.records.validation", level)
@@ -108,7 +108,7 @@ async def test_m_06_garbage_is_refused_and_the_record_to_blame_is_named(
 
 
 @pytest.mark.parametrize("name", PACKED)
-async def test_m_06_compressed_garbage_is_refused_where_it_is_opened(node: Node, name: str) -> None:
+async def test_m_18_compressed_garbage_is_refused_where_it_is_opened(node: Node, name: str) -> None:
     data, index = PACKED[name]
     await node.configure("minikafka.records.validation", "structure")
     assert node.append(bytearray(data)).error == ErrorCode.NONE, "nobody looks into it"
@@ -120,7 +120,7 @@ async def test_m_06_compressed_garbage_is_refused_where_it_is_opened(node: Node,
 
 
 @pytest.mark.parametrize("name", GARBAGE)
-async def test_m_06_at_batch_only_the_header_is_looked_at(node: Node, name: str) -> None:
+async def test_m_18_at_batch_only_the_header_is_looked_at(node: Node, name: str) -> None:
     await node.configure("minikafka.records.validation", "batch")
     assert node.append(bytearray(GARBAGE[name][0])).error == ErrorCode.NONE
 

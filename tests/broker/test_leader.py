@@ -133,7 +133,7 @@ def test_a_silent_follower_that_was_dropped_is_not_taken_back_before_it_fetches_
 
 
 def test_a_follower_joins_only_if_it_could_stay() -> None:
-    """Its fetches take so long that as a member it would be dropped again (N-04)."""
+    """Its fetches take so long that as a member it would be dropped again (scenario N-04)."""
     leader = leading()
     slow_ms = LAG_MAX_MS // 2 + 1
     for turn in range(1, 12):

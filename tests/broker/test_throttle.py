@@ -1,4 +1,4 @@
-"""Bytes per second for copies that catch up; those in sync are never held back (B-28)."""
+"""Bytes per second for copies that catch up; those in sync are never held back (scenario B-28)."""
 
 import pytest
 

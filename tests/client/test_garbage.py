@@ -26,7 +26,7 @@ def spoil(batch: Any) -> None:
 
 
 @pytest.mark.parametrize("poll", ["poll", "poll_columns"])
-async def test_m_06_who_meets_garbage_is_told_where_to_go_on(poll: str) -> None:
+async def test_m_18_who_meets_garbage_is_told_where_to_go_on(poll: str) -> None:
     async with FakeCluster() as cluster:
         part = cluster.create("t").partitions[0]
         fill(part, 30)
@@ -43,7 +43,7 @@ async def test_m_06_who_meets_garbage_is_told_where_to_go_on(poll: str) -> None:
             assert numbers(await read(consumer, 10)) == list(range(20, 30))
 
 
-async def test_m_06_a_header_under_a_bad_checksum_says_nothing_of_where_to_go_on() -> None:
+async def test_m_18_a_header_under_a_bad_checksum_says_nothing_of_where_to_go_on() -> None:
     async with FakeCluster() as cluster:
         part = cluster.create("t").partitions[0]
         fill(part, 10)
@@ -55,7 +55,7 @@ async def test_m_06_a_header_under_a_bad_checksum_says_nothing_of_where_to_go_on
             assert met.value.next_offset is None
 
 
-def test_m_06_the_ordinary_consumer_goes_on_likewise(cluster: FakeCluster) -> None:
+def test_m_18_the_ordinary_consumer_goes_on_likewise(cluster: FakeCluster) -> None:
     part = cluster.create("t").partitions[0]
     fill(part, 20)
     spoil(part.batches[0])
@@ -69,7 +69,7 @@ def test_m_06_the_ordinary_consumer_goes_on_likewise(cluster: FakeCluster) -> No
 
 
 @pytest.mark.parametrize("skips", [False, True])
-def test_m_06_the_console_ends_at_garbage_or_steps_over_it(
+def test_m_18_the_console_ends_at_garbage_or_steps_over_it(
     run: Run, cluster: FakeCluster, skips: bool
 ) -> None:
     part = cluster.create("t").partitions[0]

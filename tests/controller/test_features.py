@@ -43,7 +43,7 @@ def test_a_feature_is_switched_on_and_off_again() -> None:
 
 
 def test_switching_eligible_leaders_off_clears_them() -> None:
-    """L-02: the fields of a feature are gone with it, and nobody in sync is forgotten."""
+    """Scenario L-02: the fields of a feature are gone with it, and nobody in sync is forgotten."""
     machine = Machine(brokers_up=3, elr=True, min_isr=2)
     machine.create("t", 1, 3)
     machine.fence(1, 2, 3)

@@ -1,4 +1,4 @@
-"""ISR changes and elections: scenarios of the replication report by their names there."""
+"""ISR changes and elections, as the controller decides them."""
 
 from typing import Any
 

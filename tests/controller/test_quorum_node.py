@@ -1,4 +1,4 @@
-"""Single rules of the quorum's state machine that no scenario of the report is about."""
+"""Single rules of the quorum's state machine that no scenario is about."""
 
 from dataclasses import replace
 

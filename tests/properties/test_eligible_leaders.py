@@ -1,6 +1,6 @@
 """Everything that can happen to partitions, in any order, with eligible leaders on and off.
 
-Numbers are those of the invariants in the replication report.
+Numbers are those of docs/invariants.md.
 """
 
 import itertools
@@ -233,7 +233,7 @@ class EligibleLeaders(RuleBasedStateMachine):
 
     @invariant()
     def i_15_who_may_have_lost_something_is_trusted_with_nothing(self) -> None:
-        """But as the last in sync where there are no eligible leaders: see E-02."""
+        """But as the last in sync where there are no eligible leaders: see scenario E-02."""
         state = self.state
         for broker in self.emptied:
             assert broker not in state.elr

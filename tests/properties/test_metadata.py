@@ -1,6 +1,6 @@
 """Registrations, fencing, elections and ISR changes in any order: what always holds.
 
-Numbers are those of the invariants in the replication report.
+Numbers are those of docs/invariants.md.
 """
 
 from typing import Any
@@ -93,7 +93,7 @@ class Metadata(RuleBasedStateMachine):
         after = self.machine.broker(broker)
         assert answer.is_fenced == after.fenced
         if before.fenced and is_behind:
-            assert after.fenced  # D-07
+            assert after.fenced  # Scenario D-07
         if answer.should_shut_down:
             assert after.fenced
             assert self.led_by(broker) == 0

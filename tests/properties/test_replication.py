@@ -255,7 +255,7 @@ def trusting_any_prefix(self: FollowerReplica, *_: object) -> tuple[()]:
 
 
 def shrinking_at_once(original: Callable[..., Any]) -> Callable[..., Any]:
-    """B-02: the ISR is smaller as soon as that is proposed."""
+    """Scenario B-02: the ISR is smaller as soon as that is proposed."""
 
     def check(leader: LeaderReplica, now_ms: int) -> Any:
         effects = original(leader, now_ms)

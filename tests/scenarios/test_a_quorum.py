@@ -1,4 +1,4 @@
-"""A of the replication report: the controllers' quorum, and what its state machine must never do.
+"""Scenarios A: the controllers' quorum, and what its state machine must never do.
 
 Played on the pure machine (`Lab`: voters without disks, networks and clocks) where one rule is in
 question, and with real controllers, brokers and clients on the simulated loop otherwise.

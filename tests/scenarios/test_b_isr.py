@@ -1,4 +1,4 @@
-"""B-B of the replication report: ISR, high watermark, AlterPartition. The leader by itself."""
+"""Scenarios B: ISR, high watermark and AlterPartition, played on the leader by itself."""
 
 import pytest
 

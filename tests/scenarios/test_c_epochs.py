@@ -1,4 +1,4 @@
-"""C of the replication report: leader epochs and truncation. The machines by themselves."""
+"""Scenarios C: leader epochs and truncation, played on the machines by themselves."""
 
 import pytest
 

@@ -17,7 +17,7 @@ from minikafka.protocol.commit_groups import member_id
 from minikafka.protocol.errors import ApiError, ErrorCode
 
 from ..simulation.stage import Stage, StageProducer, staged
-from .test_h_transactions_2 import TOPIC, begin, committed, coordinated, coordinator
+from .test_h_coordinators_in_clusters import TOPIC, begin, committed, coordinated, coordinator
 
 GROUP = "sink"
 PLACES = [[2, 3, 4], [3, 4, 2], [4, 2, 3]]

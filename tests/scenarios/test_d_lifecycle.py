@@ -1,6 +1,6 @@
-"""B-D of the replication report: how brokers come, are fenced, and go; what the controller decides.
+"""Scenarios D: how brokers come, are fenced, and go; what the controller decides.
 
-Crashes, pauses, clocks and disks are in the second half.
+Crashes, pauses, clocks and disks are in test_d_failures.py.
 """
 
 from minikafka.controller.metadata.longest_logs import LongestLogs

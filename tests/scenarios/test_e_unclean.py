@@ -1,4 +1,4 @@
-"""B-E of the replication report: unclean stops, eligible leaders, the last replica standing."""
+"""Scenarios E: unclean stops, eligible leaders, the last replica standing."""
 
 import random
 

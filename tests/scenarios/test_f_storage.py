@@ -1,6 +1,6 @@
-"""F of the replication report: one log and its directory, stopped anywhere on a lying disk.
+"""Scenarios F: one log and its directory, stopped anywhere on a lying disk.
 
-What a cluster makes of a failing disk is in test_f_storage_2.py.
+What a cluster makes of a failing disk is in test_f_failing_disks.py.
 """
 
 import random

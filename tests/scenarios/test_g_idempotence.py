@@ -1,4 +1,4 @@
-"""B-G of the replication report: idempotent producers. Each batch once, in order, or refused."""
+"""Scenarios G: idempotent producers. Each batch is written once, in order, or refused."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""B-H of the replication report, in partitions: what hangs, what is read, when it is decided."""
+"""Scenarios H, in partitions: what hangs, what is read, when it is decided."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,6 +1,7 @@
-"""B-H of the replication report, as decisions of the coordinator: what is late, repeated, fenced.
+"""Scenarios H, as decisions of the coordinator: what is late, repeated, fenced.
 
-Coordinators that die, partitions that are away and time are in the second half.
+Coordinators that die, partitions that are away and time are in
+test_h_coordinators_in_clusters.py.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""B-I of the replication report, seen by the product's own consumers, over the classic protocol.
+"""Scenarios I, seen by the product's own consumers, over the classic protocol.
 
 Whole clusters on a simulated loop; the group's rules themselves are in test_i_groups.py.
 """

@@ -1,4 +1,4 @@
-"""B-I of the replication report: consumer groups, the coordinator's side.
+"""Scenarios I: consumer groups, the coordinator's side.
 
 Those worded for the protocol of KIP-848 (I-01 to I-03, I-10) are played in what corresponds to them
 in the classic protocol, where the generation is the epoch.

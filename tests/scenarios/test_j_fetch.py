@@ -1,4 +1,4 @@
-"""Scenarios B-J: fetches, sessions and what consumers see."""
+"""Scenarios J: fetches, sessions and what consumers see."""
 
 import asyncio
 from itertools import count

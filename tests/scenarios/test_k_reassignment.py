@@ -1,4 +1,4 @@
-"""B-K of the replication report: replicas move to other brokers."""
+"""Scenarios K: replicas move to other brokers."""
 
 import pytest
 

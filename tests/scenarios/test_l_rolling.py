@@ -1,4 +1,4 @@
-"""Scenarios B-L: rolling restarts."""
+"""Scenarios L: rolling restarts."""
 
 import asyncio
 

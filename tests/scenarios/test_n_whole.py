@@ -1,4 +1,4 @@
-"""Scenarios B-N: the whole system."""
+"""Scenarios N: the whole system."""
 
 from itertools import combinations
 

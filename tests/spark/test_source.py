@@ -177,7 +177,7 @@ def test_a_batch_beyond_the_end_of_the_log_is_refused(cluster: FakeCluster) -> N
     rows(batch_reader(subscribe="t"), 0, 3)
 
 
-def test_m_06_garbage_names_its_partition_and_offset(cluster: FakeCluster) -> None:
+def test_m_18_garbage_names_its_partition_and_offset(cluster: FakeCluster) -> None:
     log = log_of(3)
     cluster.logs["t"] = {2: log}
     batch = bytearray(log.batches[0][2])

@@ -1,4 +1,4 @@
-"""Opening a log: what is read, what is made anew. The scenarios are tests/scenarios/test_f_*."""
+"""Opening a log: what is read, what is made anew. Scenarios F are in tests/scenarios/test_f_*."""
 
 from pathlib import Path
 

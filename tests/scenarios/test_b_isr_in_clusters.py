@@ -1,4 +1,4 @@
-"""B-B of the replication report: the same rules in brokers with logs, and in whole clusters."""
+"""Scenarios B: the rules of test_b_isr.py in brokers with logs, and in whole clusters."""
 
 from collections.abc import AsyncIterator
 from inspect import iscoroutinefunction

@@ -1,4 +1,4 @@
-"""F of the replication report, as a cluster lives through it: rot, full disks, failed syncs.
+"""Scenarios F, as a cluster lives through them: rot, full disks, failed syncs.
 
 What one log does by itself is in test_f_storage.py.
 """

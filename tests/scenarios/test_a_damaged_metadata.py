@@ -1,4 +1,4 @@
-"""A of the replication report, continued: a metadata log that is not what was written.
+"""Scenarios A: a metadata log that is not what was written.
 
 Bits turn over on the disks of controllers that were stopped in order or killed; brokers and clients
 keep what was acknowledged, or nothing starts.

@@ -1,4 +1,4 @@
-"""D of the replication report: brokers that die, stop, pause, lose a disk or find strange logs.
+"""Scenarios D: brokers that die, stop, pause, lose a disk or find strange logs.
 
 Registration, fencing and leases as the controller sees them are in test_d_lifecycle.py.
 """

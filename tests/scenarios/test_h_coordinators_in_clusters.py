@@ -1,4 +1,4 @@
-"""B-H, second half: coordinators that die, partition leaders that are away, time, deleted topics.
+"""Scenarios H: coordinators that die, partition leaders that are away, time, deleted topics.
 
 The product's daemons and producers, in the simulator. Broker 1 coordinates, 2 and 3 could.
 """

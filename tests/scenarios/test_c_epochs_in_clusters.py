@@ -1,4 +1,4 @@
-"""C of the replication report: the same rules over real logs, and in whole clusters."""
+"""Scenarios C: the rules of test_c_epochs.py over real logs, and in whole clusters."""
 
 import shutil
 from functools import partial

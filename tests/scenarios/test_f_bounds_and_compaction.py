@@ -1,6 +1,6 @@
-"""F of the replication report: high watermarks, starts, producers, retention, compactions.
+"""Scenarios F: high watermarks, starts, producers, retention, compactions.
 
-Crash points and damaged files are in test_f_storage.py, clusters in test_f_storage_2.py.
+Crash points and damaged files are in test_f_storage.py, clusters in test_f_failing_disks.py.
 """
 
 import itertools
