@@ -27,7 +27,7 @@ from .checkpoints import (
     decode_partition_metadata,
     encode_clean_shutdown,
 )
-from .cleaner_offsets import CleanerOffsets
+from .compaction.cleaner_offsets import CleanerOffsets
 from .files import (
     CLEAN_SHUTDOWN,
     DEFAULT_MAX_OPEN,

@@ -16,7 +16,7 @@ from ..protocol.record_batch import BatchHeader
 from ..protocol.types import Buffer
 from ..runtime.errors import InvariantViolation
 from ..runtime.runtime import Runtime
-from .compacted_log import CompactedLog
+from .compaction.compacted_log import CompactedLog
 from .files import Files
 from .flushing import SharedFlush
 from .log_view import OffsetOutOfRange

@@ -10,7 +10,7 @@ from struct import Struct
 
 from ..protocol.record_batch import HEADER_SIZE
 from ..protocol.types import Buffer
-from .compacted_log import CompactedLog
+from .compaction.compacted_log import CompactedLog
 from .reading import PREFIX, SIZE_AND_OFFSET, Cold, LogSlice
 
 MAX_READS = 32

@@ -20,8 +20,8 @@ from functools import partial
 from ..protocol.record_batch import BatchHeader
 from ..runtime.errors import CorruptLog
 from ..runtime.runtime import Runtime
-from . import compacted
 from .aborted import AbortedIndex
+from .compaction import compacted
 from .files import (
     ABORTED_INDEX,
     GAPS,

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from .checkpoints import encode_partition_metadata
-from .compacted import CLEANED, SWAP
+from .compaction.compacted import CLEANED, SWAP
 from .files import ABORTED_INDEX, GAPS, INDEX, LOG, PARTITION_METADATA, TIME_INDEX, Files
 from .segment import Segment
 from .segment_indexes import SegmentIndexes

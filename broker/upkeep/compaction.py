@@ -13,7 +13,7 @@ from ...protocol.types import TopicPartition
 from ...runtime.config import MiB, config_table, setting
 from ...runtime.errors import LogDirectoryFailed
 from ...runtime.runtime import Runtime
-from ...storage.compactor import Compactor, Due, due
+from ...storage.compaction.compactor import Compactor, Due, due
 from ..partition.partition import Partition
 from ..partitions import Partitions
 

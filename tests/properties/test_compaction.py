@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from minikafka.protocol.record_batch import Codec, headers, read_header, records, stamp
-from minikafka.storage.compactor import Compactor, due
-from minikafka.storage.key_offsets import BYTES_PER_KEY
+from minikafka.storage.compaction.compactor import Compactor, due
+from minikafka.storage.compaction.key_offsets import BYTES_PER_KEY
 from minikafka.storage.log import Log
 from minikafka.storage.markers import TransactionMarker, encode_marker, read_marker
 from minikafka.storage.record_reading import read_records_cold

@@ -18,7 +18,7 @@ from minikafka.controller.quorum.raft import RaftQuorum
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.quorum_messages import Vote, VoteAnswer, VoterKey
 from minikafka.protocol.types import TopicIdPartition, TopicPartition
-from minikafka.storage.compacted_log import CompactedLog
+from minikafka.storage.compaction.compacted_log import CompactedLog
 from minikafka.storage.log import Log
 
 from .loop import PROCESS, Process

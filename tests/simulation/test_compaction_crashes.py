@@ -14,8 +14,8 @@ from minikafka.protocol.record_batch import BatchBuilder, Codec, headers, read_h
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.config import from_mapping
 from minikafka.runtime.errors import LogDirectoryFailed
-from minikafka.storage.cleaner_offsets import CleanerOffsets
-from minikafka.storage.compactor import Compactor, due
+from minikafka.storage.compaction.cleaner_offsets import CleanerOffsets
+from minikafka.storage.compaction.compactor import Compactor, due
 from minikafka.storage.files import Files
 from minikafka.storage.log import Cold, Log
 from minikafka.storage.topic_config import TopicConfig

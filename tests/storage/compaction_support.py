@@ -11,7 +11,7 @@ from minikafka.protocol.record_batch import (
     read_header,
     records,
 )
-from minikafka.storage.compactor import Compactor, due
+from minikafka.storage.compaction.compactor import Compactor, due
 from minikafka.storage.log import Log
 
 from .support import Made, TestRuntime, contents

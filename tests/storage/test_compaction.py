@@ -8,9 +8,9 @@ import pytest
 from minikafka.protocol.record_batch import Codec, headers, read_header, records, stamp
 from minikafka.protocol.types import Buffer
 from minikafka.runtime.errors import CorruptLog
-from minikafka.storage import compaction
-from minikafka.storage.compactor import due, groups_of
-from minikafka.storage.key_offsets import BYTES_PER_KEY, KeyOffsets
+from minikafka.storage.compaction import compaction
+from minikafka.storage.compaction.compactor import due, groups_of
+from minikafka.storage.compaction.key_offsets import BYTES_PER_KEY, KeyOffsets
 from minikafka.storage.log import Log
 from minikafka.storage.markers import TransactionMarker, encode_marker
 from minikafka.storage.reading import Cold

@@ -13,7 +13,7 @@ from minikafka.protocol.record_batch import (
     records,
     rewrite_as_log_append_time,
 )
-from minikafka.storage.record_walk import Rewrite, rewritten, walk
+from minikafka.storage.compaction.record_walk import Rewrite, rewritten, walk
 
 ENTRIES = st.lists(
     st.tuples(

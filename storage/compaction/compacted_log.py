@@ -6,14 +6,14 @@ Puts finished results in the place of segments; decides nothing of when, and wri
 import logging
 from collections.abc import Sequence
 
-from ..runtime.errors import LogDirectoryFailed
-from .aborted import AbortedIndex
+from ...runtime.errors import LogDirectoryFailed
+from ..aborted import AbortedIndex
+from ..files import Files
+from ..integrity import Rules
+from ..log_view import LogView
+from ..producer_snapshots import ProducerSnapshots
+from ..segment import Segment
 from .compaction import Finished
-from .files import Files
-from .integrity import Rules
-from .log_view import LogView
-from .producer_snapshots import ProducerSnapshots
-from .segment import Segment
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ cut away: below it a tombstone goes on the strength of there being nothing older
 
 import logging
 
-from ..protocol.types import TopicPartition
-from .checkpoints import decode_offsets
-from .files import CLEANER_OFFSETS, Files
-from .recovery_points import RecoveryPoints
+from ...protocol.types import TopicPartition
+from ..checkpoints import decode_offsets
+from ..files import CLEANER_OFFSETS, Files
+from ..recovery_points import RecoveryPoints
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ batches is left before it: then nobody who reads from the start needs it (KIP-98
 
 from collections.abc import Iterable
 
-from ..protocol.record_batch import BatchHeader
-from .aborted import AbortedTransaction
+from ...protocol.record_batch import BatchHeader
+from ..aborted import AbortedTransaction
 
 
 class TransactionWalk:

@@ -11,13 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from ..runtime.config import INT64_MAX
-from ..runtime.errors import WorkerLost
-from ..runtime.runtime import Runtime
-from .aborted import AbortedTransaction
+from ...runtime.config import INT64_MAX
+from ...runtime.errors import WorkerLost
+from ...runtime.runtime import Runtime
+from ..aborted import AbortedTransaction
+from ..log import Log
+from ..segment import MAX_RELATIVE, Segment
 from .compaction import Order, Source, Step, forget, step
-from .log import Log
-from .segment import MAX_RELATIVE, Segment
 
 log = logging.getLogger(__name__)
 

@@ -21,18 +21,18 @@ a file that is in use. What goes and what stays:
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from ..protocol.errors import RemoteProtocolError
-from ..protocol.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid
-from ..protocol.types import Buffer
-from ..runtime.errors import CorruptLog, LogDirectoryFailed
-from ..runtime.fs import File, FileSystem
-from .aborted import AbortedIndex, AbortedTransaction
+from ...protocol.errors import RemoteProtocolError
+from ...protocol.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid
+from ...protocol.types import Buffer
+from ...runtime.errors import CorruptLog, LogDirectoryFailed
+from ...runtime.fs import File, FileSystem
+from ..aborted import AbortedIndex, AbortedTransaction
+from ..files import ABORTED_INDEX, INDEX, LOG, TIME_INDEX, Files, file_name
+from ..integrity import size_of_first
+from ..segment import Segment
 from .compacted import CLEANED
-from .files import ABORTED_INDEX, INDEX, LOG, TIME_INDEX, Files, file_name
-from .integrity import size_of_first
 from .key_offsets import KeyOffsets
 from .record_walk import Rewrite, Slice, emptied, rewritten, walk
-from .segment import Segment
 from .transaction_walk import TransactionWalk
 
 WINDOW = 1 << 20
