@@ -50,9 +50,9 @@ chaos: $(STAMP) ## real processes under real faults, as root: kills, partitions,
 	$(BIN)/python -m tests.chaos
 
 codec: $(STAMP) ## the C of the compiled record codec, from its Cython source, and build it
-	@rm -f protocol/_records.c
-	$(BIN)/cython -3 --module-name minikafka.protocol._records protocol/_records.pyx -o protocol/_records.c
-	@sed -i "1i /* From _records.pyx, sha256 $$(sha256sum protocol/_records.pyx | cut -d' ' -f1): make codec */" protocol/_records.c
+	@rm -f protocol/records/_records.c
+	$(BIN)/cython -3 --module-name minikafka.protocol.records._records protocol/records/_records.pyx -o protocol/records/_records.c
+	@sed -i "1i /* From _records.pyx, sha256 $$(sha256sum protocol/records/_records.pyx | cut -d' ' -f1): make codec */" protocol/records/_records.c
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
 
 fmt: $(STAMP) ## rewrite formatting and imports

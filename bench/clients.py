@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from minikafka import Admin, NewTopic
 from minikafka.deploy.local_cluster import LocalCluster
-from minikafka.protocol import record_backend
+from minikafka.protocol.records import record_backend
 
 from .load import replay
 from .requests import check_produced, produce

@@ -26,7 +26,7 @@ from minikafka.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from minikafka.protocol.records import BatchBuilder
+from minikafka.protocol.records.records import BatchBuilder
 from minikafka.runtime.runtime import SystemRuntime
 
 from .meters import cpu_seconds, pss_mib

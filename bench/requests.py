@@ -11,7 +11,7 @@ from minikafka.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from minikafka.protocol.records import build
+from minikafka.protocol.records.records import build
 
 PRODUCE_VERSION = 8
 """The newest without tagged fields: the batch ends the frame, so the floor finds it."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from minikafka import Admin, NewTopic
 from minikafka.deploy.local_cluster import LocalCluster
-from minikafka.protocol.record_batch import Codec
+from minikafka.protocol.records.record_batch import Codec
 
 from . import produce
 from .requests import produce as request_of

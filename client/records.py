@@ -6,7 +6,7 @@ Plain values; nothing here reads or writes.
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple
 
-from ..protocol.record_batch import Headers, TimestampType
+from ..protocol.records.record_batch import Headers, TimestampType
 from ..protocol.types import ZERO_UUID, TopicPartition
 from .errors import ClientError
 from .serialization import K, V

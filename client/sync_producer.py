@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, Generic, Self, TypeVar, Unpack
 
-from ..protocol.record_batch import Headers
+from ..protocol.records.record_batch import Headers
 from .commit_group_types import PreparedTransaction
 from .config import ProducerConfig, ProducerSettings, Servers
 from .errors import BufferFull, ClientClosed, ClientError

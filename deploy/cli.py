@@ -113,7 +113,7 @@ class LazyGroup(click.Group):
 
 
 def _show_version(context: click.Context) -> None:
-    from ..protocol.record_backend import NAME
+    from ..protocol.records.record_backend import NAME
     from ..runtime.version import VERSION
 
     click.echo(f"minikafka, version {VERSION}, record codec: {NAME}")

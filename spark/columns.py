@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..protocol.batch_header import CODEC_MASK
 from ..protocol.errors import RemoteProtocolError
-from ..protocol.record_batch import HEADER_SIZE, BatchHeader
-from ..protocol.record_columns import locate_all, locate_at
-from ..protocol.records import record_view
+from ..protocol.records.batch_header import CODEC_MASK
+from ..protocol.records.record_batch import HEADER_SIZE, BatchHeader
+from ..protocol.records.record_columns import locate_all, locate_at
+from ..protocol.records.records import record_view
 from ..protocol.types import Buffer
 from .committed import Placed, checked
 from .header_columns import headers_of, pieces_of

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ..client.consumer.aborted import AbortedBatches
 from ..client.records import RawRecords
 from ..protocol.errors import RemoteProtocolError
-from ..protocol.record_batch import MAGIC, BatchHeader, crc_is_valid, headers, records
+from ..protocol.records.record_batch import MAGIC, BatchHeader, crc_is_valid, headers, records
 from ..protocol.types import Buffer
 
 Placed = tuple[int, BatchHeader]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..protocol.errors import RemoteProtocolError
 from ..protocol.primitives import read_varint
-from ..protocol.record_columns import read_lengths
+from ..protocol.records.record_columns import read_lengths
 from ..protocol.types import Buffer
 
 Ints = NDArray[np.int64]

@@ -8,7 +8,7 @@ changed here: `Log.mend` puts a peer's bytes in place.
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from ..protocol.record_batch import HEADER_SIZE, BatchHeader
+from ..protocol.records.record_batch import HEADER_SIZE, BatchHeader
 from .integrity import Rules, Verdict, judge, size_of_first
 from .segment import Segment
 

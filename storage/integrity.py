@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from ..protocol.record_batch import HEADER_SIZE, MAGIC
+from ..protocol.records.record_batch import HEADER_SIZE, MAGIC
 from ..protocol.types import Buffer
 from .leader_epochs import LeaderEpochs
 

@@ -11,8 +11,8 @@ a producer snapshot at each roll. What is not flushed is not trusted: see recove
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from ..protocol.batch_header import CONTROL_BIT
-from ..protocol.record_batch import BatchHeader
+from ..protocol.records.batch_header import CONTROL_BIT
+from ..protocol.records.record_batch import BatchHeader
 from ..protocol.types import Buffer
 from ..runtime.errors import InvariantViolation
 from ..runtime.runtime import Runtime

@@ -9,7 +9,7 @@ the place of which `mend` puts a peer's.
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from ..protocol.record_batch import HEADER_SIZE
+from ..protocol.records.record_batch import HEADER_SIZE
 from ..protocol.types import Buffer
 from ..runtime.errors import CorruptLog, StorageError
 from ..runtime.runtime import Runtime

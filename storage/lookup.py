@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..protocol.compression import ExpandsTooFar
 from ..protocol.errors import ProtocolError
-from ..protocol.record_batch import HEADER_SIZE, BatchHeader
-from ..protocol.record_checks import find
+from ..protocol.records.record_batch import HEADER_SIZE, BatchHeader
+from ..protocol.records.record_checks import find
 from ..runtime.errors import CorruptLog, WorkerLost
 from ..runtime.runtime import Runtime
 from .files import LOG, Files

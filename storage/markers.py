@@ -1,13 +1,13 @@
 """The control batch that ends a producer's transaction in one partition, as storage sees it.
 
-Pure. protocol/records.py knows the bytes; here a marker also says whose it is.
+Pure. protocol/records/records.py knows the bytes; here a marker also says whose it is.
 """
 
 from dataclasses import dataclass
 
-from ..protocol.batch_header import BatchHeader
 from ..protocol.errors import RemoteProtocolError
-from ..protocol.records import (
+from ..protocol.records.batch_header import BatchHeader
+from ..protocol.records.records import (
     EndTransactionMarker,
     build_end_transaction_batch,
     parse_end_transaction_marker,

@@ -4,8 +4,8 @@ From a snapshot on, headers are enough, but for the markers of transactions, whi
 when a log is opened, after a truncation that went too far back, and where an index is lost.
 """
 
-from ..protocol.batch_header import CONTROL_BIT
-from ..protocol.record_batch import HEADER_SIZE, BatchHeader
+from ..protocol.records.batch_header import CONTROL_BIT
+from ..protocol.records.record_batch import HEADER_SIZE, BatchHeader
 from ..protocol.types import Buffer
 from ..runtime.runtime import Runtime
 from .aborted import AbortedTransaction

@@ -23,9 +23,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..protocol.batch_header import TRANSACTIONAL_BIT
 from ..protocol.errors import ErrorCode
-from ..protocol.record_batch import BatchHeader
+from ..protocol.records.batch_header import TRANSACTIONAL_BIT
+from ..protocol.records.record_batch import BatchHeader
 from .aborted import AbortedTransaction
 from .markers import TransactionMarker
 

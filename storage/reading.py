@@ -8,7 +8,7 @@ places are kept as hints, and the usual read at the tail needs neither index nor
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..protocol.record_batch import HEADER_SIZE
+from ..protocol.records.record_batch import HEADER_SIZE
 from ..protocol.types import Buffer
 from ..runtime.errors import CorruptLog
 from .files import LOG

@@ -8,7 +8,7 @@ answer; only where the log has none below the bound it gets empty ones, and know
 
 from struct import Struct
 
-from ..protocol.record_batch import HEADER_SIZE
+from ..protocol.records.record_batch import HEADER_SIZE
 from ..protocol.types import Buffer
 from .compaction.compacted_log import CompactedLog
 from .reading import PREFIX, SIZE_AND_OFFSET, Cold, LogSlice

@@ -17,7 +17,7 @@ import logging
 from dataclasses import dataclass, field
 from functools import partial
 
-from ..protocol.record_batch import BatchHeader
+from ..protocol.records.record_batch import BatchHeader
 from ..runtime.errors import CorruptLog
 from ..runtime.runtime import Runtime
 from .aborted import AbortedIndex

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import crc32c
 
-from ..protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader
+from ..protocol.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader
 from ..runtime.runtime import Runtime
 from .files import Files
 from .segment import MAX_RELATIVE, Segment

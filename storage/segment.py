@@ -7,7 +7,7 @@ segment_file.py's; reading.py reads it.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..protocol.record_batch import HEADER_SIZE, BatchHeader
+from ..protocol.records.record_batch import HEADER_SIZE, BatchHeader
 from ..protocol.types import Buffer
 from ..runtime.errors import InvariantViolation, LogDirectoryFailed
 from .files import ABORTED_INDEX, INDEX, TIME_INDEX, Files, file_name

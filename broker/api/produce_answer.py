@@ -17,7 +17,7 @@ from ...protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ...protocol.record_checks import Verdict
+from ...protocol.records.record_checks import Verdict
 from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, Buffer
 from ..net.answer import Answer, Call
 from ..partition.partition import Partition

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ...protocol.record_checks import RecordRules, Verdict, judge_in_full
+from ...protocol.records.record_checks import RecordRules, Verdict, judge_in_full
 from ...runtime.errors import WorkerLost
 from ..net.answer import Call
 from ..partition.partition import Partition

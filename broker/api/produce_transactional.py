@@ -11,9 +11,9 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from ...protocol.batch_header import BatchHeader
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ...protocol.records.batch_header import BatchHeader
 from ...protocol.types import TopicPartition
 from ..coordinator.transaction.decisions import AddPartitions
 from ..net.answer import Answer, Call

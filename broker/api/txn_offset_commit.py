@@ -14,7 +14,7 @@ from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from ...protocol.records import NO_SEQUENCE
+from ...protocol.records.records import NO_SEQUENCE
 from ...protocol.types import TopicPartition
 from ..coordinator.group.commits import Commit, NewOffset
 from ..coordinator.group.values import Who

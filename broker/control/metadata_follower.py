@@ -16,7 +16,7 @@ from ...protocol.control.image import Delta, MetadataImage
 from ...protocol.control.messages import FetchMetadata, FetchSnapshot, MetadataFetched, SnapshotId
 from ...protocol.control.records import decode_record
 from ...protocol.errors import ApiError, ErrorCode
-from ...protocol.record_batch import headers, records
+from ...protocol.records.record_batch import headers, records
 from ...protocol.types import Buffer, OffsetAndEpoch
 from ...runtime.runtime import Runtime
 from .controller_channel import ControllerChannel

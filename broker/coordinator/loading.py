@@ -8,9 +8,9 @@ will be committed, and nothing may be answered before it is.
 import asyncio
 import logging
 
-from ...protocol.batch_header import headers
 from ...protocol.errors import RemoteProtocolError
-from ...protocol.records import records
+from ...protocol.records.batch_header import headers
+from ...protocol.records.records import records
 from ...protocol.types import Buffer
 from ...runtime.errors import CorruptLog, LogDirectoryFailed
 from ...storage.log import Cold, OffsetOutOfRange

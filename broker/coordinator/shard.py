@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from ...protocol.batch_header import BatchHeader
 from ...protocol.errors import ErrorCode
-from ...protocol.records import NO_SEQUENCE, BatchBuilder
+from ...protocol.records.batch_header import BatchHeader
+from ...protocol.records.records import NO_SEQUENCE, BatchBuilder
 from ...protocol.types import NO_EPOCH, NO_PRODUCER_ID
 from ...runtime.runtime import Runtime
 from ..partition.partition import Partition

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...client.net.refusals import Refusals
 from ...protocol.errors import ErrorCode
-from ...protocol.record_batch import BatchHeader
+from ...protocol.records.record_batch import BatchHeader
 from ...protocol.types import NO_LEADER, OffsetAndEpoch, TopicIdPartition, TopicPartition
 from ...runtime.errors import StorageError
 from ...storage.log import Log

@@ -15,19 +15,19 @@ is for a worker process: NeedsOpening. Nothing here appends or remembers a batch
 import struct
 from functools import lru_cache
 
-from ...protocol import record_backend
-from ...protocol.batch_header import CODEC_MASK, rewrite_max_timestamp
 from ...protocol.compression import ExpandsTooFar
 from ...protocol.errors import ApiError, ErrorCode
-from ...protocol.record_backend import highest_delta
-from ...protocol.record_batch import (
+from ...protocol.records import record_backend
+from ...protocol.records.batch_header import CODEC_MASK, rewrite_max_timestamp
+from ...protocol.records.record_backend import highest_delta
+from ...protocol.records.record_batch import (
     HEADER_SIZE,
     BatchHeader,
     rewrite_as_log_append_time,
     stamp,
     validate_for_append,
 )
-from ...protocol.record_checks import INT64_MAX, INT64_MIN, RecordRules, Verdict, judge
+from ...protocol.records.record_checks import INT64_MAX, INT64_MIN, RecordRules, Verdict, judge
 from ...storage.topic_config import TopicConfig
 
 NO_LIMIT_MS = 2**63 - 1

@@ -14,9 +14,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...protocol.batch_header import TRANSACTIONAL_BIT
 from ...protocol.errors import ApiError, ErrorCode
-from ...protocol.record_checks import RefusedRecords, Verdict
+from ...protocol.records.batch_header import TRANSACTIONAL_BIT
+from ...protocol.records.record_checks import RefusedRecords, Verdict
 from ...runtime.errors import StorageError
 from ...storage.producer_state import ProducedBatch
 from ...storage.topic_config import TopicConfig

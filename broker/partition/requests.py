@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ...protocol.errors import ErrorCode
-from ...protocol.record_checks import RecordError, RecordRules
+from ...protocol.records.record_checks import RecordError, RecordRules
 from ...protocol.types import Buffer, OffsetAndEpoch
 from ...storage.aborted import AbortedTransaction
 

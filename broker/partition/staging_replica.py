@@ -5,8 +5,8 @@ Checks nothing of a client's batch; `Partition` does, and writes what is staged.
 
 from typing import TYPE_CHECKING, cast
 
-from ...protocol.batch_header import CONTROL_BIT, BatchHeader
 from ...protocol.errors import ErrorCode
+from ...protocol.records.batch_header import CONTROL_BIT, BatchHeader
 from ..replica.leader import LeaderReplica
 from . import intake
 from .flushed_replica import FlushedReplica

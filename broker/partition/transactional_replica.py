@@ -4,9 +4,9 @@ Up to where transactions are decided is the log's to know; which of them may beg
 leader's (KIP-890). Nothing here asks a coordinator: the produce handler does.
 """
 
-from ...protocol.batch_header import CODEC_MASK, TRANSACTIONAL_BIT
 from ...protocol.errors import ErrorCode
-from ...protocol.record_batch import BatchHeader
+from ...protocol.records.batch_header import CODEC_MASK, TRANSACTIONAL_BIT
+from ...protocol.records.record_batch import BatchHeader
 from ...storage.markers import TransactionMarker, encode_marker
 from ...storage.producer_state import NOT_VERIFIED, ProducedBatch
 from . import intake

@@ -8,7 +8,7 @@ import logging
 
 from ...protocol.errors import ErrorCode, RemoteProtocolError
 from ...protocol.messages.fetch import PartitionData
-from ...protocol.record_batch import BatchHeader, crc_is_valid, headers
+from ...protocol.records.record_batch import BatchHeader, crc_is_valid, headers
 from ...protocol.types import Buffer, OffsetAndEpoch
 from ...runtime.errors import StorageError
 from ..partition.partition import Partition

@@ -16,7 +16,7 @@ from pathlib import Path
 from crc32c import crc32c
 
 from ...protocol.errors import RemoteProtocolError
-from ...protocol.record_batch import records
+from ...protocol.records.record_batch import records
 from .dump_segment import Problems, batches, java_optional
 
 _INDEX_ENTRY = struct.Struct(">ii")

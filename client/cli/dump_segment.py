@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ...protocol.errors import RemoteProtocolError
-from ...protocol.record_batch import (
+from ...protocol.records.record_batch import (
     HEADER_SIZE,
     MAGIC,
     BatchHeader,

@@ -7,7 +7,7 @@ tells of the markers.
 from collections.abc import Iterable
 from typing import Final
 
-from ...protocol.record_batch import BatchHeader
+from ...protocol.records.record_batch import BatchHeader
 from ..records import AbortedTransaction
 
 _ABORT: Final = 0

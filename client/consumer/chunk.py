@@ -9,8 +9,14 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ...protocol.errors import RemoteProtocolError
-from ...protocol.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid, headers, read_header
-from ...protocol.records import columns, records_as
+from ...protocol.records.record_batch import (
+    HEADER_SIZE,
+    BatchHeader,
+    crc_is_valid,
+    headers,
+    read_header,
+)
+from ...protocol.records.records import columns, records_as
 from ..errors import CorruptRecord
 from ..records import AbortedTransaction, ConsumerRecord, RawRecords, RecordColumns
 from .aborted import AbortedBatches

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from ...protocol.record_batch import Codec, Headers
+from ...protocol.records.record_batch import Codec, Headers
 from ...protocol.types import NO_LEADER, TopicPartition
 from ..cluster import ClusterView, PartitionView
 from ..errors import ClientError, MessageTooLarge, UnknownTopic

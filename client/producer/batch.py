@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ...protocol.record_batch import BatchBuilder, Codec, rewrite_producer
+from ...protocol.records.record_batch import BatchBuilder, Codec, rewrite_producer
 from ...protocol.types import NO_EPOCH, NO_OFFSET, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from ..errors import ClientError
 

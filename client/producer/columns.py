@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol
 
-from ...protocol import record_backend
-from ...protocol.record_batch import BatchBuilder, Headers
+from ...protocol.records import record_backend
+from ...protocol.records.record_batch import BatchBuilder, Headers
 from ..errors import MessageTooLarge
 from ..records import ProducerRecord
 from ..serialization import K, Serializer, V

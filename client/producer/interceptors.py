@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Generic, NamedTuple
 
-from ...protocol.record_batch import Headers
+from ...protocol.records.record_batch import Headers
 from ..errors import ClientError
 from ..records import RecordMetadata
 from ..serialization import K, V

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
-from ...protocol import record_backend
+from ...protocol.records import record_backend
 
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995

@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack
 
-from ...protocol.record_batch import Codec, Headers
+from ...protocol.records.record_batch import Codec, Headers
 from ...runtime.runtime import Runtime, SystemRuntime
 from ..config import ProducerConfig, ProducerSettings, Servers, configured
 from ..errors import ClientClosed, ClientError, TransactionMisuse

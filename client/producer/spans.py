@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...protocol import record_backend
 from ...protocol.primitives import encode_varint, read_varint
-from ...protocol.record_batch import BatchBuilder, Headers
-from ...protocol.record_python import read_headers
+from ...protocol.records import record_backend
+from ...protocol.records.record_batch import BatchBuilder, Headers
+from ...protocol.records.record_python import read_headers
 from .accumulator import Row
 
 Ints = NDArray[np.int64]

@@ -5,7 +5,7 @@ Only reads. What becomes of such a log: lost_log.py.
 
 from typing import Final
 
-from ...protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader, crc_is_valid
+from ...protocol.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader, crc_is_valid
 from ...runtime.errors import CorruptLog
 from ...storage.files import LOG, Files, offset_in
 from ...storage.recovery import CutRefused

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ...protocol.control.batches import encode_batch
 from ...protocol.control.records import MetadataRecord
 from ...protocol.errors import RemoteProtocolError
-from ...protocol.record_batch import crc_is_valid, headers, read_header
+from ...protocol.records.record_batch import crc_is_valid, headers, read_header
 from ...runtime.errors import StorageError
 from ...runtime.runtime import Runtime
 from .metadata_log import MetadataLog

@@ -13,7 +13,7 @@ from typing import Final
 from ...protocol.control.messages import SnapshotId
 from ...protocol.control.quorum_messages import EpochEnd
 from ...protocol.control.records import METADATA_TOPIC
-from ...protocol.record_batch import BatchHeader
+from ...protocol.records.record_batch import BatchHeader
 from ...protocol.types import Buffer
 from ...runtime.config import MiB, from_mapping
 from ...runtime.runtime import Runtime

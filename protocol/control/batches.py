@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from .. import record_batch
 from ..errors import RemoteProtocolError
-from ..records import records as records_of
+from ..records import record_batch
+from ..records.records import records as records_of
 from ..types import Buffer
 from .image import Delta, MetadataImage
 from .messages import SnapshotId

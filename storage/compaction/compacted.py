@@ -14,7 +14,7 @@ Either all of the old segments are found afterwards or all of the new one.
 
 import logging
 
-from ...protocol.record_batch import HEADER_SIZE
+from ...protocol.records.record_batch import HEADER_SIZE
 from ..files import LOG, SEGMENT_SUFFIXES, Files, file_name, offset_in
 from ..integrity import Rules, judge, size_of_first
 from ..leader_epochs import LeaderEpochs

@@ -22,7 +22,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from ...protocol.errors import RemoteProtocolError
-from ...protocol.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid
+from ...protocol.records.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid
 from ...protocol.types import Buffer
 from ...runtime.errors import CorruptLog, LogDirectoryFailed
 from ...runtime.fs import File, FileSystem

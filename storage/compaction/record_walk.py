@@ -11,18 +11,18 @@ so all of it from the offset delta on can be copied as it is, whatever becomes o
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...protocol.batch_header import CODEC_MASK, DELETE_HORIZON_BIT, HEADER, SIZE_AND_OFFSET
 from ...protocol.compression import Codec, compress
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.primitives import encode_varint, read_varint
-from ...protocol.record_batch import (
+from ...protocol.records.batch_header import CODEC_MASK, DELETE_HORIZON_BIT, HEADER, SIZE_AND_OFFSET
+from ...protocol.records.record_batch import (
     HEADER_SIZE,
     MAGIC,
     BatchHeader,
     TimestampType,
     seal,
 )
-from ...protocol.records import record_bytes
+from ...protocol.records.records import record_bytes
 from ...protocol.types import Buffer
 
 

@@ -12,7 +12,7 @@ batches is left before it: then nobody who reads from the start needs it (KIP-98
 
 from collections.abc import Iterable
 
-from ...protocol.record_batch import BatchHeader
+from ...protocol.records.record_batch import BatchHeader
 from ..aborted import AbortedTransaction
 
 

@@ -26,14 +26,14 @@ from minikafka.broker.partitions import Partitions
 from minikafka.broker.replica.silence import FollowersHeard
 from minikafka.broker.replica.state import PartitionMetadata
 from minikafka.broker.topic_defaults import TopicDefaults
-from minikafka.protocol import batch_header
 from minikafka.protocol.codec import decode_response_frame, frame_request, response_class
 from minikafka.protocol.control import records as r
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.messages import Endpoint, VersionRange
 from minikafka.protocol.errors import ApiError, ErrorCode
-from minikafka.protocol.record_checks import Verdict
-from minikafka.protocol.records import NewRecord, build
+from minikafka.protocol.records import batch_header
+from minikafka.protocol.records.record_checks import Verdict
+from minikafka.protocol.records.records import NewRecord, build
 from minikafka.runtime.config import from_mapping
 from minikafka.runtime.runtime import SystemRuntime
 

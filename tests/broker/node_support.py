@@ -10,7 +10,6 @@ from minikafka.broker.replica.leader import ProposeIsr
 from minikafka.broker.replication import following
 from minikafka.broker.topic_defaults import TopicDefaults
 from minikafka.broker.upkeep.upkeep import close_directories
-from minikafka.protocol import record_batch
 from minikafka.protocol.control.image import Delta, MetadataImage, PartitionState
 from minikafka.protocol.control.messages import Endpoint
 from minikafka.protocol.control.records import (
@@ -25,6 +24,7 @@ from minikafka.protocol.control.records import (
 )
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.fetch import EpochEndOffset, PartitionData
+from minikafka.protocol.records import record_batch
 from minikafka.runtime.runtime import SystemRuntime
 from minikafka.storage.directory import LogDirectory
 

@@ -10,8 +10,8 @@ import pytest
 from minikafka.broker.partition.requests import CONSUMER, DEBUGGING_CONSUMER, FetchSpec
 from minikafka.broker.topic_defaults import TopicDefaults
 from minikafka.broker.upkeep.compaction import Compaction, CompactionConfig
-from minikafka.protocol import record_batch
 from minikafka.protocol.control.records import BROKER, ConfigRecord
+from minikafka.protocol.records import record_batch
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.config import from_mapping
 from minikafka.storage.checkpoints import decode_offsets

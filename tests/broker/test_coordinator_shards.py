@@ -10,9 +10,9 @@ from minikafka.broker.coordinator import keys
 from minikafka.broker.coordinator.keys import KEY_BYTES_MAX, is_key, java_hash, partition_of
 from minikafka.broker.coordinator.shard import Shard, ShardSettings
 from minikafka.broker.coordinator.shards import Shards
-from minikafka.protocol.batch_header import BatchHeader
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.records import BatchBuilder
+from minikafka.protocol.records.batch_header import BatchHeader
+from minikafka.protocol.records.records import BatchBuilder
 
 from .node_support import ME, WALL_MS, B, C, Node, state
 

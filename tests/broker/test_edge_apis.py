@@ -59,7 +59,7 @@ from minikafka.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from minikafka.protocol.record_checks import RecordError
+from minikafka.protocol.records.record_checks import RecordError
 
 from .conftest import MakeBroker
 from .edge_support import EPOCH, TOPIC, TOPIC_ID, FakeBroker, FakePartition, batch, settle

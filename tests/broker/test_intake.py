@@ -10,7 +10,6 @@ import pytest
 
 from minikafka.broker.partition.intake import OPENED_AT_ONCE, OPENED_PER_EVENT
 from minikafka.broker.partition.requests import Appended
-from minikafka.protocol import record_backend
 from minikafka.protocol.compression import compress
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.produce import (
@@ -18,7 +17,8 @@ from minikafka.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from minikafka.protocol.record_batch import (
+from minikafka.protocol.records import record_backend
+from minikafka.protocol.records.record_batch import (
     Codec,
     build,
     crc_is_valid,
@@ -26,7 +26,7 @@ from minikafka.protocol.record_batch import (
     seal,
     stamp,
 )
-from minikafka.protocol.record_checks import RecordRules, Verdict, judge_in_full
+from minikafka.protocol.records.record_checks import RecordRules, Verdict, judge_in_full
 from minikafka.runtime.errors import WorkerLost
 from tests.support.bombs import Expanded, many_small, one_large
 
@@ -266,7 +266,7 @@ async def test_m_04_records_of_a_large_batch_need_keys_too(node: Node) -> None:
 async def test_m_04_a_batch_too_large_for_anybody_is_refused(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minikafka.protocol.record_checks.MAX_DECOMPRESSED_BYTES", 1 << 20)
+    monkeypatch.setattr("minikafka.protocol.records.record_checks.MAX_DECOMPRESSED_BYTES", 1 << 20)
     verdict = judge_in_full(bytes(one_large(WALL_MS, size=129 << 20)), RecordRules())
     assert verdict.error == ErrorCode.MESSAGE_TOO_LARGE
 

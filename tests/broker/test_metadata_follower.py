@@ -7,7 +7,6 @@ import pytest
 
 from minikafka.broker.control.metadata_follower import DEPOSED_MS, MetadataFollower
 from minikafka.broker.control.metadata_position import GIVEN_UP, MetadataLost, MetadataPosition
-from minikafka.protocol import record_batch
 from minikafka.protocol.control.image import Delta, MetadataImage
 from minikafka.protocol.control.messages import MetadataFetched, SnapshotFetched, SnapshotId
 from minikafka.protocol.control.records import (
@@ -18,6 +17,7 @@ from minikafka.protocol.control.records import (
     encode_record,
 )
 from minikafka.protocol.errors import ApiError, ErrorCode
+from minikafka.protocol.records import record_batch
 from minikafka.protocol.types import OffsetAndEpoch
 from minikafka.runtime.runtime import SystemRuntime
 

@@ -234,7 +234,7 @@ async def test_log_append_time_is_written_into_the_batch(node: Node) -> None:
 async def test_a_compacted_topic_refuses_records_without_key(node: Node) -> None:
     await node.give(LEAD)
     await node.configure("cleanup.policy", "compact")
-    from minikafka.protocol.record_batch import build
+    from minikafka.protocol.records.record_batch import build
 
     assert node.append(build([(WALL_MS, None, b"v")])).error == ErrorCode.INVALID_RECORD
     assert node.append(build([(WALL_MS, b"k", b"v")])).error == ErrorCode.NONE

@@ -34,8 +34,8 @@ from minikafka.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from minikafka.protocol.record_batch import Codec, headers
-from minikafka.protocol.records import BatchBuilder
+from minikafka.protocol.records.record_batch import Codec, headers
+from minikafka.protocol.records.records import BatchBuilder
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.config import from_mapping
 from minikafka.storage.markers import TransactionMarker

@@ -25,7 +25,7 @@ from minikafka.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from minikafka.protocol.records import BatchBuilder
+from minikafka.protocol.records.records import BatchBuilder
 
 from ..simulation.stage import Stage, staged
 

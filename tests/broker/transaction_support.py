@@ -13,9 +13,9 @@ from minikafka.broker.coordinator.transaction.decisions import (
 )
 from minikafka.broker.coordinator.transaction.ledger import Ledger
 from minikafka.broker.coordinator.transaction.transaction import State, Transaction
-from minikafka.protocol.batch_header import BatchHeader, read_header
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.records import BatchBuilder
+from minikafka.protocol.records.batch_header import BatchHeader, read_header
+from minikafka.protocol.records.records import BatchBuilder
 from minikafka.protocol.types import NO_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 NAME = "app"

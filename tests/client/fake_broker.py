@@ -22,7 +22,13 @@ from minikafka.protocol.messages import list_offsets as lo
 from minikafka.protocol.messages import metadata as md
 from minikafka.protocol.messages import offset_for_leader_epoch as ofle
 from minikafka.protocol.messages import produce as pr
-from minikafka.protocol.record_batch import BatchHeader, headers, read_header, records, stamp
+from minikafka.protocol.records.record_batch import (
+    BatchHeader,
+    headers,
+    read_header,
+    records,
+    stamp,
+)
 from minikafka.protocol.schema import shape_of
 
 SEQUENCES = 0x7FFFFFFF

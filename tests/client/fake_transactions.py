@@ -18,7 +18,7 @@ from minikafka.protocol.messages import find_coordinator as fc
 from minikafka.protocol.messages import init_producer_id as ipi
 from minikafka.protocol.messages import produce as pr
 from minikafka.protocol.messages import txn_offset_commit as toc
-from minikafka.protocol.record_batch import read_header, records
+from minikafka.protocol.records.record_batch import read_header, records
 from minikafka.protocol.types import TopicPartition
 
 from . import fake_broker

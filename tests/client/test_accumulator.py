@@ -8,7 +8,7 @@ from minikafka.client.errors import ClientClosed, ClientError, UnknownTopic
 from minikafka.client.producer.accumulator import Accumulator, Limits, Loss, Parked
 from minikafka.client.producer.batch import Batch
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.record_batch import Codec
+from minikafka.protocol.records.record_batch import Codec
 
 NONE = ErrorCode.NONE
 LIMITS = Limits(

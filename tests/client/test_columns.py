@@ -14,8 +14,8 @@ from minikafka.client.errors import BufferFull, MessageTooLarge
 from minikafka.client.producer.columns import rows_of
 from minikafka.client.producer.partitioner import partition_for_key
 from minikafka.client.producer.spans import Spans
-from minikafka.protocol import record_backend
-from minikafka.protocol.record_batch import read_header, records
+from minikafka.protocol.records import record_backend
+from minikafka.protocol.records.record_batch import read_header, records
 
 from .fake_broker import FakeCluster, FakePartition
 

@@ -27,7 +27,7 @@ from minikafka.protocol.messages.fetch import (
     FetchTopic,
 )
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from minikafka.protocol.record_batch import build
+from minikafka.protocol.records.record_batch import build
 from minikafka.runtime.keepalive import LOST_AFTER_S
 from minikafka.runtime.runtime import SystemRuntime
 

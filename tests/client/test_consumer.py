@@ -22,7 +22,7 @@ from minikafka.client.errors import (
 from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ApiError, ErrorCode
-from minikafka.protocol.record_batch import BatchBuilder, Codec, NewRecord, build, records
+from minikafka.protocol.records.record_batch import BatchBuilder, Codec, NewRecord, build, records
 from minikafka.protocol.types import TopicPartition
 
 from .fake_broker import Close, FakeCluster, FakeNode, FakePartition, Garbage, Refuse

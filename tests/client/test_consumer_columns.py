@@ -9,7 +9,7 @@ from minikafka import Consumer as SyncConsumer
 from minikafka import RecordColumns
 from minikafka.aio import Consumer
 from minikafka.client.errors import CorruptRecord
-from minikafka.protocol.record_batch import TimestampType
+from minikafka.protocol.records.record_batch import TimestampType
 
 from .fake_broker import FakeCluster
 from .test_consumer import TP, earliest, fill, marker, transactional

@@ -7,7 +7,7 @@ import pytest
 from minikafka.client.consumer.consumer import Consumer
 from minikafka.client.errors import CorruptRecord
 from minikafka.client.sync_consumer import Consumer as SyncConsumer
-from minikafka.protocol.record_batch import seal
+from minikafka.protocol.records.record_batch import seal
 from minikafka.protocol.types import TopicPartition
 
 from .cli.conftest import Run

@@ -9,7 +9,7 @@ from minikafka.client.errors import DeliveryFailed, DeliveryTimeout, ProducerFen
 from minikafka.client.producer.batch import Acknowledged, Batch, ProducerIdentity
 from minikafka.client.producer.partition_queue import MAX_EPOCH, Answer, PartitionQueue, Verdict
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.record_batch import Codec, read_header
+from minikafka.protocol.records.record_batch import Codec, read_header
 from minikafka.protocol.types import TopicPartition
 
 from .fake_broker import FakePartition

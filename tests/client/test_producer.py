@@ -28,7 +28,7 @@ from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.leader_hint import LeaderIdAndEpoch
 from minikafka.protocol.messages.produce import PartitionProduceResponse, ProduceRequest
-from minikafka.protocol.record_batch import read_header, records
+from minikafka.protocol.records.record_batch import read_header, records
 from minikafka.protocol.types import TopicPartition
 
 from .fake_broker import Close, FakeCluster, FakeNode, FakePartition, Garbage, Refuse, Silence

@@ -13,7 +13,7 @@ from minikafka.client.errors import ClientError
 from minikafka.client.records import RecordMetadata
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.record_batch import records
+from minikafka.protocol.records.record_batch import records
 
 from .fake_broker import FakeCluster, Refuse
 from .fake_transactions import FakeCoordinator, install

@@ -25,7 +25,7 @@ from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import end_txn as et
 from minikafka.protocol.messages import init_producer_id as ipi
 from minikafka.protocol.messages import txn_offset_commit as toc
-from minikafka.protocol.record_batch import read_header
+from minikafka.protocol.records.record_batch import read_header
 from minikafka.runtime.errors import ConfigError
 
 from . import fake_broker

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from minikafka import Producer
-from minikafka.protocol.record_batch import headers
-from minikafka.protocol.records import records
+from minikafka.protocol.records.record_batch import headers
+from minikafka.protocol.records.records import records
 
 from ..support.cluster import Cluster, wait_until
 from .agent import Agent, Agents

@@ -18,7 +18,7 @@ from minikafka.controller.quorum.quorum_state import (
 from minikafka.controller.quorum.stable_end import FILE_NAME, FLUSH_EVERY, StableEnd
 from minikafka.protocol.control.batches import encode_batch
 from minikafka.protocol.control.records import BROKER, ConfigRecord
-from minikafka.protocol.record_batch import headers, read_header
+from minikafka.protocol.records.record_batch import headers, read_header
 from minikafka.runtime.errors import CorruptLog, StorageError
 from minikafka.storage.files import Files
 

@@ -5,7 +5,7 @@ import pytest
 
 import minikafka as minikafka_package
 from minikafka.deploy.cli import COMMANDS
-from minikafka.protocol import record_backend
+from minikafka.protocol.records import record_backend
 
 
 def minikafka(*arguments: str) -> subprocess.CompletedProcess[str]:

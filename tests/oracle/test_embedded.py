@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given, settings
 from kio.serial import entity_reader, entity_writer
 
-from minikafka.protocol import consumer_protocol, record_batch
+from minikafka.protocol import consumer_protocol
 from minikafka.protocol.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartitions,
 )
 from minikafka.protocol.errors import RemoteProtocolError
-from minikafka.protocol.records import (
+from minikafka.protocol.records import record_batch
+from minikafka.protocol.records.records import (
     EndTransactionMarker,
     build_end_transaction_batch,
     end_transaction_marker,

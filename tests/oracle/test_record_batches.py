@@ -6,8 +6,8 @@ from typing import Any
 import aiokafka.record.default_records as aiokafka_records
 import pytest
 
-from minikafka.protocol import record_batch
-from minikafka.protocol.record_batch import BatchBuilder, Codec, NewRecord
+from minikafka.protocol.records import record_batch
+from minikafka.protocol.records.record_batch import BatchBuilder, Codec, NewRecord
 
 from . import kafka_python
 

@@ -16,7 +16,7 @@ from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from minikafka.protocol.record_batch import Codec, headers, read_header, records, stamp
+from minikafka.protocol.records.record_batch import Codec, headers, read_header, records, stamp
 from minikafka.storage.compaction.compactor import Compactor, due
 from minikafka.storage.compaction.key_offsets import BYTES_PER_KEY
 from minikafka.storage.log import Log

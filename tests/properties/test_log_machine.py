@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from minikafka.protocol.record_batch import headers
+from minikafka.protocol.records.record_batch import headers
 from minikafka.storage.log import Cold, Log
 from tests.storage.faults import FaultyFs
 from tests.storage.support import Made, TestRuntime, batch, joined, topic

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minikafka.protocol import record_batch
 from minikafka.protocol.compression import compress, decompress
 from minikafka.protocol.errors import ApiError, RemoteProtocolError
-from minikafka.protocol.record_batch import Codec, NewRecord
+from minikafka.protocol.records import record_batch
+from minikafka.protocol.records.record_batch import Codec, NewRecord
 
 pytestmark = pytest.mark.slow
 

@@ -6,14 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from minikafka.protocol import record_batch
-from minikafka.protocol.batch_header import (
-    CONTROL_BIT,
-    DELETE_HORIZON_BIT,
-    HEADER,
-    TIMESTAMP_TYPE_BIT,
-    TRANSACTIONAL_BIT,
-)
 from minikafka.protocol.compression import compress
 from minikafka.protocol.errors import (
     ApiError,
@@ -21,7 +13,15 @@ from minikafka.protocol.errors import (
     LocalProtocolError,
     RemoteProtocolError,
 )
-from minikafka.protocol.record_batch import BatchBuilder, Codec, NewRecord, TimestampType
+from minikafka.protocol.records import record_batch
+from minikafka.protocol.records.batch_header import (
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+)
+from minikafka.protocol.records.record_batch import BatchBuilder, Codec, NewRecord, TimestampType
 
 RECORDS = [
     NewRecord(1_000, b"k0", b"v0"),

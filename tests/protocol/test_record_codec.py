@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from minikafka.client.producer import partitioner
 from minikafka.client.producer.partitioner import murmur2
 from minikafka.client.records import ConsumerRecord
-from minikafka.protocol import record_backend, record_columns, record_python
 from minikafka.protocol.errors import LocalProtocolError
-from minikafka.protocol.record_batch import TimestampType
-from minikafka.protocol.records import Record
+from minikafka.protocol.records import record_backend, record_columns, record_python
+from minikafka.protocol.records.record_batch import TimestampType
+from minikafka.protocol.records.records import Record
 from minikafka.protocol.types import TopicPartition
 
 try:
-    from minikafka.protocol import _records
+    from minikafka.protocol.records import _records
 except ImportError:
     _records = None  # type: ignore[assignment]
 

@@ -4,7 +4,7 @@ Bits turn over on the disks of controllers that were stopped in order or killed;
 keep what was acknowledged, or nothing starts.
 """
 
-from minikafka.protocol.record_batch import headers
+from minikafka.protocol.records.record_batch import headers
 
 from ..simulation.disk import read_all
 from ..simulation.stage import Stage, staged

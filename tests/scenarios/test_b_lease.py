@@ -1,7 +1,6 @@
 """B-20 with leader leases: a leader that is cut off stops before another one starts."""
 
 from minikafka.client.errors import ConnectionLost
-from minikafka.protocol import record_batch
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.elect_leaders import ElectionType
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -16,6 +15,7 @@ from minikafka.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from minikafka.protocol.records import record_batch
 from minikafka.protocol.types import TopicPartition
 
 from ..simulation.stage import Stage, staged

@@ -8,7 +8,7 @@ from functools import partial
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minikafka.protocol.record_batch import headers
+from minikafka.protocol.records.record_batch import headers
 
 from ..simulation.disk import read_all
 from ..simulation.stage import Stage, staged

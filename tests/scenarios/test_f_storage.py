@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.protocol.record_batch import headers
+from minikafka.protocol.records.record_batch import headers
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.errors import LogDirectoryFailed
 from minikafka.storage.directory import LogDirectory

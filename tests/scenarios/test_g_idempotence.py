@@ -12,8 +12,8 @@ from minikafka.aio import Producer
 from minikafka.broker.coordinator.transaction.config import TransactionConfig
 from minikafka.broker.partition.requests import Appended
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.record_batch import stamp
-from minikafka.protocol.records import NewRecord, build
+from minikafka.protocol.records.record_batch import stamp
+from minikafka.protocol.records.records import NewRecord, build
 from minikafka.protocol.types import NO_LEADER
 from minikafka.runtime.config import from_mapping
 from minikafka.runtime.errors import ConfigError

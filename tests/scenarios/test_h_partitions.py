@@ -14,8 +14,8 @@ from minikafka.broker.partition.requests import (
 )
 from minikafka.broker.partition.verification import Verification
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.record_batch import headers, read_header, records, stamp
-from minikafka.protocol.records import BatchBuilder
+from minikafka.protocol.records.record_batch import headers, read_header, records, stamp
+from minikafka.protocol.records.records import BatchBuilder
 from minikafka.protocol.types import TopicPartition
 from minikafka.storage.aborted import aborted_between
 from minikafka.storage.log import Log

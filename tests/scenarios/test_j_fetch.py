@@ -19,8 +19,8 @@ from minikafka.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from minikafka.protocol.record_batch import headers
-from minikafka.protocol.records import records
+from minikafka.protocol.records.record_batch import headers
+from minikafka.protocol.records.records import records
 from minikafka.protocol.types import TopicPartition
 from tests.simulation.stage import Client, Stage, staged
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minikafka.protocol.record_batch import headers, records
+from minikafka.protocol.records.record_batch import headers, records
 
 from .stage import Stage
 

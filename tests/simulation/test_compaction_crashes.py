@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from minikafka.protocol.record_batch import BatchBuilder, Codec, headers, read_header, records
+from minikafka.protocol.records.record_batch import (
+    BatchBuilder,
+    Codec,
+    headers,
+    read_header,
+    records,
+)
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.config import from_mapping
 from minikafka.runtime.errors import LogDirectoryFailed

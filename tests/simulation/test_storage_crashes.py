@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from minikafka.protocol.record_batch import BatchBuilder, BatchHeader, read_header
+from minikafka.protocol.records.record_batch import BatchBuilder, BatchHeader, read_header
 from minikafka.runtime.config import from_mapping
 from minikafka.runtime.errors import LogDirectoryFailed
 from minikafka.storage.log import Cold, Log

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from minikafka.controller.quorum.log_facts import LogEnd
 from minikafka.controller.quorum.stable_end import FILE_NAME, newest_note
-from minikafka.protocol.record_batch import headers
+from minikafka.protocol.records.record_batch import headers
 
 from .cluster import Daemon
 from .disk import names_in, read_all

@@ -12,7 +12,7 @@ from minikafka.client.errors import OffsetOutOfRange
 from minikafka.client.producer.columns import Columns, checked_rows
 from minikafka.client.records import ProducerRecord, RawRecords
 from minikafka.protocol.compression import Codec
-from minikafka.protocol.records import NewRecord, build
+from minikafka.protocol.records.records import NewRecord, build
 from minikafka.protocol.types import ZERO_UUID, TopicPartition
 from minikafka.spark.options import Offsets
 

@@ -8,8 +8,13 @@ from hypothesis import strategies as st
 
 from minikafka.protocol.compression import Codec
 from minikafka.protocol.errors import RemoteProtocolError
-from minikafka.protocol.record_batch import HEADER_SIZE, headers, rewrite_as_log_append_time, seal
-from minikafka.protocol.records import NewRecord, build, records
+from minikafka.protocol.records.record_batch import (
+    HEADER_SIZE,
+    headers,
+    rewrite_as_log_append_time,
+    seal,
+)
+from minikafka.protocol.records.records import NewRecord, build, records
 from minikafka.spark.columns import decode
 from minikafka.spark.header_columns import MANY
 

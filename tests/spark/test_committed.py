@@ -6,7 +6,7 @@ import pytest
 
 from minikafka.client.records import AbortedTransaction, RawRecords
 from minikafka.protocol.errors import RemoteProtocolError
-from minikafka.protocol.records import (
+from minikafka.protocol.records.records import (
     BatchBuilder,
     EndTransactionMarker,
     build_end_transaction_batch,

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.state import GroupState
 
 from minikafka import ConsumerRecord
-from minikafka.protocol.record_batch import TimestampType
+from minikafka.protocol.records.record_batch import TimestampType
 from minikafka.spark.examples import __main__ as every
 from minikafka.spark.examples import dead_letters, enrichment, faults, harness, sessions
 from minikafka.spark.examples.harness import Run

@@ -10,8 +10,8 @@ from minikafka.client.admin.log_types import LogDirectory, ReplicaInfo
 from minikafka.client.admin.topic_types import PartitionDescription, TopicDescription
 from minikafka.client.errors import AdminError, OffsetOutOfRange, RequestTimedOut
 from minikafka.client.records import ConsumerRecord
-from minikafka.protocol.batch_header import TimestampType
 from minikafka.protocol.errors import ApiError, ErrorCode
+from minikafka.protocol.records.batch_header import TimestampType
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.errors import ConfigError
 from minikafka.spark import log_ends

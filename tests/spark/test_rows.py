@@ -7,7 +7,7 @@ import pytest
 
 from minikafka.client.producer.partitioner import partition_for_key
 from minikafka.client.records import ProducerRecord
-from minikafka.protocol import record_backend
+from minikafka.protocol.records import record_backend
 from minikafka.spark.header_columns import HEADERS_TYPE
 from minikafka.spark.rows import RowError, RowWriter
 from tests.spark.fake_cluster import MOST_BYTES, FakeProducer

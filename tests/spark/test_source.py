@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructType
 
 from minikafka.client.errors import LogTruncated, OffsetOutOfRange
 from minikafka.protocol.errors import RemoteProtocolError
-from minikafka.protocol.record_batch import seal
+from minikafka.protocol.records.record_batch import seal
 from minikafka.protocol.types import TopicPartition, uuid_to_text
 from minikafka.spark.data_source import MinikafkaDataSource
 from minikafka.spark.offsets import DataLoss, OffsetRange

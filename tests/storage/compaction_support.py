@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from minikafka.protocol.record_batch import (
+from minikafka.protocol.records.record_batch import (
     BatchBuilder,
     Codec,
     Record,

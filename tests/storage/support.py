@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from minikafka.protocol import record_batch
-from minikafka.protocol.record_batch import BatchHeader
+from minikafka.protocol.records import record_batch
+from minikafka.protocol.records.record_batch import BatchHeader
 from minikafka.runtime.config import from_mapping
 from minikafka.runtime.fs import FileSystem
 from minikafka.runtime.runtime import SystemRuntime

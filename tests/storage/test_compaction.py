@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.protocol.record_batch import Codec, headers, read_header, records, stamp
+from minikafka.protocol.records.record_batch import Codec, headers, read_header, records, stamp
 from minikafka.protocol.types import Buffer
 from minikafka.runtime.errors import CorruptLog
 from minikafka.storage.compaction import compaction

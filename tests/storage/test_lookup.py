@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from minikafka.protocol.record_batch import Codec, build, read_header, rewrite_as_log_append_time
+from minikafka.protocol.records.record_batch import (
+    Codec,
+    build,
+    read_header,
+    rewrite_as_log_append_time,
+)
 from minikafka.storage.log import Log
 from minikafka.storage.lookup import OPENED_AT_ONCE
 from tests.storage.support import TestRuntime, batch, topic
@@ -112,7 +117,7 @@ async def test_m_04_no_record_is_built_to_find_one(
     def built(*_: Any) -> Any:
         raise AssertionError("a record is built")
 
-    monkeypatch.setattr("minikafka.protocol.records.decode", built)
+    monkeypatch.setattr("minikafka.protocol.records.records.decode", built)
     found = await log.offset_for_timestamp(500)
     assert found is not None
     assert (found.timestamp, found.offset) == (500, 500)

@@ -3,7 +3,7 @@ import struct
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.record_batch import BatchHeader
+from minikafka.protocol.records.record_batch import BatchHeader
 from minikafka.storage.producer_snapshots import decode_producers, encode_producers
 from minikafka.storage.producer_state import MAX_SEQUENCE, ProducedBatch, ProducerState
 from tests.storage.support import batch

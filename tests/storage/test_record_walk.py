@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.protocol.errors import RemoteProtocolError
-from minikafka.protocol.record_batch import (
+from minikafka.protocol.records.record_batch import (
     BatchBuilder,
     Codec,
     Record,

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from minikafka.protocol import record_batch
-from minikafka.protocol.records import BatchBuilder
+from minikafka.protocol.records import record_batch
+from minikafka.protocol.records.records import BatchBuilder
 from minikafka.storage.aborted import AbortedTransaction
 from minikafka.storage.log import Log
 from minikafka.storage.markers import TransactionMarker, encode_marker

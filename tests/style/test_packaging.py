@@ -28,6 +28,6 @@ def test_every_folder_with_code_is_a_package() -> None:
 
 
 def test_the_c_of_the_codec_is_that_of_its_source() -> None:
-    source = (ROOT / "protocol/_records.pyx").read_bytes()
-    first = (ROOT / "protocol/_records.c").read_text().splitlines()[0]
+    source = (ROOT / "protocol/records/_records.pyx").read_bytes()
+    first = (ROOT / "protocol/records/_records.c").read_text().splitlines()[0]
     assert hashlib.sha256(source).hexdigest() in first, "run: make codec"

@@ -6,7 +6,7 @@ import pytest
 
 from minikafka.protocol import compression
 from minikafka.protocol.compression import Codec
-from minikafka.protocol.record_batch import BatchBuilder, build
+from minikafka.protocol.records.record_batch import BatchBuilder, build
 
 LARGE = 8 << 20
 

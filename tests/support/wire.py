@@ -11,7 +11,7 @@ from minikafka.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from minikafka.protocol.records import build
+from minikafka.protocol.records.records import build
 
 T = TypeVar("T")
 PRODUCE_VERSION = 9

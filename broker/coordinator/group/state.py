@@ -6,7 +6,6 @@ in `commits`, `deletion` and the groups themselves.
 
 import logging
 
-from ....protocol.batch_header import BatchHeader
 from ....protocol.coordinator_records import (
     GroupMetadataRecord,
     GroupRecord,
@@ -15,6 +14,7 @@ from ....protocol.coordinator_records import (
     decode_group_record,
 )
 from ....protocol.errors import RemoteProtocolError
+from ....protocol.records.batch_header import BatchHeader
 from .classic import ClassicGroup
 from .offsets import Offsets
 from .phases import Phase

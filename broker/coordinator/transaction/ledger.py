@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from ....protocol.batch_header import BatchHeader
 from ....protocol.coordinator_records import (
     CommitGroupRecord,
     UnknownRecord,
     decode_transaction_record,
 )
 from ....protocol.errors import RemoteProtocolError
+from ....protocol.records.batch_header import BatchHeader
 from ....protocol.types import NO_PRODUCER_ID
 from ....runtime.errors import InvariantViolation
 from .group_ledger import GroupLedger

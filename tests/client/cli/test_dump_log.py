@@ -7,7 +7,13 @@ import pytest
 from crc32c import crc32c
 
 from minikafka.protocol.control.records import ClusterRecord, encode_record
-from minikafka.protocol.record_batch import BatchBuilder, Codec, NewRecord, build, read_header
+from minikafka.protocol.records.record_batch import (
+    BatchBuilder,
+    Codec,
+    NewRecord,
+    build,
+    read_header,
+)
 from minikafka.protocol.types import TopicPartition
 from minikafka.storage.checkpoints import encode_offsets
 

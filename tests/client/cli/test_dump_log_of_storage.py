@@ -2,7 +2,13 @@
 
 from pathlib import Path
 
-from minikafka.protocol.record_batch import BatchBuilder, NewRecord, build, read_header, stamp
+from minikafka.protocol.records.record_batch import (
+    BatchBuilder,
+    NewRecord,
+    build,
+    read_header,
+    stamp,
+)
 from minikafka.runtime.config import from_mapping
 from minikafka.runtime.runtime import SystemRuntime
 from minikafka.storage.log import Log

@@ -4,7 +4,7 @@ import pytest
 
 from minikafka.client.cli.record_formatter import make_formatter
 from minikafka.client.records import ConsumerRecord
-from minikafka.protocol.record_batch import TimestampType
+from minikafka.protocol.records.record_batch import TimestampType
 from minikafka.runtime.errors import ConfigError
 
 DEFAULT = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"

@@ -19,10 +19,10 @@ from typing import Final
 
 from crc32c import crc32c
 
-from .compression import Codec
-from .errors import ApiError, ErrorCode, RemoteProtocolError
+from ..compression import Codec
+from ..errors import ApiError, ErrorCode, RemoteProtocolError
+from ..types import NO_TIMESTAMP, Buffer
 from .record_python import MIN_RECORD_BYTES
-from .types import NO_TIMESTAMP, Buffer
 
 HEADER_SIZE: Final = 61
 MAGIC: Final = 2

@@ -7,12 +7,12 @@ caller opens little on its loop and leaves the rest to a worker process.
 
 from typing import Final, NamedTuple
 
+from ..compression import MAX_DECOMPRESSED_BYTES, ExpandsTooFar
+from ..errors import ApiError, ErrorCode, RemoteProtocolError
+from ..types import Buffer
 from .batch_header import BatchHeader, TimestampType
-from .compression import MAX_DECOMPRESSED_BYTES, ExpandsTooFar
-from .errors import ApiError, ErrorCode, RemoteProtocolError
 from .record_backend import BadRecord, examine, first_at
 from .records import record_view
-from .types import Buffer
 
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1

@@ -18,7 +18,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from .errors import LocalProtocolError
+from ..errors import LocalProtocolError
 from .record_python import MOST_NAMED, BadRecord, Columns, encode_headers
 
 cdef extern from "Python.h":

@@ -4,6 +4,7 @@ Records travel and rest as these bytes; `batch_header` never reads a record, `re
 writes nothing else.
 """
 
+from ..compression import Codec
 from .batch_header import (
     HEADER_SIZE,
     MAGIC,
@@ -18,7 +19,6 @@ from .batch_header import (
     stamp,
     validate_for_append,
 )
-from .compression import Codec
 from .records import BatchBuilder, Headers, NewRecord, Record, build, records
 
 __all__ = [

@@ -13,6 +13,9 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from ..compression import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
+from ..errors import LocalProtocolError, RemoteProtocolError
+from ..types import NO_EPOCH, NO_PRODUCER_ID, Buffer
 from .batch_header import (
     CODEC_MASK,
     CONTROL_BIT,
@@ -27,11 +30,8 @@ from .batch_header import (
     read_header,
     seal,
 )
-from .compression import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
-from .errors import LocalProtocolError, RemoteProtocolError
 from .record_backend import Columns, RecordBody, decode, decode_columns, decode_many
 from .record_python import Headers as Headers
-from .types import NO_EPOCH, NO_PRODUCER_ID, Buffer
 
 if TYPE_CHECKING:
     from .record_python import RecordBody as _Body

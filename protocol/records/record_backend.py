@@ -6,7 +6,7 @@ or =compiled in the environment decides otherwise; an unknown or missing one is 
 
 from typing import Any, Final, TypeVar
 
-from ..runtime.switches import RECORDS
+from ...runtime.switches import RECORDS
 from . import record_python
 from .record_python import BadRecord, Columns, encode_headers
 

@@ -12,8 +12,8 @@ from itertools import accumulate, chain, repeat
 from operator import add
 from typing import Any, Final, NamedTuple, TypeVar
 
-from .errors import LocalProtocolError
-from .primitives import encode_varint
+from ..errors import LocalProtocolError
+from ..primitives import encode_varint
 
 Headers = Sequence[tuple[str, bytes | None]]
 HEADER_ROOM: Final = 61
