@@ -56,9 +56,9 @@ class Commits:
         self.group_instance_id: str | None = None
         self.membership: Membership | None = None
         """Of the consumer that commits; None where its partitions are its own choice."""
+        self.coordinator = coordinator
         self._runtime = runtime
         self._metadata = metadata
-        self._coordinator = coordinator
         self._metrics = metrics
         self._turn = asyncio.Lock()
 
@@ -66,6 +66,11 @@ class Commits:
     def is_busy(self) -> bool:
         """Is a commit under way?"""
         return self._turn.locked()
+
+    @property
+    def may_commit(self) -> bool:
+        """Is the member still one? Without a member, offsets are committed from outside."""
+        return self.membership is None or self.membership.is_member
 
     # -- committing
 
@@ -82,7 +87,7 @@ class Commits:
             async with asyncio.timeout(timeout_ms / 1000), self._turn:
                 await self._commit(offsets, timeout_ms)
         except TimeoutError:
-            why = f"{self._coordinator}: not committed within {timeout_ms} ms"
+            why = f"{self.coordinator}: not committed within {timeout_ms} ms"
             raise RequestTimedOut(why) from None
         now_ms = self._runtime.monotonic_ms()
         self._metrics.commits.record(now_ms - begun_ms, now_ms)
@@ -92,7 +97,7 @@ class Commits:
         while True:
             member = self._member()
             request = self._commit_request(offsets, member)
-            answer: OffsetCommitResponse = await self._coordinator.ask(
+            answer: OffsetCommitResponse = await self.coordinator.ask(
                 request, _commit_code, timeout_ms=timeout_ms, at_most=self._version(offsets)
             )
             code = _commit_code(answer)
@@ -101,21 +106,21 @@ class Commits:
             if code in FENCED and not self._has_moved_on(member, code):
                 if self.membership is not None and member is not None:
                     self.membership.on_refused(member, code)
-                raise CommitFailed(code, f"{self._coordinator}: committing offsets")
+                raise CommitFailed(code, f"{self.coordinator}: committing offsets")
             is_between = code is ErrorCode.REBALANCE_IN_PROGRESS or code in FENCED
             if not is_between and not code.retriable:
-                raise refusal(code, f"{self._coordinator}: committing offsets")
+                raise refusal(code, f"{self.coordinator}: committing offsets")
             if code.stale_metadata:
                 self._metadata.refresh_soon()
             failure_count += 1
-            await self._coordinator.rest(failure_count)
+            await self.coordinator.rest(failure_count)
 
     def _member(self) -> Heartbeat | None:
         """Who commits; CommitFailed where it is nobody any more."""
         if self.membership is None:
             return None
         if not self.membership.is_member:
-            why = f"{self._coordinator}: {self.membership.reason}"
+            why = f"{self.coordinator}: {self.membership.reason}"
             raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, why)
         return Heartbeat(self.membership.member_id, self.membership.generation)
 
@@ -150,7 +155,7 @@ class Commits:
                     committed_metadata=committed.metadata,
                 )
             )
-        request = OffsetCommitRequest(group_id=self._coordinator.key, topics=list(topics.values()))
+        request = OffsetCommitRequest(group_id=self.coordinator.key, topics=list(topics.values()))
         if member is not None:
             request.member_id = member.member_id
             request.generation_id_or_member_epoch = member.generation
@@ -179,20 +184,20 @@ class Commits:
         at_most = TOPIC_ID_VERSION - 1 if wanted is None else self._version(wanted)
         request = self._fetch_request(wanted, is_stable)
         failure_count = 0
-        async with _deadline(f"{self._coordinator}: asking for offsets", timeout_ms):
+        async with _deadline(f"{self.coordinator}: asking for offsets", timeout_ms):
             while True:
-                answer: OffsetFetchResponse = await self._coordinator.ask(
+                answer: OffsetFetchResponse = await self.coordinator.ask(
                     request, _fetch_code, timeout_ms=timeout_ms, at_most=at_most
                 )
                 code = _fetch_code(answer)
                 if code is ErrorCode.NONE:
                     return self._found(answer)
                 if not code.retriable:
-                    raise refusal(code, f"{self._coordinator}: asking for offsets")
+                    raise refusal(code, f"{self.coordinator}: asking for offsets")
                 if code.stale_metadata:
                     self._metadata.refresh_soon()
                 failure_count += 1
-                await self._coordinator.rest(failure_count)
+                await self.coordinator.rest(failure_count)
 
     def _fetch_request(
         self, wanted: list[TopicPartition] | None, is_stable: bool
@@ -210,7 +215,7 @@ class Commits:
             )
             for name, indexes in by_topic.items()
         ]
-        key, is_all = self._coordinator.key, wanted is None
+        key, is_all = self.coordinator.key, wanted is None
         group = OffsetFetchRequestGroup(group_id=key, topics=None if is_all else new)
         return OffsetFetchRequest(
             group_id=key,

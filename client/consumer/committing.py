@@ -6,143 +6,153 @@ Never commits what was not handed to the user. Asking and sending is `Commits`' 
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Final, Generic, TypeVar
+from typing import Any, TypeVar
 
 from ...protocol.errors import ProtocolError
 from ...protocol.messages.list_offsets import LATEST_TIMESTAMP
 from ...protocol.types import TopicPartition
-from ..coordinator import Coordinator
 from ..errors import ClientError
 from ..group_types import ConsumerGroupMetadata, OffsetAndMetadata, with_metadata
 from ..offsets import list_offsets
-from ..serialization import K, V
 from .commits import Commits
-from .interceptors import ConsumerInterceptor
+from .engine import Engine
 from .questions import Partition
-from .seeking import Seeking
+from .user_functions import UserFunctions
 
 log = logging.getLogger(__name__)
 
-GIVING_UP_MS: Final = 5_000
-"""For the commit before partitions are given up: the group waits for it."""
 P = TypeVar("P", bound=tuple[str, int])
 ToCommit = Mapping[P, int | OffsetAndMetadata]
 
 
-class Committing(Seeking[K, V], Generic[K, V]):
-    """The part of a consumer that commits."""
+class Committing:
+    """Commits when the user says so, or by itself where that is configured."""
 
-    _commits: Commits | None
-    _coordinator: Coordinator | None
-    _interceptors: list[ConsumerInterceptor[K, V]]
-    _auto_commit_at_ms: int
-    _auto_commit: "asyncio.Task[None] | None"
+    def __init__(self, engine: Engine, functions: UserFunctions[Any, Any]) -> None:
+        self._engine = engine
+        self._config = engine.config
+        self._progress = engine.progress
+        self._functions = functions
+        self._is_automatic = engine.config.commits_by_itself
+        self._due_ms = 0
+        """When a poll commits by itself again."""
+        self._task: asyncio.Task[None] | None = None
+        """The commit under way that a poll began by itself."""
+
+    def start(self) -> None:
+        """Let the time begin to run for the first automatic commit."""
+        self._due_ms = self._engine.runtime.monotonic_ms() + self._config.auto_commit_interval_ms
+
+    async def stop(self) -> None:
+        """End an automatic commit that is under way."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
 
     def _group_commits(self) -> Commits:
-        self._check_usable()
-        if self._commits is None:
+        self._engine.check_usable()
+        if self._engine.commits is None:
             raise ValueError("nothing can be committed without group_id")
-        return self._commits
+        return self._engine.commits
 
-    async def commit(
-        self, offsets: ToCommit[P] | None = None, *, timeout_ms: int | None = None
-    ) -> None:
-        """Commit how far the group has come: `offsets`, or all that polls have returned.
+    def _limit_ms(self, timeout_ms: int | None) -> int:
+        return self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
 
-        An offset is that of the next record to read; OffsetAndMetadata may say more beside it.
-        Waits for a rebalance under way. Raises CommitFailed where the group went on without this
-        consumer (its records are read again by others: at least once), Refused where a broker will
-        not have it, RequestTimedOut after `timeout_ms` (default default_api_timeout_ms).
-        """
+    # -- when told to
+
+    async def commit(self, offsets: ToCommit[P] | None, timeout_ms: int | None) -> None:
+        """Commit `offsets`, or all that polls have returned; see `Consumer.commit`."""
         commits = self._group_commits()
-        wanted = self._consumed() if offsets is None else _checked(offsets)
-        limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        await commits.commit(wanted, timeout_ms=limit_ms)
-        self._tell_committed(wanted)
+        wanted = self._progress.consumed() if offsets is None else _checked(offsets)
+        await commits.commit(wanted, timeout_ms=self._limit_ms(timeout_ms))
+        self._functions.tell_committed(wanted)
 
     async def committed(
-        self, partitions: Iterable[Partition] | None = None, *, timeout_ms: int | None = None
+        self, partitions: Iterable[Partition] | None, timeout_ms: int | None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Ask how far the group has come in these partitions, or in those assigned; None: nothing.
-
-        Raises as `commit` does.
-        """
+        """Ask what is committed for these partitions, or for those assigned; None: nothing."""
         commits = self._group_commits()
-        chosen = self.assignment() if partitions is None else partitions
+        chosen = self._engine.positions.states if partitions is None else partitions
         wanted = [TopicPartition(*partition) for partition in chosen]
-        limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         for topic in dict.fromkeys(partition.topic for partition in wanted):
-            self._metadata.watch(topic)
+            self._engine.metadata.watch(topic)
         found = await commits.fetch(
-            wanted, timeout_ms=limit_ms, is_stable=self.config.isolation_level == "read_committed"
+            wanted,
+            timeout_ms=self._limit_ms(timeout_ms),
+            is_stable=self._engine.reads_committed,
         )
         return {partition: found.get(partition) for partition in wanted}
 
-    async def group_lag(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
-        """Count what the whole group has still to read: behind its commits, in each partition."""
+    async def group_lag(self, timeout_ms: int | None) -> dict[TopicPartition, int]:
+        """Count what is behind the group's commits, in each partition that has one."""
         commits = self._group_commits()
-        limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        limit_ms = self._limit_ms(timeout_ms)
         found = await commits.fetch(None, timeout_ms=limit_ms)
         ends = await list_offsets(
-            self._metadata,
+            self._engine.metadata,
             dict.fromkeys(found, LATEST_TIMESTAMP),
             timeout_ms=limit_ms,
-            isolation_level=self._isolation,
+            isolation_level=self._engine.isolation_level,
         )
         return {at: max(ends[at].offset - found[at].offset, 0) for at in found}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Say who this member is, for `Producer.send_offsets`."""
-        commits = self._group_commits()
-        assert self.config.group_id is not None
-        membership = commits.membership
+        """Say who this member is."""
+        membership, group_id = self._group_commits().membership, self._config.group_id
+        assert group_id is not None
         if membership is None:
-            return ConsumerGroupMetadata(self.config.group_id)
+            return ConsumerGroupMetadata(group_id)
         return ConsumerGroupMetadata(
-            self.config.group_id,
+            group_id,
             membership.generation,
             membership.member_id,
-            self.config.group_instance_id,
+            self._config.group_instance_id,
         )
 
     # -- by itself
 
-    def _commit_if_due(self, now_ms: int) -> None:
-        """A poll begins: what earlier ones returned is done."""
-        if not self.config.commits_by_itself or now_ms < self._auto_commit_at_ms:
+    def commit_if_due(self, now_ms: int) -> None:
+        """As a poll begins, commit what earlier ones returned, if an automatic commit is due."""
+        if not self._is_automatic or now_ms < self._due_ms:
             return
-        commits = self._commits
-        if commits is None or commits.is_busy or self._auto_commit is not None:
+        commits = self._engine.commits
+        if commits is None or commits.is_busy or self._task is not None:
             return
-        if commits.membership is not None and not commits.membership.is_member:
+        if not commits.may_commit:
             return
-        self._auto_commit_at_ms = now_ms + self.config.auto_commit_interval_ms
-        offsets = self._consumed()
+        self._due_ms = now_ms + self._config.auto_commit_interval_ms
+        offsets = self._progress.consumed()
         if offsets:
-            task = self._runtime.spawn(self._commit_quietly(offsets, None), "auto commit")
-            self._auto_commit = task
-            task.add_done_callback(self._on_auto_commit_done)
+            task = self._engine.runtime.spawn(
+                self._commit_quietly(commits, offsets, None), "auto commit"
+            )
+            self._task = task
+            task.add_done_callback(self._on_done)
 
-    def _on_auto_commit_done(self, task: "asyncio.Task[None]") -> None:
-        self._auto_commit = None
+    def _on_done(self, task: "asyncio.Task[None]") -> None:
+        self._task = None
+
+    async def commit_last(self, timeout_ms: int) -> None:
+        """Where commits are automatic, commit all that polls have returned: partitions will go."""
+        commits = self._engine.commits
+        if self._is_automatic and commits is not None and commits.may_commit:
+            await self._commit_quietly(commits, self._progress.consumed(), timeout_ms)
 
     async def _commit_quietly(
-        self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int | None
+        self,
+        commits: Commits,
+        offsets: dict[TopicPartition, OffsetAndMetadata],
+        timeout_ms: int | None,
     ) -> None:
         """Commit; where it fails, records are read again, which auto commit allows for."""
-        if self._commits is None or not offsets:
+        if not offsets:
             return
-        limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         try:
-            await self._commits.commit(offsets, timeout_ms=limit_ms)
+            await commits.commit(offsets, timeout_ms=self._limit_ms(timeout_ms))
         except (ClientError, ProtocolError) as error:
             log.warning("offsets were not committed, some records may be read again: %s", error)
         else:
-            self._tell_committed(offsets)
-
-    def _tell_committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        for interceptor in self._interceptors:
-            interceptor.on_commit(offsets)
+            self._functions.tell_committed(offsets)
 
 
 def _checked(offsets: ToCommit[P]) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -1,90 +1,49 @@
-"""What a consumer can ask of topics without reading them: partitions and offsets.
+"""Questions about topics that a consumer need not read: which partitions, which offsets.
 
-Never moves a position.
+They never move a position.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ...protocol.messages.fetch import READ_COMMITTED, READ_UNCOMMITTED
-from ...protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ...protocol.types import TopicPartition
-from ..config import ConsumerConfig
-from ..errors import ClientClosed
-from ..metadata import Metadata
 from ..offsets import list_offsets
 from ..records import OffsetAndTimestamp
+from .engine import Engine
 
 Partition = TopicPartition | tuple[str, int]
 DEFAULT_TIMEOUT_MS: Final = 60_000
 
 
-class Questions:
-    """The part of a consumer that only asks."""
+async def partitions_for(engine: Engine, topic: str, timeout_ms: int) -> list[int]:
+    """List a topic's partitions; UnknownTopic if it does not exist after `timeout_ms`."""
+    engine.check_usable()
+    await engine.metadata.wait_for_topics([topic], timeout_ms)
+    return sorted(engine.metadata.view.topics[topic].partitions)
 
-    config: ConsumerConfig
-    _metadata: Metadata
-    _is_closed: bool
-    _is_started: bool
 
-    def _check_usable(self) -> None:
-        if self._is_closed:
-            raise ClientClosed("the consumer is closed")
-        if not self._is_started:
-            raise ClientClosed("the consumer is not started")
+async def offsets_at(
+    engine: Engine, partitions: Iterable[Partition], timestamp: int, timeout_ms: int
+) -> dict[TopicPartition, int]:
+    """Look up one offset in each partition: EARLIEST_TIMESTAMP asks for the first."""
+    wanted = {TopicPartition(*partition): timestamp for partition in partitions}
+    engine.check_usable()
+    found = await list_offsets(
+        engine.metadata, wanted, timeout_ms=timeout_ms, isolation_level=engine.isolation_level
+    )
+    return {partition: listed.offset for partition, listed in found.items()}
 
-    async def partitions_for(
-        self, topic: str, *, timeout_ms: int = DEFAULT_TIMEOUT_MS
-    ) -> list[int]:
-        """List a topic's partitions; UnknownTopic if it does not exist after `timeout_ms`."""
-        self._check_usable()
-        await self._metadata.wait_for_topics([topic], timeout_ms)
-        return sorted(self._metadata.view.topics[topic].partitions)
 
-    async def beginning_offsets(
-        self, partitions: Iterable[Partition], *, timeout_ms: int = DEFAULT_TIMEOUT_MS
-    ) -> dict[TopicPartition, int]:
-        """Look up the first offset of each partition; does not move positions."""
-        wanted = {TopicPartition(*partition): EARLIEST_TIMESTAMP for partition in partitions}
-        return await self._listed(wanted, timeout_ms)
-
-    async def end_offsets(
-        self, partitions: Iterable[Partition], *, timeout_ms: int = DEFAULT_TIMEOUT_MS
-    ) -> dict[TopicPartition, int]:
-        """Look up the offset behind the last readable record of each partition.
-
-        That is the high watermark, or under read_committed the last stable offset.
-        """
-        wanted = {TopicPartition(*partition): LATEST_TIMESTAMP for partition in partitions}
-        return await self._listed(wanted, timeout_ms)
-
-    async def _listed(
-        self, wanted: Mapping[TopicPartition, int], timeout_ms: int
-    ) -> dict[TopicPartition, int]:
-        self._check_usable()
-        found = await list_offsets(
-            self._metadata, wanted, timeout_ms=timeout_ms, isolation_level=self._isolation
-        )
-        return {partition: listed.offset for partition, listed in found.items()}
-
-    @property
-    def _isolation(self) -> int:
-        committed = self.config.isolation_level == "read_committed"
-        return READ_COMMITTED if committed else READ_UNCOMMITTED
-
-    async def offsets_for_times(
-        self, times: Mapping[TopicPartition, int], *, timeout_ms: int = DEFAULT_TIMEOUT_MS
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Look up the first record at or after each time, in ms since the epoch.
-
-        None where a partition has none so late.
-        """
-        self._check_usable()
-        wanted = {TopicPartition(*partition): when for partition, when in times.items()}
-        found = await list_offsets(
-            self._metadata, wanted, timeout_ms=timeout_ms, isolation_level=self._isolation
-        )
-        return {
-            tp: OffsetAndTimestamp(*listed) if listed.offset >= 0 else None
-            for tp, listed in found.items()
-        }
+async def offsets_for_times(
+    engine: Engine, times: Mapping[TopicPartition, int], timeout_ms: int
+) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    """Look up the first record at or after each time, in ms since the epoch; None: none so late."""
+    engine.check_usable()
+    wanted = {TopicPartition(*partition): when for partition, when in times.items()}
+    found = await list_offsets(
+        engine.metadata, wanted, timeout_ms=timeout_ms, isolation_level=engine.isolation_level
+    )
+    return {
+        tp: OffsetAndTimestamp(*listed) if listed.offset >= 0 else None
+        for tp, listed in found.items()
+    }

@@ -601,7 +601,7 @@ async def test_errors_of_a_partition_leave_with_it() -> None:
         async with Consumer(cluster.bootstrap, auto_offset_reset="none") as consumer:
             consumer.assign([TP])
             consumer.seek(TP, 99)
-            buffer = consumer._fetcher.buffer  # type: ignore[union-attr]
+            buffer = consumer._engine.fetcher.buffer
             async with asyncio.timeout(60):
                 while not buffer._errors:
                     await buffer.arrived.wait()
@@ -657,8 +657,8 @@ async def test_a_topic_no_longer_read_is_asked_for_no_more() -> None:
             before = len(cluster.sent(ApiKey.METADATA))
             while not (asked := cluster.sent(ApiKey.METADATA)[before:]):
                 # What is waited for may be the answer to a question of before.
-                consumer._metadata.refresh_soon()
-                await consumer._metadata.wait_until_refreshed()
+                consumer._engine.metadata.refresh_soon()
+                await consumer._engine.metadata.wait_until_refreshed()
             # Perhaps of a second broker too, where the first is slow to answer.
             assert {tuple(topic.name for topic in each.topics) for each in asked} == {("u",)}
 

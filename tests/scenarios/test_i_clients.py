@@ -212,7 +212,7 @@ async def test_i_04_who_is_silent_while_giving_up_is_fenced_at_the_rebalance_tim
         except CommitFailed as error:
             refused.append(error)
 
-    first.consumer._listener = RebalanceListener(on_revoked=on_revoked)
+    first.consumer._rebalancing.listener = RebalanceListener(on_revoked=on_revoked)
     second = await Reader.join(stage, **settings)
     joined_at = stage.now
     await stage.until(lambda: len(second.consumer.assignment()) == 6, "it has all", 30.0)
@@ -417,7 +417,7 @@ def has_acked(reader: Reader, count: int) -> bool:
 
 
 def coordinator(reader: Reader) -> int:
-    found = reader.consumer._coordinator
-    assert found is not None
-    assert found.node_id is not None
-    return found.node_id
+    commits = reader.consumer._engine.commits
+    assert commits is not None
+    assert commits.coordinator.node_id is not None
+    return commits.coordinator.node_id

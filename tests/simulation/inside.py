@@ -149,7 +149,7 @@ def seen(partition: Partition) -> Seen:
 
 def reads_from_follower(consumer: Any, partition: TopicPartition) -> bool:
     """Was a consumer sent to a replica in its rack?"""
-    state = consumer._positions.states.get(partition)
+    state = consumer._engine.positions.states.get(partition)
     return state is not None and state.nearer.replica >= 0
 
 

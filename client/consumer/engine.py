@@ -1,0 +1,101 @@
+"""The engine of a consumer: its connections, its view of the cluster, its positions, its fetching.
+
+It works from `start` to `close`, and the consumer's other parts share it. It decides nothing about
+what is read, handed out or committed.
+"""
+
+from ...protocol.messages.fetch import READ_COMMITTED, READ_UNCOMMITTED
+from ...protocol.messages.find_coordinator import CoordinatorType
+from ...runtime.runtime import Runtime
+from ..config import ConsumerConfig
+from ..coordinator import Coordinator
+from ..errors import ClientClosed
+from ..metadata import Metadata, pool_for
+from .commits import Commits
+from .consumer_metrics import ConsumerMetrics
+from .fetcher import Fetcher
+from .positions import RESETS, Positions
+from .progress import Progress
+
+
+class Engine:
+    """What all parts of one consumer work on, and what they may do with it at this time."""
+
+    def __init__(self, runtime: Runtime, config: ConsumerConfig) -> None:
+        self.runtime = runtime
+        self.config = config
+        self.metadata = Metadata(
+            runtime, config, pool_for(runtime, config), auto_create=config.allow_auto_create_topics
+        )
+        self.metrics = ConsumerMetrics(runtime.monotonic_ms())
+        has_group = config.group_id is not None
+        self.positions = Positions(reset=RESETS[config.auto_offset_reset], has_group=has_group)
+        self.progress = Progress(self.positions)
+        self.fetcher = Fetcher(runtime, config, self.metadata, self.positions, self.metrics)
+        self.commits = None if config.group_id is None else self._commits_of(config.group_id)
+        """The offsets of the group; None without group_id."""
+        self.reads_committed = config.isolation_level == "read_committed"
+        self.is_started = False
+        self.is_closing = False
+        """The user closes: polls are refused, but a listener may still commit."""
+        self.is_closed = False
+
+    def _commits_of(self, group_id: str) -> Commits:
+        coordinator = Coordinator(
+            self.runtime, self.config, self.metadata, group_id, CoordinatorType.GROUP
+        )
+        commits = Commits(self.runtime, self.metadata, coordinator, self.metrics)
+        commits.group_instance_id = self.config.group_instance_id
+        self.fetcher.lookups.ask_group = lambda partitions, timeout_ms: commits.fetch(
+            partitions, timeout_ms=timeout_ms, is_stable=self.reads_committed
+        )
+        return commits
+
+    @property
+    def isolation_level(self) -> int:
+        """The isolation level by the number that Fetch and ListOffsets carry."""
+        return READ_COMMITTED if self.reads_committed else READ_UNCOMMITTED
+
+    # -- life
+
+    async def start(self) -> bool:
+        """Reach the cluster; False if that was done before.
+
+        BootstrapError after bootstrap_timeout_ms, ClientClosed once the consumer is closed.
+        """
+        if self.is_closed:
+            raise ClientClosed("the consumer is closed")
+        if self.is_started:
+            return False
+        try:
+            await self.metadata.start()
+        except BaseException:
+            await self.metadata.pool.close()
+            raise
+        self.fetcher.start()
+        self.is_started = True
+        return True
+
+    def check_usable(self) -> None:
+        """Raise ClientClosed before `start` and after `close`."""
+        if self.is_closed:
+            raise ClientClosed("the consumer is closed")
+        if not self.is_started:
+            raise ClientClosed("the consumer is not started")
+
+    def check_pollable(self) -> None:
+        """Raise ClientClosed before `start`, and from the moment the consumer begins to close."""
+        self.check_usable()
+        if self.is_closing:
+            raise ClientClosed("the consumer is closing")
+
+    def end_polls(self) -> None:
+        """Have the poll under way raise ClientClosed, and every later one."""
+        self.is_closing = True
+        self.fetcher.buffer.arrived.set()
+
+    async def disconnect(self) -> None:
+        """End the fetching and close all connections."""
+        await self.fetcher.close()
+        await self.metadata.close()
+        await self.metadata.pool.close()
