@@ -2,7 +2,7 @@
 
 A batch that is not what was written may lie about its own length, so what is damaged reaches from
 the end of the last good batch to the next place that is known to begin a good one. Nothing is
-changed here: `Log.mend` puts a peer's bytes in place.
+changed here: `LogReader.mend` puts a peer's bytes in place.
 """
 
 from collections.abc import Awaitable, Callable

@@ -43,7 +43,6 @@ from .files import (
 from .flushing import FlushesDue
 from .identity import belong, identify
 from .log import Log
-from .log_view import LogView
 from .recovery_points import RecoveryPoints
 from .topic_config import TopicConfig
 
@@ -212,8 +211,8 @@ class LogDirectory:
         self.logs[partition] = added
         self._unopened.pop(partition, None)
         added.on_flush_due, added.on_truncating = self._on_flush_due, self._on_truncating
-        added.on_damaged = self._on_damaged
-        if added.may_be_uncut:
+        added.reader.on_damaged = self._on_damaged
+        if added.durability.may_be_uncut:
             self._on_flush_due(added)
         self.compacted.cut(partition, added.log_end_offset)
         return added
@@ -237,9 +236,9 @@ class LogDirectory:
         """Put a partition that nobody knows aside, and say where; None if it has no files."""
         return self._move_away(partition, STRAY)
 
-    def _tell_damage(self, owner: LogView, error: CorruptLog) -> None:
+    def _tell_damage(self, log_directory: str, error: CorruptLog) -> None:
         if self.on_damaged is not None:
-            self.on_damaged(_partition_in(owner.directory), error)
+            self.on_damaged(_partition_in(log_directory), error)
 
     def _move_away(self, partition: TopicPartition, suffix: str) -> str | None:
         self._unopened.pop(partition, None)
@@ -276,7 +275,8 @@ class LogDirectory:
         """High watermarks, but none that would vouch for what a loss of power may bring back."""
         marks = dict(self.high_watermarks)
         for partition, owner in self.logs.items():
-            if owner.may_be_uncut and marks.get(partition, 0) > owner.flushed_offset:
+            is_unsure = owner.durability.may_be_uncut
+            if is_unsure and marks.get(partition, 0) > owner.flushed_offset:
                 marks[partition] = owner.flushed_offset
         return marks
 
@@ -284,7 +284,7 @@ class LogDirectory:
         return self._offsets("log_start_offset", self.log_starts)
 
     def _stable_points(self) -> dict[TopicPartition, int]:
-        points = self._offsets("recovery_point", self.recovery_points)
+        points = self._offsets("flushed_offset", self.recovery_points)
         known = self.high_watermarks
         least = {name: min(point, known.get(name, 0)) for name, point in points.items()}
         return {name: point for name, point in least.items() if point}
@@ -357,8 +357,7 @@ class LogDirectory:
 
     def free_space(self) -> int:
         """Bytes that can still be written."""
-        with self.files.guard:
-            return self.files.fs.free_space(self.path)
+        return self.files.free_space()
 
 
 def _read_offsets(files: Files, name: str) -> tuple[dict[TopicPartition, int], RecoveryPoints]:

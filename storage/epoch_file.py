@@ -5,48 +5,36 @@ them along. What a crash takes away, recovery makes anew from batch headers.
 """
 
 from collections.abc import Sequence
-from enum import Enum
 
 from .files import LEADER_EPOCHS, Files
 from .leader_epochs import LeaderEpochs
 from .segment import Batch
-
-
-class _State(Enum):
-    UNWRITTEN = "in memory"
-    UNSYNCED = "written"
-    SYNCED = "on stable storage"
+from .segments import Segments
 
 
 class EpochFile:
     """`leader-epoch-checkpoint` of one log."""
 
-    __slots__ = ("_directory", "_files", "_state", "epochs")
+    __slots__ = ("_files", "_is_synced", "_segments", "epochs", "is_written")
 
-    def __init__(self, files: Files, directory: str) -> None:
+    def __init__(
+        self, files: Files, segments: Segments, epochs: LeaderEpochs, *, is_written: bool
+    ) -> None:
+        """`is_written`: what is on the disk was read, and is what `epochs` says."""
         self._files = files
-        self._directory = directory
-        self.epochs = LeaderEpochs()
-        self._state = _State.SYNCED
+        self._segments = segments
+        self.epochs = epochs
+        self.is_written = self._is_synced = is_written
+        """The file, if not yet the disk, holds all that the memory does."""
 
     @property
     def _path(self) -> str:
-        return f"{self._directory}/{LEADER_EPOCHS}"
-
-    @property
-    def is_written(self) -> bool:
-        """Does the file, if not yet the disk, hold all that the memory does?"""
-        return self._state is not _State.UNWRITTEN
-
-    def load(self, epochs: LeaderEpochs, *, is_written: bool) -> None:
-        """Take over what opening the log found."""
-        self.epochs = epochs
-        self.changed(not is_written)
+        return f"{self._segments.directory}/{LEADER_EPOCHS}"
 
     def changed(self, has_changed: bool = True) -> None:
         """The epochs in memory have changed."""
         if has_changed:
-            self._state = _State.UNWRITTEN
+            self.is_written = False
 
     def note(self, batches: Sequence[Batch]) -> None:
         """Take in the epochs of batches about to be appended."""
@@ -55,13 +43,15 @@ class EpochFile:
                 self.changed(self.epochs.assign(header.leader_epoch, header.base_offset))
 
     def write(self) -> None:
-        """Write the file, if it is not up to date; its directory exists."""
-        if self._state is _State.UNWRITTEN:
+        """Write the file, if it is not up to date, and make its directory, if there is none."""
+        if not self.is_written:
+            self._segments.make_directory()
             self._files.replace_small(self._path, self.epochs.encode())
-            self._state = _State.UNSYNCED
+            self._segments.names_changed = True
+            self.is_written, self._is_synced = True, False
 
     async def sync(self) -> None:
         """The file is on stable storage on return."""
-        if self._state is _State.UNSYNCED:
-            self._state = _State.SYNCED
+        if self.is_written and not self._is_synced:
+            self._is_synced = True
             await self._files.fdatasync_named(self._path)

@@ -293,6 +293,11 @@ class Files:
             raise
         return file
 
+    def free_space(self) -> int:
+        """Bytes that can still be written under the root."""
+        with self.guard:
+            return self.fs.free_space(self.root)
+
     # Names.
 
     def exists(self, path: str) -> bool:

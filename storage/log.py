@@ -2,7 +2,8 @@
 
 One loop owns a log; only methods marked async wait. It takes batches that are stamped and checked,
 and knows nothing of roles, high watermarks or clients. Nothing exists on disk before the first
-append, and an idle log holds no open file.
+append, and an idle log holds no open file. Who only reads is given its `reader`; what of it is on
+stable storage is kept by its `durability`.
 
 Order on disk: partition.metadata, then the leader-epoch entry, then an epoch's first batch;
 a producer snapshot at each roll. What is not flushed is not trusted: see recovery.py.
@@ -16,15 +17,16 @@ from ..protocol.records.record_batch import BatchHeader
 from ..protocol.types import Buffer
 from ..runtime.errors import InvariantViolation
 from ..runtime.runtime import Runtime
-from .compaction.compacted_log import CompactedLog
+from .durability import Durability
+from .epoch_file import EpochFile
 from .files import Files
-from .flushing import SharedFlush
-from .log_view import OffsetOutOfRange
+from .log_reader import LogReader, OffsetOutOfRange
 from .lookup import TimestampOffset
 from .producer_replay import ProducerReplay, observe_control
+from .producer_snapshots import ProducerSnapshots
 from .producer_state import ProducerState
 from .reading import Cold, LogSlice
-from .recovery import Opening, open_from_disk
+from .recovery import Opened, Opening, open_from_disk
 from .retention import deletable
 from .segment import MAX_RELATIVE, Batch, Limits, Segment
 from .segments import Segments
@@ -33,18 +35,25 @@ from .topic_config import TopicConfig
 __all__ = ["Batch", "Cold", "Log", "LogSlice", "OffsetOutOfRange", "TimestampOffset"]
 
 
-class Log(CompactedLog):
+class Log:
     """The batches of one partition replica. One that is known to be new needs no `open`."""
 
     __slots__ = (
-        "_flush",
+        "_epoch_file",
         "_limits",
-        "_rolls_next",
-        "_stable_truncations",
+        "_runtime",
+        "config",
+        "cuts",
+        "durability",
+        "files",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
         "on_flush_due",
         "on_truncating",
         "producers",
-        "recovery_point",
+        "reader",
+        "segments",
     )
 
     def __init__(
@@ -54,21 +63,33 @@ class Log(CompactedLog):
         directory: str,
         config: TopicConfig,
         topic_id: bytes | None = None,
+        *,
+        found: Opened | None = None,
     ) -> None:
-        super().__init__(runtime, files, config, Segments(files, directory, topic_id))
-        self._limits = _limits_of(config)
-        self._stable_truncations = self.recovery_point = 0
-        """All below it is on stable storage."""
-        self.producers = ProducerState()
-        self._flush: SharedFlush | None = None
-        self._is_abandoned = self._are_gaps_noted = False
-        self.has_gaps = config.is_compacted
-        self._rolls_next = False
-        """A cut may not be stable: nothing may be written in its place (docs/decisions/0021)."""
+        """`found` is what is in `directory`: nothing, if it is not given."""
+        found = found or Opened(0, 0, 0)
+        self._runtime = runtime
+        self.files = files
+        self.segments = Segments(files, directory, topic_id)
+        self.segments.load(found)
+        self.log_start_offset, self.log_end_offset = found.log_start_offset, found.log_end_offset
+        self.leader_epochs = found.leader_epochs
+        """To be read; `assign_epoch`, appending and truncating change them."""
+        self._epoch_file = EpochFile(
+            files, self.segments, found.leader_epochs, is_written=found.are_epochs_written
+        )
+        self.producers = found.producers
+        self.cuts = int(found.may_be_uncut)
+        """Another number after each cut."""
+        self.durability = Durability(
+            self, files, self.segments, self._epoch_file, found.recovery_point
+        )
+        self.reader = LogReader(self, runtime, files, self.segments, found.leader_epochs)
         self.on_flush_due: Callable[[Log], None] | None = None
         """Told that a flush should begin soon: a segment is complete, or flush.messages says so."""
         self.on_truncating: Callable[[Log, int], None] | None = None
         """Told that all from an offset on is about to be cut, before anything is."""
+        self.reconfigure(config)
 
     @classmethod
     async def open(
@@ -90,27 +111,39 @@ class Log(CompactedLog):
         data directory share its `files`. CutRefused if what is good ends before `never_cut_below`.
         """
         files = files or Files(runtime.fs, directory)
-        log = cls(runtime, files, directory, config, topic_id)
         place = (runtime, files, directory, config)
         points = (recovery_point, log_start_offset, never_cut_below)
-        opened = await open_from_disk(Opening(*place, clean, *points))
-        log.segments.extend(opened.segments)
-        log.segments.names_changed = opened.names_changed
-        log.log_start_offset, log.log_end_offset = opened.log_start_offset, opened.log_end_offset
-        log.recovery_point, log.producers = opened.recovery_point, opened.producers
-        log._are_gaps_noted = opened.are_gaps_noted
-        log.has_gaps = opened.are_gaps_noted or config.is_compacted
-        # Before a crash something may have been cut, and that may be known to the page cache alone.
-        log._rolls_next = not clean and bool(opened.segments)
-        log._truncations += log._rolls_next
-        log._epoch_file.load(opened.leader_epochs, is_written=opened.are_epochs_written)
-        return log
+        found = await open_from_disk(Opening(*place, clean, *points))
+        return cls(*place, topic_id, found=found)
+
+    def __repr__(self) -> str:
+        return f"<log {self.directory} {self.log_start_offset}..{self.log_end_offset}>"
+
+    @property
+    def directory(self) -> str:
+        """Where its files are, or will be."""
+        return self.segments.directory
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of batches, all segments together."""
+        return self.segments.size_bytes
+
+    @property
+    def flushed_offset(self) -> int:
+        """All below it survives a loss of power. Truncation takes it back to a segment's start."""
+        return self.durability.flushed_offset
+
+    @property
+    def is_in_use(self) -> bool:
+        """Is this still the log of its directory, and does that work?"""
+        return not self.durability.is_abandoned and self.files.failure is None
 
     def reconfigure(self, config: TopicConfig) -> None:
         """Obey another configuration from now on."""
         self.config = config
         self._limits = _limits_of(config)
-        self.has_gaps = self._are_gaps_noted or config.is_compacted
+        self.segments.obey(config)
 
     # Appending.
 
@@ -122,9 +155,10 @@ class Log(CompactedLog):
         """
         if not batches:
             return
-        if self._files.failure is not None:
-            raise self._files.failure
+        if self.files.failure is not None:
+            raise self.files.failure
         first, epoch_file = batches[0][0], self._epoch_file
+        segments, durability = self.segments, self.durability
         if first.base_offset < self.log_end_offset:
             raise InvariantViolation(f"{first!r} appended at {self.log_end_offset}")
         if (
@@ -132,9 +166,9 @@ class Log(CompactedLog):
             or not epoch_file.is_written
         ):
             epoch_file.note(batches)
-            self._write_epochs()
-        if self.segments and not self._rolls_next:
-            segment = self.segments[-1]
+            epoch_file.write()
+        if segments and not durability.rolls_next:
+            segment = segments[-1]
         else:
             segment = self._roll(_base_for(first, self.log_end_offset))
         if segment.indexes is None:
@@ -147,7 +181,8 @@ class Log(CompactedLog):
             is_all = start == 0 and end == len(batches)
             self._observe_producers(segment, batches if is_all else batches[start:end])
             if end == len(batches):
-                if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+                not_flushed = self.log_end_offset - durability.flushed_offset
+                if not_flushed >= self.config.flush_messages:
                     self._flush_is_due()
                 return
             start = end
@@ -169,18 +204,12 @@ class Log(CompactedLog):
         """Append batches that lie one after the other in `data`, as a follower receives them."""
         batches, has_gaps = _split(headers, data, self.log_end_offset)
         if has_gaps:
-            self.note_gaps()
+            self.segments.note_gaps()
         self.append(batches)
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Note that a leader epoch begins; on disk at the latest before its first batch."""
         self._epoch_file.changed(self.leader_epochs.assign(epoch, start_offset))
-
-    def _write_epochs(self) -> None:
-        if not self._epoch_file.is_written:
-            self.segments.make_directory()
-            self._epoch_file.write()
-            self.segments.names_changed = True
 
     def roll(self) -> None:
         """Begin a new segment, unless the newest is empty."""
@@ -189,7 +218,7 @@ class Log(CompactedLog):
 
     def _roll(self, base_offset: int) -> Segment:
         had_batches = bool(self.segments) and self.segments[-1].size > 0
-        self._rolls_next = False
+        self.durability.rolls_next = False
         segment = self.segments.begin(base_offset, self._runtime.wall_ms())
         if self.config.segment_jitter_ms:
             jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)
@@ -217,13 +246,13 @@ class Log(CompactedLog):
             if self.on_truncating is not None:
                 self.on_truncating(self, offset)
             end = self.segments.cut_to(offset)
-            self._rolls_next = True
+            self.durability.rolls_next = True
             # The cut itself is not on stable storage yet: the next flush takes its segment along.
             self._end_at(end, self.segments[-1].base_offset)
             if not self.producers.truncate_to(self.log_end_offset):
                 # Every batch of a producer was cut: older ones tell what came before.
                 now_ms = self._runtime.wall_ms()
-                replay = ProducerReplay(self._files, self.directory, self.segments, now_ms)
+                replay = ProducerReplay(self.files, self.directory, self.segments, now_ms)
                 self.producers = replay.run(self.log_end_offset, self.producers)
         self._epoch_file.changed(self.leader_epochs.truncate_from_end(max(offset, 0)))
 
@@ -236,56 +265,28 @@ class Log(CompactedLog):
         self._epoch_file.changed(self.leader_epochs.clear())
         self.log_start_offset = offset
         self._end_at(offset, 0)
-        if offset > 0 or self._files.exists(self.directory):
+        if offset > 0 or self.files.exists(self.directory):
             self._roll(offset)
 
     def _end_at(self, offset: int, stable_below: int) -> None:
-        self._truncations += 1
+        self.cuts += 1
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self._snapshots().remove_above(offset)
-        self.recovery_point = min(self.recovery_point, stable_below)
+        self.durability.flushed_offset = min(self.flushed_offset, stable_below)
+
+    def _snapshots(self) -> ProducerSnapshots:
+        return ProducerSnapshots(self.files, self.directory)
 
     # Durability.
 
-    @property
-    def flushed_offset(self) -> int:
-        """All below it survives a loss of power. Truncation takes it back to a segment's start."""
-        return self.recovery_point
-
-    @property
-    def may_be_uncut(self) -> bool:
-        """Could a loss of power bring back what was cut, in place of what was written since?"""
-        return self._truncations != self._stable_truncations
-
     async def flush(self) -> None:
-        """All that was appended before the call is on stable storage on return.
-
-        Callers at the same time share one. LogDirectoryFailed is final: a failed fsync is never
-        tried again.
-        """
-        if self._flush is None:
-            self._flush = SharedFlush(self._make_stable)
-        await self._flush.run()
-
-    async def _make_stable(self) -> None:
-        if self._is_abandoned:
-            return  # Another log may have its place.
-        end, truncations = self.log_end_offset, self._truncations
-        self._write_epochs()
-        await self._epoch_file.sync()
-        # A newest segment that was cut to nothing ends at the recovery point, and is not stable.
-        await self.segments.flush(self.recovery_point - self._rolls_next)
-        if self._files.failure is not None:
-            raise self._files.failure
-        if truncations == self._truncations:
-            self._rolls_next = False
-            self._stable_truncations = truncations
-            self.recovery_point = max(self.recovery_point, end)
+        """All that was appended before the call is on stable storage on return."""
+        await self.durability.flush()
 
     async def close(self) -> None:
         """Save what makes the next start short, flush, and close the files."""
-        if self._files.failure is None and self.segments:
+        if self.files.failure is None and self.segments:
             newest = self.segments[-1]
             self._snapshots().save_last(self.producers, self.log_end_offset)
             newest.save_indexes()
@@ -296,11 +297,9 @@ class Log(CompactedLog):
 
     def abandon(self) -> None:
         """Close the files, saving nothing: the directory is moved, removed or lost."""
-        self._truncations += 1
-        self._is_abandoned = True
-        for segment in self.segments:
-            segment.close()
-            segment.is_removed = True
+        self.cuts += 1
+        self.durability.is_abandoned = True
+        self.segments.abandon()
 
     # Retention.
 

@@ -20,7 +20,7 @@ from .segment import Segment
 from .segment_indexes import CorruptIndex
 
 if TYPE_CHECKING:
-    from .log_view import LogView
+    from .log_reader import LogReader
 
 
 OPENED_AT_ONCE: Final = 2 << 20
@@ -36,39 +36,39 @@ class TimestampOffset(NamedTuple):
 
 
 async def first_at_or_after(
-    log: "LogView", runtime: Runtime, files: Files, timestamp: int
+    reader: "LogReader", runtime: Runtime, files: Files, timestamp: int
 ) -> TimestampOffset | None:
     """The first record, by offset, whose timestamp is at least this; None if there is none."""
-    for segment in list(log.segments):
-        if segment.is_removed or segment.next_offset <= log.log_start_offset:
+    for segment in list(reader.segments):
+        if segment.is_removed or segment.next_offset <= reader.log_start_offset:
             continue
         if segment.max_timestamp >= timestamp:
-            found = await _find(log, runtime, files, segment, timestamp)
+            found = await _find(reader, runtime, files, segment, timestamp)
             if found is not None:
                 return found
     return None
 
 
-async def greatest(log: "LogView", runtime: Runtime, files: Files) -> TimestampOffset | None:
+async def greatest(reader: "LogReader", runtime: Runtime, files: Files) -> TimestampOffset | None:
     """The first of the records with the greatest timestamp; None if no record has one."""
-    readable = [s for s in log.segments if s.size and s.next_offset > log.log_start_offset]
+    readable = [s for s in reader.segments if s.size and s.next_offset > reader.log_start_offset]
     if not readable:
         return None
     segment = max(readable, key=lambda s: (s.max_timestamp, -s.base_offset))
     if segment.max_timestamp < 0:
         return None
-    return await _find(log, runtime, files, segment, segment.max_timestamp)
+    return await _find(reader, runtime, files, segment, segment.max_timestamp)
 
 
 async def _find(
-    log: "LogView", runtime: Runtime, files: Files, segment: Segment, timestamp: int
+    reader: "LogReader", runtime: Runtime, files: Files, segment: Segment, timestamp: int
 ) -> TimestampOffset | None:
-    position = await _start_for(log, files, segment, timestamp)
+    position = await _start_for(reader, files, segment, timestamp)
     if position is None:
         return None
-    has_gaps = log.rules.has_gaps or position > 0
+    has_gaps = reader.segments.has_gaps or position > 0
     scan = Scan(files, segment, position, check_crc=True, has_gaps=has_gaps)
-    pace, start = Pace(runtime), log.log_start_offset
+    pace, start = Pace(runtime), reader.log_start_offset
     while window := [] if segment.is_removed else scan.next_window():
         for at, header in window:
             if header.max_timestamp < timestamp or header.last_offset < start:
@@ -86,14 +86,16 @@ async def _find(
             await pace.step()
         await pace.step()
     if scan.problem is not None and not segment.is_removed:
-        raise log.damaged(CorruptLog(segment.path + LOG, scan.position, scan.problem))
+        raise reader.damaged(CorruptLog(segment.path + LOG, scan.position, scan.problem))
     return None
 
 
-async def _start_for(log: "LogView", files: Files, segment: Segment, timestamp: int) -> int | None:
+async def _start_for(
+    reader: "LogReader", files: Files, segment: Segment, timestamp: int
+) -> int | None:
     """A position that no record of this timestamp or later lies before."""
     for _ in range(2):
-        await log.ready(segment)
+        await reader.ready(segment)
         if segment.indexes is None or segment.is_removed:
             return None
         entry = segment.indexes.times.entry_before(timestamp)

@@ -10,7 +10,7 @@ from struct import Struct
 
 from ..protocol.records.record_batch import HEADER_SIZE
 from ..protocol.types import Buffer
-from .compaction.compacted_log import CompactedLog
+from .log_reader import LogReader
 from .reading import PREFIX, SIZE_AND_OFFSET, Cold, LogSlice
 
 MAX_READS = 32
@@ -19,14 +19,14 @@ _COUNT = Struct(">i")
 _COUNT_AT = HEADER_SIZE - _COUNT.size
 
 
-def read_records(log: CompactedLog, offset: int, *, max_bytes: int, up_to: int) -> LogSlice:
-    """`log.read` of a log that `has_gaps`, beginning with a batch that has records; raises as that.
+def read_records(reader: LogReader, offset: int, *, max_bytes: int, up_to: int) -> LogSlice:
+    """`reader.read` where gaps may be, beginning with a batch that has records; raises as that.
 
     Without such a batch below `up_to` it is the last of the empty ones.
     """
     passed = Passed()
     for _ in range(MAX_READS):
-        found = passed.take(log.read(offset, max_bytes=max_bytes, up_to=up_to))
+        found = passed.take(reader.read(offset, max_bytes=max_bytes, up_to=up_to))
         if found is not None:
             return found
         offset = passed.next_offset
@@ -34,12 +34,12 @@ def read_records(log: CompactedLog, offset: int, *, max_bytes: int, up_to: int) 
 
 
 async def read_records_cold(
-    log: CompactedLog, offset: int, *, max_bytes: int, up_to: int
+    reader: LogReader, offset: int, *, max_bytes: int, up_to: int
 ) -> LogSlice:
     """`read_records`, off the loop. Check roles and epochs again after it: time has passed."""
     passed = Passed()
     while True:
-        found = passed.take(await log.read_cold(offset, max_bytes=max_bytes, up_to=up_to))
+        found = passed.take(await reader.read_cold(offset, max_bytes=max_bytes, up_to=up_to))
         if found is not None:
             return found
         offset = passed.next_offset

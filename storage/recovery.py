@@ -82,6 +82,8 @@ class Opened:
     are_gaps_noted: bool = False
     names_changed: bool = False
     """Names in the directory may not be on stable storage."""
+    may_be_uncut: bool = False
+    """Something may have been cut before a crash, and the page cache alone may know of that."""
     producers: ProducerState = field(default_factory=ProducerState)
 
 
@@ -151,6 +153,7 @@ class _Loader:
             # Whose it is may be known to the page cache alone: the next flush takes that along.
             # Written anew it could be lost with the power until then, and the whole log with it.
             names_changed=self._names_changed or not opening.is_clean,
+            may_be_uncut=not opening.is_clean and bool(segments),
             are_gaps_noted=is_noted,
             producers=producers,
         )

@@ -1,7 +1,7 @@
 """The file of one segment: opened when needed, closed when there are too many, read in three ways.
 
 Knows from which byte on what is read can only be what this process wrote. Never judges bytes:
-log_view.py does that.
+log_reader.py does that.
 """
 
 from ..runtime.fs import File
@@ -63,12 +63,16 @@ class SegmentFile:
 
     def read_warm(self, view: memoryview, position: int) -> int:
         """Read what the page cache holds; BlockingIOError where it holds nothing."""
+        files = self._files
+        if files.failure is not None:
+            raise files.failure
         try:
-            with self._files.guard:
-                count = self.file().preadv(view, position)
+            count = self.file().preadv(view, position)
         except BlockingIOError:
             self.doubt_below = self.size
             raise
+        except OSError as error:
+            raise files.fail(error) from error
         if count < len(view):
             self.doubt_below = self.size
         return count

@@ -10,14 +10,23 @@ from collections.abc import Sequence
 from .checkpoints import encode_partition_metadata
 from .compaction.compacted import CLEANED, SWAP
 from .files import ABORTED_INDEX, GAPS, INDEX, LOG, PARTITION_METADATA, TIME_INDEX, Files
+from .recovery import Opened
 from .segment import Segment
 from .segment_indexes import SegmentIndexes
+from .topic_config import TopicConfig
 
 
 class Segments(list[Segment]):
     """Oldest first; none before the first append."""
 
-    __slots__ = ("_files", "directory", "names_changed", "topic_id")
+    __slots__ = (
+        "_are_gaps_noted",
+        "_files",
+        "directory",
+        "has_gaps",
+        "names_changed",
+        "topic_id",
+    )
 
     def __init__(self, files: Files, directory: str, topic_id: bytes | None) -> None:
         super().__init__()
@@ -26,6 +35,18 @@ class Segments(list[Segment]):
         self.topic_id = topic_id
         self.names_changed = False
         """Files were made, renamed or removed since the directory was last synced."""
+        self.has_gaps = self._are_gaps_noted = False
+        """Offsets may be missing between batches, and records within them."""
+
+    def load(self, found: Opened) -> None:
+        """Take over what opening the log has found."""
+        self.extend(found.segments)
+        self.names_changed = found.names_changed
+        self._are_gaps_noted = found.are_gaps_noted
+
+    def obey(self, config: TopicConfig) -> None:
+        """Expect gaps wherever the configuration or a note of former ones tells of some."""
+        self.has_gaps = self._are_gaps_noted or config.is_compacted
 
     @property
     def size_bytes(self) -> int:
@@ -112,13 +133,14 @@ class Segments(list[Segment]):
 
     # Compaction.
 
-    @property
-    def have_gaps(self) -> bool:
-        """Was it noted that offsets are missing between batches?"""
-        return self._files.exists(f"{self.directory}/{GAPS}")
-
     def note_gaps(self) -> None:
-        """Before the first gap: whoever reads here must not take one for damage, ever."""
+        """Before the first gap: whoever reads here must not take one for damage, ever.
+
+        The note outlives the policy that brought the gap, and a restart.
+        """
+        if self._are_gaps_noted:
+            return
+        self._are_gaps_noted = self.has_gaps = True
         self.make_directory()
         self._files.replace_small(f"{self.directory}/{GAPS}", b"")
         self.names_changed = True
@@ -172,3 +194,9 @@ class Segments(list[Segment]):
         """Close the files."""
         for segment in self:
             segment.close()
+
+    def abandon(self) -> None:
+        """Close the files for good: the directory is moved, removed or lost."""
+        for segment in self:
+            segment.close()
+            segment.is_removed = True

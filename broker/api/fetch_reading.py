@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.errors import StorageError
-from ...storage.log_view import OffsetOutOfRange
+from ...storage.log import OffsetOutOfRange
 from ..edge import Edge
 from ..fetch_sessions import FetchPartition, Key
 from ..partition.partition import Partition

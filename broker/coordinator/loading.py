@@ -71,12 +71,12 @@ def _replay(shard: Shard[State], data: Buffer, position: int) -> None:
 
 async def _read(partition: Partition, offset: int, end: int) -> Buffer | None:
     """Whole batches from `offset` on; empty in a gap, None where there is nothing to be had."""
-    read_log = partition.log
+    reader = partition.log.reader
     try:
         try:
-            return read_log.read(offset, max_bytes=READ_BYTES, up_to=end).data
+            return reader.read(offset, max_bytes=READ_BYTES, up_to=end).data
         except Cold:
-            return (await read_log.read_cold(offset, max_bytes=READ_BYTES, up_to=end)).data
+            return (await reader.read_cold(offset, max_bytes=READ_BYTES, up_to=end)).data
     except OffsetOutOfRange:
         return b""
     except CorruptLog:

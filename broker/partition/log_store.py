@@ -84,7 +84,7 @@ class LogStore:
         """The partition's log, from disk or new; None where no directory can take it."""
         stored = self._unclaimed.pop(name, None)
         if stored is not None:
-            if stored.log.topic_id == topic_id:
+            if stored.log.segments.topic_id == topic_id:
                 stored.log.reconfigure(config)
                 return stored
             where = stored.directory.quarantine(name)

@@ -121,14 +121,14 @@ def _refuse_follower(partition: "Partition", spec: FetchSpec) -> ErrorCode:
 
 
 def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnswer) -> None:
-    log, offset, max_bytes = partition.log, spec.fetch_offset, spec.max_bytes
+    reader, offset, max_bytes = partition.log.reader, spec.fetch_offset, spec.max_bytes
     if max_bytes <= 0:
         return
     try:
-        if spec.replica_id == CONSUMER and log.has_gaps:
-            found = read_records(log, offset, max_bytes=max_bytes, up_to=up_to)
+        if spec.replica_id == CONSUMER and reader.segments.has_gaps:
+            found = read_records(reader, offset, max_bytes=max_bytes, up_to=up_to)
         else:
-            found = log.read(offset, max_bytes=max_bytes, up_to=up_to)
+            found = reader.read(offset, max_bytes=max_bytes, up_to=up_to)
         answer.records = found.data
         if spec.isolation == READ_COMMITTED:
             _note_aborted(partition, spec, answer)
@@ -142,9 +142,9 @@ def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnsw
 
         async def read_cold() -> Buffer:
             if spec.replica_id == CONSUMER:
-                found = await read_records_cold(log, offset, max_bytes=max_bytes, up_to=up_to)
+                found = await read_records_cold(reader, offset, max_bytes=max_bytes, up_to=up_to)
             else:
-                found = await log.read_cold(offset, max_bytes=max_bytes, up_to=up_to)
+                found = await reader.read_cold(offset, max_bytes=max_bytes, up_to=up_to)
             answer.records = found.data
             if spec.isolation == READ_COMMITTED:
                 _note_aborted(partition, spec, answer)
@@ -206,12 +206,12 @@ async def _search(
     partition: "Partition", timestamp: int, epoch: int, end: Callable[[], int]
 ) -> OffsetAnswer:
     """Search the log; what is found counts only if we still lead the same epoch afterwards."""
-    log = partition.log
+    reader = partition.log.reader
     try:
         if timestamp == MAX_TIMESTAMP:
-            found = await log.max_timestamp()
+            found = await reader.max_timestamp()
         else:
-            found = await log.offset_for_timestamp(timestamp)
+            found = await reader.offset_for_timestamp(timestamp)
     except CorruptLog:
         return OffsetAnswer(ErrorCode.KAFKA_STORAGE_ERROR)
     except LogDirectoryFailed as error:

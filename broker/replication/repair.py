@@ -111,7 +111,7 @@ class Repairs:
         if isinstance(partition, ErrorCode) or partition.offline_because:
             return True
         try:
-            damage = await partition.log.damage_at(error)
+            damage = await partition.log.reader.damage_at(error)
             return damage is None or await self._mend(partition, damage)
         except LogDirectoryFailed as failure:
             partition.on_storage_error(failure)
@@ -128,7 +128,7 @@ class Repairs:
             if data is None:
                 continue
             try:
-                await partition.log.mend(damage, data)
+                await partition.log.reader.mend(damage, data)
             except CorruptLog as error:
                 log.warning("%r: broker %d has other batches: %s", partition, peer, error)
                 continue
@@ -180,7 +180,7 @@ async def _read(connection: KafkaConnection, partition: Partition, damage: Damag
         if answer.error_code or len(found) != 1 or found[0].error_code or not found[0].records:
             return None
         records = found[0].records
-        verdict = judge(records, offset, partition.log.rules, is_exact=True)
+        verdict = judge(records, offset, partition.log.reader.rules, is_exact=True)
         if not verdict.size or len(data) + verdict.size > damage.size:
             return None
         data += memoryview(records)[: verdict.size]

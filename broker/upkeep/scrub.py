@@ -84,7 +84,7 @@ class Scrub:
             if segment.is_removed or segment.next_offset > partition.log.flushed_offset:
                 continue
             read += 1
-            damaged += await partition.log.inspect(segment, self._pay) is not None
+            damaged += await partition.log.reader.inspect(segment, self._pay) is not None
             if segment.mend_aborted():
                 damaged += 1
                 log.warning(

@@ -154,7 +154,7 @@ class Upkeep:
             partition.log
             for partition in self._partitions
             if partition.log.config.flush_ms < NEVER_MS
-            and partition.log.recovery_point < partition.log_end_offset
+            and partition.log.flushed_offset < partition.log_end_offset
             and not partition.offline_because
         ]
         for one in due:

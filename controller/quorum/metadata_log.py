@@ -213,9 +213,9 @@ class MetadataLog:
         """
         try:
             try:
-                found = self._log.read(offset, max_bytes=max_bytes, up_to=up_to)
+                found = self._log.reader.read(offset, max_bytes=max_bytes, up_to=up_to)
             except Cold:
-                found = await self._log.read_cold(offset, max_bytes=max_bytes, up_to=up_to)
+                found = await self._log.reader.read_cold(offset, max_bytes=max_bytes, up_to=up_to)
         except OffsetOutOfRange:
             return b""
         return bytes(found.data)

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from ...runtime.config import INT64_MAX
 from ...runtime.errors import WorkerLost
 from ...runtime.runtime import Runtime
-from ..aborted import AbortedTransaction
+from ..aborted import AbortedIndex, AbortedTransaction
 from ..log import Log
+from ..producer_snapshots import ProducerSnapshots
 from ..segment import MAX_RELATIVE, Segment
-from .compaction import Order, Source, Step, forget, step
+from .compaction import Finished, Order, Source, Step, forget, step
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def due(owner: Log, compacted_to: int, up_to: int, now_ms: int) -> Due | None:
     config = owner.config
     if not config.is_compacted or len(owner.segments) < 2:
         return None
-    bound = min(up_to, owner.recovery_point)
+    bound = min(up_to, owner.flushed_offset)
     youngest = now_ms - config.min_compaction_lag_ms
     segments: list[Segment] = []
     dirty_bytes = clean_bytes = 0
@@ -117,7 +118,7 @@ class Compactor:
         """
         groups = groups_of(part.segments, owner.config.segment_bytes)
         largest = max(sum(each.size for each in group) for group in groups)
-        if owner.free_space() <= largest:
+        if owner.files.free_space() <= largest:
             log.warning("%r is not compacted: that could take %d bytes more", owner, largest)
             return None
         order = Order(
@@ -147,12 +148,12 @@ class Compactor:
     async def _run(
         self, owner: Log, groups: list[list[Segment]], order: Order, token: bytes
     ) -> int | None:
-        truncations = owner.truncations
+        cuts = owner.cuts
         given: Order | None = order
         while True:
             done = await self._runtime.offload(step, self._runtime.fs, token, given, STEP_BYTES)
             given = None
-            if not owner.is_in_use or owner.truncations != truncations:
+            if not owner.is_in_use or owner.cuts != cuts:
                 await self._runtime.offload(forget, token)
                 return None
             if _is_given_up(owner, done):
@@ -163,18 +164,41 @@ class Compactor:
                     await self._runtime.offload(forget, token)
                     return None  # Retention was here first.
                 if done.finished.is_changed:
-                    owner.put_in_place(group, done.finished)
+                    put_in_place(owner, group, done.finished)
                     await owner.segments.sync_names()
             if done.end_offset >= 0:
                 return done.end_offset
             await self._pay(done.byte_count)
 
 
+def put_in_place(owner: Log, group: Sequence[Segment], made: Finished) -> None:
+    """A result of compaction takes its group's place, for readers and on the disk, at once.
+
+    Await `Segments.sync_names` before anything relies on it.
+    """
+    segments = owner.segments
+    segments.note_gaps()
+    new = segments.successor(group)
+    new.size = new.doubt_below = made.size
+    new.next_offset = made.next_offset
+    new.first_timestamp = made.first_timestamp
+    new.max_timestamp = made.max_timestamp
+    new.max_timestamp_offset = made.max_timestamp_offset
+    if made.aborted:
+        new.aborted = AbortedIndex.decode(made.aborted, new.base_offset, new.next_offset)
+    before = sum(each.size for each in group)
+    segments.replace(group, new)
+    snapshots = ProducerSnapshots(owner.files, owner.directory)
+    for each in group[1:]:
+        snapshots.remove(each.base_offset)
+    log.info("%r: %d bytes compacted to %d", owner, before, made.size)
+
+
 def _is_given_up(owner: Log, done: Step) -> bool:
     if done.failure is not None:
-        raise owner.failed(OSError(errno.EIO, done.failure.why))
+        raise owner.files.fail(OSError(errno.EIO, done.failure.why))
     if done.damage is not None:
-        log.warning("%r is not compacted: %s", owner, owner.damaged(done.damage))
+        log.warning("%r is not compacted: %s", owner, owner.reader.damaged(done.damage))
     return done.is_lost or done.damage is not None
 
 

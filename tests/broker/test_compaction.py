@@ -51,7 +51,7 @@ def offsets(node: Node, index: int = 0) -> list[int]:
     found: list[int] = []
     at = 0
     while at < log.log_end_offset:
-        data = log.read(at, max_bytes=1 << 20, up_to=log.log_end_offset).data
+        data = log.reader.read(at, max_bytes=1 << 20, up_to=log.log_end_offset).data
         for position, header in record_batch.headers(data):
             found += [record.offset for record in record_batch.records(data, position)]
             at = header.next_offset

@@ -18,7 +18,7 @@ from minikafka.protocol.messages.fetch import (
 )
 from minikafka.protocol.types import OffsetAndEpoch
 from minikafka.runtime.errors import CorruptLog, StorageError
-from minikafka.storage.log_view import OffsetOutOfRange
+from minikafka.storage.log import OffsetOutOfRange
 
 from .conftest import MakeBroker
 from .edge_support import TOPIC, TOPIC_ID, FakeBroker, FakePartition, batch, settle

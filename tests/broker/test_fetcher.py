@@ -121,7 +121,7 @@ def stored(partition: Partition) -> list[bytes | None]:
     found: list[bytes | None] = []
     offset = partition.log_start_offset
     while offset < end:
-        data = partition.log.read(offset, max_bytes=1 << 20, up_to=end).data
+        data = partition.log.reader.read(offset, max_bytes=1 << 20, up_to=end).data
         found += values_in(data)
         offset = partition.log_start_offset + len(found)
     return found
@@ -136,8 +136,8 @@ async def test_what_the_leader_appends_the_follower_stores_and_the_leader_commit
         pair.leader.produce(value)
     await until(lambda: led.high_watermark == 50)
     assert stored(followed) == values
-    data = led.log.read(0, max_bytes=1 << 20, up_to=50).data
-    assert followed.log.read(0, max_bytes=1 << 20, up_to=50).data == data
+    data = led.log.reader.read(0, max_bytes=1 << 20, up_to=50).data
+    assert followed.log.reader.read(0, max_bytes=1 << 20, up_to=50).data == data
 
 
 async def test_a_parked_fetch_is_answered_when_something_is_appended(pair: Pair) -> None:

@@ -102,7 +102,7 @@ async def test_a_failed_flush_fails_those_who_wait_for_it(
     await node.give(state(ME, **ALONE))
 
     async def failing(log: Log) -> None:
-        log._files.fail(OSError(5, "it broke"))
+        log.files.fail(OSError(5, "it broke"))
         raise LogDirectoryFailed(log.directory, "it broke")
 
     monkeypatch.setattr(Log, "flush", failing)

@@ -164,11 +164,11 @@ async def test_a_wrong_greatest_timestamp_is_set_right(node: Node) -> None:
     data[35:43] = (WALL_MS * 1000).to_bytes(8, "big")
     seal(data)
     assert node.append(data).error == ErrorCode.NONE
-    stored = node[0].log.read(0, max_bytes=1 << 20, up_to=3).data
+    stored = node[0].log.reader.read(0, max_bytes=1 << 20, up_to=3).data
     header = read_header(stored)
     assert header.max_timestamp == WALL_MS
     assert crc_is_valid(stored, 0, header)
-    found = await node[0].log.max_timestamp()
+    found = await node[0].log.reader.max_timestamp()
     assert found is not None
     assert found.timestamp == WALL_MS
 
@@ -185,7 +185,7 @@ async def test_a_missing_greatest_timestamp_is_found_at_every_level(
     data[35:43] = said.to_bytes(8, "big", signed=True)
     seal(data)
     assert node.append(data).error == ErrorCode.NONE
-    stored = node[0].log.read(0, max_bytes=1 << 20, up_to=2).data
+    stored = node[0].log.reader.read(0, max_bytes=1 << 20, up_to=2).data
     header = read_header(stored)
     assert header.max_timestamp == WALL_MS + 7
     assert crc_is_valid(stored, 0, header)
@@ -198,7 +198,9 @@ async def test_the_brokers_own_time_needs_no_look_at_the_records(node: Node) -> 
     data[35:43] = (-1).to_bytes(8, "big", signed=True)
     seal(data)
     assert node.append(data).error == ErrorCode.NONE
-    assert read_header(node[0].log.read(0, max_bytes=1 << 20, up_to=3).data).max_timestamp > 0
+    assert (
+        read_header(node[0].log.reader.read(0, max_bytes=1 << 20, up_to=3).data).max_timestamp > 0
+    )
 
 
 @pytest.mark.parametrize("level", ["batch", "structure"])

@@ -398,7 +398,7 @@ async def test_a_follower_appends_exactly_what_the_leader_sent(node: Node) -> No
     sent = led_batch(0, 1, b"a", b"b") + led_batch(2, 1, b"c")
     node.follow(sent + led_batch(3, 1, b"cut off")[:70], high_watermark=2)
     assert (partition.log_end_offset, partition.high_watermark) == (3, 2)
-    stored = partition.log.read(0, max_bytes=1 << 20, up_to=3).data
+    stored = partition.log.reader.read(0, max_bytes=1 << 20, up_to=3).data
     assert bytes(stored) == bytes(sent)
     assert partition.latest_epoch == 1
 
@@ -433,7 +433,7 @@ async def test_a_follower_truncates_what_its_leader_never_had(node: Node) -> Non
     assert partition.log_end_offset == 1
     node.follow(led_batch(1, 2, b"other"), high_watermark=2)
     # What follows a cut lies in a segment of its own, and a read ends with its segment.
-    stored = [partition.log.read(n, max_bytes=1 << 20, up_to=2).data for n in range(2)]
+    stored = [partition.log.reader.read(n, max_bytes=1 << 20, up_to=2).data for n in range(2)]
     assert [values_in(data) for data in stored] == [[b"a"], [b"other"]]
 
 

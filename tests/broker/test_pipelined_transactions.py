@@ -93,7 +93,7 @@ class Lab(FakeBroker):
     def sequences(self, producer_id: int = PRODUCER) -> list[tuple[int, int]]:
         """Epoch and first sequence of each batch of the producer in the first partition."""
         log = self.node[0].log
-        data = log.read(0, max_bytes=1 << 20, up_to=log.log_end_offset).data
+        data = log.reader.read(0, max_bytes=1 << 20, up_to=log.log_end_offset).data
         return [
             (header.producer_epoch, header.base_sequence)
             for _, header in headers(data)

@@ -265,7 +265,7 @@ class CompactionMachine(RuleBasedStateMachine):
             return
         at, end, found = 0, self.log.log_end_offset, []
         while at < end:
-            reading = read_records_cold(self.log, at, max_bytes=100, up_to=end)
+            reading = read_records_cold(self.log.reader, at, max_bytes=100, up_to=end)
             data = bytes(self.runner.run(reading).data)
             if not data:
                 break  # A cut within a gap: the log ends behind what it holds.

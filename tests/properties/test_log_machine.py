@@ -100,7 +100,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def checkpoint(self) -> None:
-        self.recovery_point, self.start = self.log.recovery_point, self.log.log_start_offset
+        self.recovery_point, self.start = self.log.flushed_offset, self.log.log_start_offset
 
     @rule()
     def roll(self) -> None:
@@ -116,7 +116,7 @@ class LogMachine(RuleBasedStateMachine):
         self.flushed = [one for one in self.flushed if one[0].next_offset <= offset]
         self.sequence = self.made[-1][0].last_sequence + 1 if self.made else 0
         # As the directory does, at once: a recovery point ahead of the log is a promise broken.
-        self.recovery_point = min(self.recovery_point, self.log.recovery_point)
+        self.recovery_point = min(self.recovery_point, self.log.flushed_offset)
         self.epoch += 1
 
     @rule()
@@ -131,7 +131,7 @@ class LogMachine(RuleBasedStateMachine):
     def stop_and_start(self) -> None:
         self.runner.run(self.log.close())
         self.flushed = list(self.made)
-        self.recovery_point, self.start = self.log.recovery_point, self.log.log_start_offset
+        self.recovery_point, self.start = self.log.flushed_offset, self.log.log_start_offset
         self._open(clean=True)
         self._check_all()
 
@@ -158,7 +158,7 @@ class LogMachine(RuleBasedStateMachine):
     def _check_all(self) -> None:
         found, offset = b"", self.log.log_start_offset
         while offset < self.log.log_end_offset:
-            read = self.log.read_cold(offset, max_bytes=400, up_to=self.log.log_end_offset)
+            read = self.log.reader.read_cold(offset, max_bytes=400, up_to=self.log.log_end_offset)
             data = bytes(self.runner.run(read).data)
             found += data
             offset = [header for _, header in headers(data)][-1].next_offset
@@ -172,9 +172,9 @@ class LogMachine(RuleBasedStateMachine):
         up_to = data.draw(st.integers(start, self.log.log_end_offset + 2))
         how: Any = {"max_bytes": max_bytes, "up_to": up_to, "at_least_one": one}
         try:
-            found = self.log.read(offset, **how).data
+            found = self.log.reader.read(offset, **how).data
         except Cold:
-            found = self.runner.run(self.log.read_cold(offset, **how)).data
+            found = self.runner.run(self.log.reader.read_cold(offset, **how)).data
         wanted = [
             made
             for made in self.made
@@ -192,7 +192,7 @@ class LogMachine(RuleBasedStateMachine):
         if not hasattr(self, "log"):
             return
         assert self.log.log_start_offset <= self.log.log_end_offset == self.end
-        assert self.log.recovery_point <= self.log.log_end_offset
+        assert self.log.flushed_offset <= self.log.log_end_offset
         known = self.log.producers.get(7)
         if self.made:
             assert known is not None

@@ -264,13 +264,13 @@ async def test_f_05_missing_or_corrupt_index_changes_no_answer(
     assert log.log_end_offset == 60
     for offset in range(60):
         for _ in range(2):
-            found = await log.read_cold(offset, max_bytes=10, up_to=60)
+            found = await log.reader.read_cold(offset, max_bytes=10, up_to=60)
             assert bytes(found.data) == bytes(made[offset][1])
     for n in range(60):
-        at = await log.offset_for_timestamp(n * 10 - 5)
+        at = await log.reader.offset_for_timestamp(n * 10 - 5)
         assert at is not None
         assert at.offset == n
-    newest = await log.max_timestamp()
+    newest = await log.reader.max_timestamp()
     assert newest is not None
     assert newest.offset == 59
     await log.close()
@@ -297,10 +297,10 @@ async def test_f_05_any_wrong_byte_of_an_index_changes_no_answer(
         file.write_bytes(damaged)
         log = await Log.open(runtime, str(tmp_path / "t-0"), config, clean=True)
         for n in range(bases[1]):
-            found = await log.read_cold(n, max_bytes=200, up_to=bases[1])
+            found = await log.reader.read_cold(n, max_bytes=200, up_to=bases[1])
             assert joined(made[n : bases[1]]).startswith(bytes(found.data))
             assert found.data
-            newer = await log.offset_for_timestamp(n * 3 - 1)
+            newer = await log.reader.offset_for_timestamp(n * 3 - 1)
             assert newer is not None
             assert newer.offset == n
         log.abandon()
@@ -377,7 +377,7 @@ async def test_f_08_no_space_leaves_no_partial_batch(tmp_path: Path) -> None:
     runtime = TestRuntime(fs)
     log = await recovered(runtime, tmp_path)
     failures: list[LogDirectoryFailed] = []
-    log._files.on_failed = failures.append
+    log.files.on_failed = failures.append
     made = fill(log, 3)
     fs.fault = Fault(0, error=ENOSPC, written=0.5, only="write")
     fs.calls.clear()
@@ -434,7 +434,7 @@ async def test_f_09_a_failed_fsync_is_never_tried_again(tmp_path: Path) -> None:
     fs.fault = Fault(0, error=EIO, only="fdatasync")
     with pytest.raises(LogDirectoryFailed, match="Input/output error"):
         await log.flush()
-    assert log.recovery_point == 3
+    assert log.flushed_offset == 3
     calls = len(fs.calls)
     for _ in range(3):
         with pytest.raises(LogDirectoryFailed):
@@ -443,4 +443,4 @@ async def test_f_09_a_failed_fsync_is_never_tried_again(tmp_path: Path) -> None:
             fill(log, 1)
     await log.close()
     assert len(fs.calls) == calls
-    assert log.recovery_point == 3
+    assert log.flushed_offset == 3

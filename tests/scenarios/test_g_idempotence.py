@@ -55,7 +55,7 @@ def stored(node: Node) -> list[bytes | None]:
     log = node[0].log
     if not log.log_end_offset:
         return []
-    return values_in(log.read(0, max_bytes=1 << 20, up_to=log.log_end_offset).data)
+    return values_in(log.reader.read(0, max_bytes=1 << 20, up_to=log.log_end_offset).data)
 
 
 @staged()

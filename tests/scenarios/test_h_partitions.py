@@ -306,7 +306,7 @@ async def test_h_13_a_follower_knows_what_was_aborted(tmp_path: Path) -> None:
     end_offset = leader[0].log_end_offset
     while follower[0].log_end_offset < end_offset:
         offset = follower[0].log_end_offset
-        data = leader[0].log.read(offset, max_bytes=900, up_to=end_offset).data
+        data = leader[0].log.reader.read(offset, max_bytes=900, up_to=end_offset).data
         follower.follow(bytes(data), high_watermark=offset)
     await follower.change(state(B, leader_epoch=2, partition_epoch=2))
     follower.fetched_by(ME, C, offset=end_offset, last_epoch=1)
@@ -361,7 +361,7 @@ async def newest_committed(log: Log) -> dict[bytes, bytes]:
     found: dict[bytes, bytes] = {}
     offset, end = log.log_start_offset, log.log_end_offset
     while offset < end:
-        data = (await log.read_cold(offset, max_bytes=200, up_to=end)).data
+        data = (await log.reader.read_cold(offset, max_bytes=200, up_to=end)).data
         hidden = aborted_between(log.segments, offset, end_of(data))
         aborting: dict[int, None] = {}
         for position, header in headers(data):

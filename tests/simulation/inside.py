@@ -18,7 +18,7 @@ from minikafka.controller.quorum.raft import RaftQuorum
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.quorum_messages import Vote, VoteAnswer, VoterKey
 from minikafka.protocol.types import TopicIdPartition, TopicPartition
-from minikafka.storage.compaction.compacted_log import CompactedLog
+from minikafka.storage.compaction import compactor
 from minikafka.storage.log import Log
 
 from .loop import PROCESS, Process
@@ -58,15 +58,15 @@ def watched() -> Iterator[None]:
 
 
 def _compactions_counted() -> Any:
-    put_in_place = CompactedLog.put_in_place
+    put_in_place = compactor.put_in_place
 
-    def counting(self: CompactedLog, *args: Any) -> None:
-        put_in_place(self, *args)
+    def counting(*args: Any) -> None:
+        put_in_place(*args)
         process = PROCESS.get()
         if process is not None:
             process.compaction_count += 1
 
-    return patch.object(CompactedLog, "put_in_place", counting)
+    return patch.object(compactor, "put_in_place", counting)
 
 
 def _touches_noted(cls: type, names: tuple[str, ...]) -> Any:

@@ -224,9 +224,9 @@ class Tortured:
         while offset < log.log_end_offset:
             size = self.rng.choice((1, 500, 10_000))
             try:
-                data = log.read(offset, max_bytes=size, up_to=log.log_end_offset).data
+                data = log.reader.read(offset, max_bytes=size, up_to=log.log_end_offset).data
             except Cold:
-                cold = await log.read_cold(offset, max_bytes=size, up_to=log.log_end_offset)
+                cold = await log.reader.read_cold(offset, max_bytes=size, up_to=log.log_end_offset)
                 data = cold.data
             position = 0
             assert len(data)

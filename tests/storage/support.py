@@ -107,7 +107,7 @@ def contents(log: Log) -> bytes:
     found = b""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        data = log.read(offset, max_bytes=1 << 20, up_to=log.log_end_offset).data
+        data = log.reader.read(offset, max_bytes=1 << 20, up_to=log.log_end_offset).data
         assert data, f"nothing at {offset} of {log}"
         found += data
         offset = [header for _, header in record_batch.headers(data)][-1].next_offset
@@ -119,7 +119,7 @@ async def read_all(log: Log) -> bytes:
     found = b""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        data = (await log.read_cold(offset, max_bytes=300, up_to=log.log_end_offset)).data
+        data = (await log.reader.read_cold(offset, max_bytes=300, up_to=log.log_end_offset)).data
         assert data, f"nothing at {offset} of {log}"
         found += data
         offset = [header for _, header in record_batch.headers(data)][-1].next_offset

@@ -78,7 +78,7 @@ async def test_readers_go_on_within_gaps(runtime: InlineRuntime, tmp_path: Path)
     await compacted(runtime, log)
     kept = [27, 28, 29]
     for offset in range(30):
-        read = await log.read_cold(offset, max_bytes=1, up_to=30)
+        read = await log.reader.read_cold(offset, max_bytes=1, up_to=30)
         ((_, header),) = headers(read.data)
         assert header.base_offset == next(each for each in kept if each >= offset)
     log.abandon()
@@ -204,19 +204,19 @@ async def test_a_consumer_is_led_past_batches_without_records(
     last = end - 2  # The newest segment is not looked at.
     empty = [(n, 0) for n in range(1, last)]
     assert shown_batches(contents(log)) == [(0, 1), *empty, (last, 1), (last + 1, 1)]
-    beginning = read_records(log, 0, max_bytes=1 << 20, up_to=end)
+    beginning = read_records(log.reader, 0, max_bytes=1 << 20, up_to=end)
     assert shown_batches(beginning.data)[0] == (0, 1)
-    near = read_records(log, last - MAX_READS + 1, max_bytes=1, up_to=end)
+    near = read_records(log.reader, last - MAX_READS + 1, max_bytes=1, up_to=end)
     assert shown_batches(near.data) == [(last, 1)]
     with pytest.raises(Cold):
-        read_records(log, 1, max_bytes=1, up_to=end)
-    far = await read_records_cold(log, 1, max_bytes=1, up_to=end)
+        read_records(log.reader, 1, max_bytes=1, up_to=end)
+    far = await read_records_cold(log.reader, 1, max_bytes=1, up_to=end)
     assert shown_batches(far.data) == [(last, 1)]
     # A follower gets everything, and where nothing comes behind it a consumer gets to the end.
-    assert shown_batches(log.read(1, max_bytes=1, up_to=end).data) == [(1, 0)]
-    bounded = read_records(log, last - 3, max_bytes=1, up_to=last)
+    assert shown_batches(log.reader.read(1, max_bytes=1, up_to=end).data) == [(1, 0)]
+    bounded = read_records(log.reader, last - 3, max_bytes=1, up_to=last)
     assert shown_batches(bounded.data) == [(last - 1, 0)]
-    assert not read_records(log, end, max_bytes=1, up_to=end).data
+    assert not read_records(log.reader, end, max_bytes=1, up_to=end).data
     log.abandon()
 
 
@@ -318,8 +318,8 @@ async def test_a_truncation_meanwhile_ends_the_round(
             assert shown(log) == before[:-1]
         else:
             # All was in place by then: with what replaced it, the older record is gone, too.
-            assert not log.read(0, max_bytes=100, up_to=4).data
-            assert not (await log.read_cold(0, max_bytes=100, up_to=4)).data
+            assert not log.reader.read(0, max_bytes=100, up_to=4).data
+            assert not (await log.reader.read_cold(0, max_bytes=100, up_to=4)).data
         put(log, (b"a", b"again"), epoch=job + 1)
         log.roll()
     names = runtime.fs.listdir(str(tmp_path / "t-0"))
@@ -357,7 +357,7 @@ async def test_damage_ends_the_round_and_is_told(runtime: InlineRuntime, tmp_pat
     data[200] ^= 4
     file.write_bytes(data)
     told = []
-    log.on_damaged = lambda _, error: told.append(error)
+    log.reader.on_damaged = lambda _, error: told.append(error)
     assert await compacted(runtime, log) is None
     assert [error.path for error in told] == [str(file)]
     assert file.read_bytes() == data
@@ -528,12 +528,12 @@ async def test_damage_is_not_mended_in_what_took_its_segments_place(
     data[-1] ^= 1
     file.write_bytes(data)
     position, _ = list(headers(good))[-1]
-    damage = await log.damage_at(CorruptLog(str(file), position, ""))
+    damage = await log.reader.damage_at(CorruptLog(str(file), position, ""))
     assert damage is not None
     file.write_bytes(good)
     assert await compacted(runtime, log) == 4
     with pytest.raises(CorruptLog, match="compacted since"):
-        await log.mend(damage, good[damage.position : damage.end])
+        await log.reader.mend(damage, good[damage.position : damage.end])
     log.abandon()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from minikafka.runtime.errors import CorruptLog
-from minikafka.storage import log_view
+from minikafka.storage import log_reader
 from minikafka.storage.damage import Damage
 from minikafka.storage.integrity import Rules, judge, size_of_first
 from minikafka.storage.leader_epochs import LeaderEpochs
@@ -51,9 +51,9 @@ def test_judging_ends_where_it_was_told_to() -> None:
 async def test_a_read_of_very_many_batches_ends_early(
     runtime: TestRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_view, "MAX_JUDGED", 4)
+    monkeypatch.setattr(log_reader, "MAX_JUDGED", 4)
     log, whole = await rotten(runtime, tmp_path, 0, 0)
-    found = (await log.read_cold(1, max_bytes=10_000, up_to=30)).data
+    found = (await log.reader.read_cold(1, max_bytes=10_000, up_to=30)).data
     assert len(found) == len(whole) // 30 * 4
     assert await read_all(log) == whole
     log.abandon()
@@ -99,7 +99,9 @@ async def read_until_damage(log: Log) -> tuple[bytes, CorruptLog]:
     found, offset = b"", log.log_start_offset
     while True:
         try:
-            data = (await log.read_cold(offset, max_bytes=400, up_to=log.log_end_offset)).data
+            data = (
+                await log.reader.read_cold(offset, max_bytes=400, up_to=log.log_end_offset)
+            ).data
         except CorruptLog as error:
             return found, error
         found += data
@@ -115,7 +117,7 @@ async def test_any_wrong_byte_is_never_served_and_can_be_mended(
     log, whole = await rotten(runtime, tmp_path, 0, 0)
     size = len(whole) // 30
     told: list[CorruptLog] = []
-    log.on_damaged = lambda _, error: told.append(error)
+    log.reader.on_damaged = lambda _, error: told.append(error)
     for at in range(12 * size, 14 * size, 3):
         flip(tmp_path, at, bits)
         before, error = await read_until_damage(log)
@@ -124,13 +126,13 @@ async def test_any_wrong_byte_is_never_served_and_can_be_mended(
         assert told.pop() is error
         assert len(told) <= 1, "once where a read ended before it, once where one began with it"
         told.clear()
-        damage = await log.damage_at(error)
+        damage = await log.reader.damage_at(error)
         assert damage is not None, (at, error)
         assert damage.first_offset == at // size
         bad = slice(damage.first_offset * size, damage.next_offset * size)
         assert damage.size == bad.stop - bad.start
-        await log.mend(damage, whole[bad])
-        assert await log.damage_at(error) is None
+        await log.reader.mend(damage, whole[bad])
+        assert await log.reader.damage_at(error) is None
         assert contents(log) == whole
     await log.close()
 
@@ -139,7 +141,7 @@ async def test_what_does_not_fit_is_refused(runtime: TestRuntime, tmp_path: Path
     log, whole = await rotten(runtime, tmp_path, 100)
     size = len(whole) // 30
     _, error = await read_until_damage(log)
-    damage = await log.damage_at(error)
+    damage = await log.reader.damage_at(error)
     assert damage == Damage(0, size, 2 * size, 1, 2, damage.why if damage else "")
     good = whole[size : 2 * size]
     rotten_too = bytearray(good)
@@ -155,12 +157,12 @@ async def test_what_does_not_fit_is_refused(runtime: TestRuntime, tmp_path: Path
         batch(1, size=19)[1],
     ):
         with pytest.raises(CorruptLog):
-            await log.mend(damage, wrong)
-    await log.mend(damage, good)
+            await log.reader.mend(damage, wrong)
+    await log.reader.mend(damage, good)
     assert contents(log) == whole
     log.truncate_to(0)
     with pytest.raises(CorruptLog, match="cut off"):
-        await log.mend(damage, good)
+        await log.reader.mend(damage, good)
     await log.close()
 
 
@@ -171,12 +173,12 @@ async def test_neighbours_that_are_damaged_too_are_one_damage(
     size = len(whole) // 30
     flip(tmp_path, 2 * size + 65)
     _, error = await read_until_damage(log)
-    damage = await log.damage_at(error)
+    damage = await log.reader.damage_at(error)
     assert damage is not None
     # It ends at the next boundary that the index knows.
     assert damage.first_offset == 1
     assert 3 <= damage.next_offset <= 4
-    await log.mend(damage, whole[size : damage.next_offset * size])
+    await log.reader.mend(damage, whole[size : damage.next_offset * size])
     assert contents(log) == whole
     await log.close()
 
@@ -186,10 +188,10 @@ async def test_the_last_batch_of_a_log(runtime: TestRuntime, tmp_path: Path) -> 
     size = len(whole) // 30
     flip(tmp_path, 29 * size + 18)
     _, error = await read_until_damage(log)
-    damage = await log.damage_at(error)
+    damage = await log.reader.damage_at(error)
     assert damage is not None
     assert (damage.first_offset, damage.next_offset) == (29, 30)
-    await log.mend(damage, whole[29 * size :])
+    await log.reader.mend(damage, whole[29 * size :])
     assert contents(log) == whole
     await log.close()
 
@@ -201,16 +203,18 @@ async def test_what_was_just_written_is_not_judged_again(
     log = await Log.open(runtime, str(tmp_path / "t-0"), topic())
     fill(log, 3)
     flip(tmp_path, 70)
-    assert log.read(0, max_bytes=1000, up_to=3).data, "served from what is known to be memory"
+    assert log.reader.read(0, max_bytes=1000, up_to=3).data, (
+        "served from what is known to be memory"
+    )
     segment = log.segments[0]
     assert segment.doubt_below == 0
     with pytest.raises(CorruptLog):
-        await log.read_cold(0, max_bytes=1000, up_to=3)
+        await log.reader.read_cold(0, max_bytes=1000, up_to=3)
     assert segment.doubt_below == segment.size
     with pytest.raises(CorruptLog):
-        log.read(0, max_bytes=1000, up_to=3)
+        log.reader.read(0, max_bytes=1000, up_to=3)
     made = fill(log, 1)
-    assert bytes(log.read(3, max_bytes=1000, up_to=4).data) == joined(made)
+    assert bytes(log.reader.read(3, max_bytes=1000, up_to=4).data) == joined(made)
     log.abandon()
 
 
@@ -227,7 +231,7 @@ async def test_a_read_that_finds_the_page_cold_begins_the_doubt(
     with monkeypatch.context() as patched:
         patched.setattr(file, "preadv", cold)
         with pytest.raises(Cold):
-            log.read(0, max_bytes=1000, up_to=3)
+            log.reader.read(0, max_bytes=1000, up_to=3)
     assert log.segments[0].doubt_below == log.segments[0].size
     log.abandon()
 
@@ -238,13 +242,13 @@ async def test_an_inspection_pays_for_what_it_reads_and_tells_what_it_finds(
     log, whole = await rotten(runtime, tmp_path, 0, 0)
     paid: list[int] = []
     told: list[CorruptLog] = []
-    log.on_damaged = lambda _, error: told.append(error)
+    log.reader.on_damaged = lambda _, error: told.append(error)
 
     async def pay(count: int) -> None:
         paid.append(count)
 
     async def inspect(segment: Segment) -> CorruptLog | None:
-        return await log.inspect(segment, pay)
+        return await log.reader.inspect(segment, pay)
 
     assert [await inspect(segment) for segment in log.segments] == [None] * len(log.segments)
     assert sum(paid) == len(whole)
@@ -268,8 +272,8 @@ async def test_a_log_goes_on_though_its_active_segment_is_damaged(
     assert log.log_end_offset == 12
     before, error = await read_until_damage(log)
     assert before == joined(made[:4])
-    damage = await log.damage_at(error)
+    damage = await log.reader.damage_at(error)
     assert damage is not None
-    await log.mend(damage, joined(made[damage.first_offset : damage.next_offset]))
+    await log.reader.mend(damage, joined(made[damage.first_offset : damage.next_offset]))
     assert contents(log) == joined(made)
     log.abandon()

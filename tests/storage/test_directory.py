@@ -89,7 +89,7 @@ async def test_logs_are_found_again(runtime: TestRuntime, tmp_path: Path) -> Non
     log = await directory.open_log(FLIGHTS, ID, topic())
     assert directory.high_watermark_of(FLIGHTS) == 4
     assert await read_all(log) == joined(made)
-    assert (log.recovery_point, log.leader_epochs.latest_epoch) == (5, 3)
+    assert (log.flushed_offset, log.leader_epochs.latest_epoch) == (5, 3)
     await directory.close({FLIGHTS: 4})
 
 
@@ -123,9 +123,9 @@ async def test_a_rolled_segment_is_flushed_soon(tmp_path: Path) -> None:
     directory = await opened(runtime, tmp_path)
     log = directory.new_log(FLIGHTS, ID, topic(segment_bytes=900))
     fill(log, 15)
-    assert log.recovery_point == 0
+    assert log.flushed_offset == 0
     await settled()
-    assert log.recovery_point == 15
+    assert log.flushed_offset == 15
     directory.abandon()
 
 
@@ -155,7 +155,7 @@ async def test_the_checkpoint_vouches_only_for_what_is_committed(
     log = directory.new_log(FLIGHTS, ID, topic(segment_bytes=900))
     fill(log, 25)
     await log.flush()
-    assert log.recovery_point == 25
+    assert log.flushed_offset == 25
     await directory.checkpoint({FLIGHTS: 12})
     checkpoint = tmp_path / "recovery-point-offset-checkpoint"
     assert decode_offsets(checkpoint.read_bytes()) == {FLIGHTS: 12}
@@ -252,7 +252,7 @@ async def test_the_first_checkpoint_of_a_name_may_be_overtaken_by_the_next_of_th
     fill(directory.new_log(FLIGHTS, ID, topic()), 9)
 
     def make_anew() -> None:
-        if directory.logs[FLIGHTS].topic_id == ID:
+        if directory.logs[FLIGHTS].segments.topic_id == ID:
             directory.delete(FLIGHTS)
             directory.new_log(FLIGHTS, bytes(16), topic())
 

@@ -30,7 +30,7 @@ async def test_an_unused_log_leaves_nothing_on_disk(runtime: TestRuntime, tmp_pa
     log = await opened(runtime, tmp_path)
     log.assign_epoch(3, 0)
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (0, 0, 0)
-    assert not log.read(0, max_bytes=100, up_to=10).data
+    assert not log.reader.read(0, max_bytes=100, up_to=10).data
     await log.close()
     assert runtime.fs.listdir(str(tmp_path)) == []
 
@@ -57,7 +57,7 @@ async def test_a_read_begins_with_the_batch_that_holds_the_offset(
     log = await opened(runtime, tmp_path, index_interval_bytes=100)
     log.append([batch(n * 10, count=10) for n in range(50)])
     for offset in range(500):
-        found = log.read(offset, max_bytes=1 << 20, up_to=500)
+        found = log.reader.read(offset, max_bytes=1 << 20, up_to=500)
         assert offsets_in(found.data) == list(range(offset - offset % 10, 500, 10))
     await log.close()
 
@@ -66,7 +66,7 @@ async def test_a_read_ends_below_up_to(runtime: TestRuntime, tmp_path: Path) -> 
     log = await opened(runtime, tmp_path, index_interval_bytes=100)
     log.append([batch(n * 10, count=10) for n in range(50)])
     for up_to in range(501):
-        found = log.read(0, max_bytes=1 << 20, up_to=up_to)
+        found = log.reader.read(0, max_bytes=1 << 20, up_to=up_to)
         assert offsets_in(found.data) == list(range(0, up_to - up_to % 10, 10))
     await log.close()
 
@@ -78,9 +78,9 @@ async def test_a_read_gives_whole_batches_within_max_bytes(
     made = fill(log, 50)
     size = made[0][0].size
     for max_bytes in range(0, size * 20, 7):
-        found = log.read(5, max_bytes=max_bytes, up_to=50)
+        found = log.reader.read(5, max_bytes=max_bytes, up_to=50)
         assert len(found.data) == max(max_bytes // size, 1) * size
-        found = log.read(5, max_bytes=max_bytes, up_to=50, at_least_one=False)
+        found = log.reader.read(5, max_bytes=max_bytes, up_to=50, at_least_one=False)
         assert len(found.data) == max_bytes // size * size
     await log.close()
 
@@ -88,8 +88,8 @@ async def test_a_read_gives_whole_batches_within_max_bytes(
 async def test_a_batch_above_max_bytes_comes_whole(runtime: TestRuntime, tmp_path: Path) -> None:
     log = await opened(runtime, tmp_path)
     log.append([batch(0, size=100_000), batch(1)])
-    assert len(log.read(0, max_bytes=10, up_to=2).data) > 100_000
-    assert not log.read(0, max_bytes=10, up_to=2, at_least_one=False).data
+    assert len(log.reader.read(0, max_bytes=10, up_to=2).data) > 100_000
+    assert not log.reader.read(0, max_bytes=10, up_to=2, at_least_one=False).data
     await log.close()
 
 
@@ -99,8 +99,8 @@ async def test_out_of_range(runtime: TestRuntime, tmp_path: Path) -> None:
     log.advance_log_start(2)
     for offset in (-1, 1, 4):
         with pytest.raises(OffsetOutOfRange, match=r"not within 2\.\.3"):
-            log.read(offset, max_bytes=10, up_to=3)
-    assert not log.read(3, max_bytes=10, up_to=3).data
+            log.reader.read(offset, max_bytes=10, up_to=3)
+    assert not log.reader.read(3, max_bytes=10, up_to=3).data
     await log.close()
 
 
@@ -152,8 +152,8 @@ async def test_it_rolls_where_offsets_do_not_fit(runtime: TestRuntime, tmp_path:
     log = await opened(runtime, tmp_path)
     log.append([batch(0), batch(2**31 - 1), batch(2**31), batch(2**40)])
     assert [segment.base_offset for segment in log.segments] == [0, 2**31, 2**40]
-    assert offsets_in(log.read(5, max_bytes=1000, up_to=2**41).data) == [2**31 - 1]
-    assert offsets_in(log.read(2**33, max_bytes=1000, up_to=2**41).data) == [2**40]
+    assert offsets_in(log.reader.read(5, max_bytes=1000, up_to=2**41).data) == [2**31 - 1]
+    assert offsets_in(log.reader.read(2**33, max_bytes=1000, up_to=2**41).data) == [2**40]
     await log.close()
 
 
@@ -173,7 +173,7 @@ async def test_a_clean_stop_keeps_everything(runtime: TestRuntime, tmp_path: Pat
         log.append([one])
     await log.close()
     again = await opened(runtime, tmp_path, segment_bytes=1000, index_interval_bytes=100)
-    assert again.recovery_point == again.log_end_offset == 100
+    assert again.flushed_offset == again.log_end_offset == 100
     assert await read_all(again) == joined(made)
     assert list(again.leader_epochs) == [(0, 0), (1, 40), (2, 80)]
     producer = again.producers.get(7)
@@ -219,7 +219,7 @@ async def test_truncation_at_every_offset(runtime: TestRuntime, tmp_path: Path) 
 
 
 def is_cut_stable(log: Log) -> bool:
-    return not log.may_be_uncut
+    return not log.durability.may_be_uncut
 
 
 async def test_what_follows_a_cut_lies_in_a_segment_of_its_own_until_the_cut_is_stable(
@@ -299,7 +299,7 @@ async def test_positions_known_before_a_truncation_are_forgotten(
     made = [batch(n, size=n) for n in range(10, 30)]
     log.append(made)
     for header, buffer in reversed(made):
-        found = log.read(header.base_offset, max_bytes=5000, up_to=header.next_offset)
+        found = log.reader.read(header.base_offset, max_bytes=5000, up_to=header.next_offset)
         assert found.data == buffer
     await log.close()
 
@@ -375,7 +375,7 @@ async def test_closed_files_are_opened_again(runtime: TestRuntime, tmp_path: Pat
 async def test_reading_while_the_log_shrinks(runtime: TestRuntime, tmp_path: Path) -> None:
     log = await opened(runtime, tmp_path)
     made = fill(log, 50)
-    reading = log.read_cold(10, max_bytes=1 << 20, up_to=50)
+    reading = log.reader.read_cold(10, max_bytes=1 << 20, up_to=50)
     log.truncate_to(30)
     assert (await reading).data == joined(made[10:30])
     await log.close()
@@ -386,7 +386,7 @@ async def test_reading_of_a_log_that_is_moved_away_ends(
 ) -> None:
     log = await opened(runtime, tmp_path)
     fill(log, 50)
-    reading = log.read_cold(10, max_bytes=1 << 20, up_to=50)
+    reading = log.reader.read_cold(10, max_bytes=1 << 20, up_to=50)
     log.abandon()
     assert not len((await reading).data)
 

@@ -38,10 +38,10 @@ async def test_the_first_record_at_or_after_a_time(
             log.advance_log_start(start)
             alive = [record for record in records if record[1] >= start]
             for wanted in range(-1, 1001, 37):
-                found = await log.offset_for_timestamp(wanted)
+                found = await log.reader.offset_for_timestamp(wanted)
                 expected = next((record for record in alive if record[0] >= wanted), None)
                 assert (found and found[:2]) == expected
-            newest = await log.max_timestamp()
+            newest = await log.reader.max_timestamp()
             assert newest is not None
             greatest = max(alive)[0]
             assert newest[:2] == next(record for record in alive if record[0] == greatest)
@@ -51,10 +51,10 @@ async def test_the_first_record_at_or_after_a_time(
 
 async def test_an_empty_log_has_no_answer(runtime: TestRuntime, tmp_path: Path) -> None:
     log = await Log.open(runtime, str(tmp_path / "t-0"), topic())
-    assert await log.offset_for_timestamp(0) is None
-    assert await log.max_timestamp() is None
+    assert await log.reader.offset_for_timestamp(0) is None
+    assert await log.reader.max_timestamp() is None
     log.append([batch(0, timestamp=-1)])
-    assert await log.max_timestamp() is None
+    assert await log.reader.max_timestamp() is None
     log.abandon()
 
 
@@ -65,7 +65,7 @@ async def test_a_compressed_batch_is_opened(
     log = await Log.open(runtime, str(tmp_path / "t-0"), topic())
     built = build([(at, None, b"v" * 50) for at in (10, 30, 20)], compression=codec)
     log.append([(read_header(built), built)])
-    found = await log.offset_for_timestamp(15)
+    found = await log.reader.offset_for_timestamp(15)
     assert found is not None
     assert (found.timestamp, found.offset) == (30, 1)
     log.abandon()
@@ -78,7 +78,7 @@ async def test_under_log_append_time_every_record_has_the_brokers_time(
     built = build([(at, None, b"v") for at in (10, 30, 20)])
     rewrite_as_log_append_time(built, 0, 77)
     log.append([(read_header(built), built)])
-    found = await log.offset_for_timestamp(40)
+    found = await log.reader.offset_for_timestamp(40)
     assert found is not None
     assert (found.timestamp, found.offset) == (77, 0)
     log.abandon()
@@ -101,7 +101,7 @@ async def test_m_04_a_batch_that_expands_far_is_searched_by_a_worker(
     log = await Log.open(runtime, str(tmp_path / "t-0"), topic())
     log.append([(read_header(bomb), bomb)])
     expanded = Expanded(monkeypatch)
-    for found in (await log.offset_for_timestamp(1), await log.max_timestamp()):
+    for found in (await log.reader.offset_for_timestamp(1), await log.reader.max_timestamp()):
         assert found is not None
         assert found[:2] == (50, 0)
     assert jobs == ["find", "find"]
@@ -118,7 +118,7 @@ async def test_m_04_no_record_is_built_to_find_one(
         raise AssertionError("a record is built")
 
     monkeypatch.setattr("minikafka.protocol.records.records.decode", built)
-    found = await log.offset_for_timestamp(500)
+    found = await log.reader.offset_for_timestamp(500)
     assert found is not None
     assert (found.timestamp, found.offset) == (500, 500)
     log.abandon()

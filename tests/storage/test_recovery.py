@@ -72,9 +72,9 @@ async def test_the_recovery_point_never_moves_forward_without_a_flush(
     fill(log, 40)
     log.abandon()
     log = await recovered(runtime, tmp_path, recovery_point=5)
-    assert (log.recovery_point, log.log_end_offset) == (5, 40)
+    assert (log.flushed_offset, log.log_end_offset) == (5, 40)
     await log.flush()
-    assert log.recovery_point == 40
+    assert log.flushed_offset == 40
     log.abandon()
 
 
@@ -112,7 +112,7 @@ async def test_a_cut_that_power_undid_below_the_recovery_point_is_made_again(
     log = await recovered(runtime, tmp_path, recovery_point=10)
     assert contents(log) == joined(made)
     assert log.size_bytes == len(joined(made))
-    assert log.recovery_point == 0, "the cut is to be flushed"
+    assert log.flushed_offset == 0, "the cut is to be flushed"
     log.abandon()
 
 

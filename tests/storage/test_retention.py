@@ -36,7 +36,7 @@ async def test_the_newest_segment_goes_too_when_all_is_old(
     fill(log, 1)
     await log.close()
     log = await Log.open(runtime, str(tmp_path / "t-0"), topic(**SMALL), clean=True)
-    assert offsets_in((await log.read_cold(100, max_bytes=99, up_to=101)).data) == [100]
+    assert offsets_in((await log.reader.read_cold(100, max_bytes=99, up_to=101)).data) == [100]
     log.abandon()
 
 

@@ -1,9 +1,9 @@
 """What can be read of a log, whoever writes it: by offset, by timestamp, warm or cold.
 
 Bytes that may have come back from the disk are judged before they are handed out; damage is told
-to `on_damaged`, whoever met it. Holds the log's bounds and segments for its writer, `Log`, and
-changes none of them but what turns out to be wrong: indexes, made anew, and damaged batches, in
-the place of which `mend` puts a peer's.
+to `on_damaged`, whoever met it. Shares the segments with the log that they belong to, and changes
+none of them but what turns out to be wrong: indexes, made anew, and damaged batches, in the place
+of which `mend` puts a peer's.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,17 +14,16 @@ from ..protocol.types import Buffer
 from ..runtime.errors import CorruptLog, StorageError
 from ..runtime.runtime import Runtime
 from .damage import Damage, Inspection
-from .epoch_file import EpochFile
 from .files import LOG, Files, offset_in
 from .integrity import Rules, judge, size_of_first
 from .leader_epochs import LeaderEpochs
+from .log_state import LogState
 from .lookup import TimestampOffset, first_at_or_after, greatest
 from .reading import EMPTY, Cold, LogSlice, Wanted, read, warm
 from .scan import Pace, Scan, rebuild_indexes
 from .segment import Segment
 from .segment_indexes import CorruptIndex
 from .segments import Segments
-from .topic_config import TopicConfig
 
 MAX_JUDGED = 1000
 """Batches judged in one read, which ends there: a millisecond or two of the loop."""
@@ -42,58 +41,31 @@ class OffsetOutOfRange(StorageError):
         return f"offset {offset} is not within {start}..{end}"
 
 
-class LogView:
-    """The readable side of a log."""
+class LogReader:
+    """The readable side of one log."""
 
-    __slots__ = (
-        "_epoch_file",
-        "_files",
-        "_runtime",
-        "_truncations",
-        "config",
-        "log_end_offset",
-        "log_start_offset",
-        "on_damaged",
-        "segments",
-    )
+    __slots__ = ("_epochs", "_files", "_runtime", "_state", "on_damaged", "segments")
 
     def __init__(
-        self, runtime: Runtime, files: Files, config: TopicConfig, segments: Segments
+        self,
+        state: LogState,
+        runtime: Runtime,
+        files: Files,
+        segments: Segments,
+        epochs: LeaderEpochs,
     ) -> None:
+        self._state = state
         self._runtime = runtime
         self._files = files
-        self.config = config
         self.segments = segments
-        self._epoch_file = EpochFile(files, segments.directory)
-        self.log_start_offset = 0
-        self.log_end_offset = 0
-        self._truncations = 0
-        """Tells whoever waited whether what it saw may be gone."""
-        self.on_damaged: Callable[[LogView, CorruptLog], None] | None = None
-        """Told of batches that are not what was written, at each read that meets one."""
-
-    def __repr__(self) -> str:
-        return f"<log {self.directory} {self.log_start_offset}..{self.log_end_offset}>"
+        self._epochs = epochs
+        self.on_damaged: Callable[[str, CorruptLog], None] | None = None
+        """Told, with the log's directory, of damaged batches, at each read that meets some."""
 
     @property
-    def directory(self) -> str:
-        """Where its files are, or will be."""
-        return self.segments.directory
-
-    @property
-    def leader_epochs(self) -> LeaderEpochs:
-        """To be read; `assign_epoch` and appending change them."""
-        return self._epoch_file.epochs
-
-    @property
-    def topic_id(self) -> bytes | None:
-        """Whose partition this is."""
-        return self.segments.topic_id
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of batches, all segments together."""
-        return self.segments.size_bytes
+    def log_start_offset(self) -> int:
+        """First readable offset."""
+        return self._state.log_start_offset
 
     def read(
         self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool = True
@@ -133,14 +105,14 @@ class LogView:
             segment = self._segment_of(offset)
             if segment is None or offset >= up_to:
                 return LogSlice(EMPTY, -1, -1)
-            truncations = self._truncations
+            cuts = self._state.cuts
             await self.ready(segment)
             if segment.is_removed:
                 if self._segment_of(offset) is segment:
                     return LogSlice(EMPTY, -1, -1)  # The whole log is gone, not its oldest part.
                 continue
             await warm(segment, offset, max_bytes)
-            if segment.is_removed or truncations != self._truncations:
+            if segment.is_removed or cuts != self._state.cuts:
                 continue
             wanted = Wanted(offset, max_bytes, up_to, at_least_one, wait=True)
             try:
@@ -176,12 +148,12 @@ class LogView:
         """Where the next segment begins, if the offset lies in a gap at the end of this one."""
         if found.position < segment.size or segment is self.segments[-1]:
             return None
-        is_gap = self.rules.has_gaps
+        is_gap = self.segments.has_gaps
         return self.segments.after(segment).base_offset if is_gap else None
 
     def _judged_empty(self, segment: Segment, found: LogSlice, wanted: Wanted) -> LogSlice:
         """Nothing below `up_to`: unless one batch lies across it, a damaged header hides some."""
-        if found.position >= segment.size and self.rules.has_gaps:
+        if found.position >= segment.size and self.segments.has_gaps:
             return found  # Cut within a gap: the log ends behind what it holds.
         if not wanted.wait:
             raise Cold
@@ -202,12 +174,12 @@ class LogView:
     @property
     def rules(self) -> Rules:
         """What its batches must agree with."""
-        return Rules(self.leader_epochs)
+        return Rules(self._epochs, self.segments.has_gaps)
 
     def damaged(self, error: CorruptLog) -> CorruptLog:
         """Tell of damage that a reader met, and return it to be raised."""
         if self.on_damaged is not None:
-            self.on_damaged(self, error)
+            self.on_damaged(self.segments.directory, error)
         return error
 
     async def damage_at(self, error: CorruptLog) -> Damage | None:
@@ -228,7 +200,7 @@ class LogView:
         """
         segment = self.segments.beginning_at(damage.segment_base)
         if segment is None or segment is not damage.segment or damage.end > segment.size:
-            raise CorruptLog(self.directory, damage.position, "cut off or compacted since")
+            raise CorruptLog(self.segments.directory, damage.position, "cut off or compacted since")
         verdict = judge(data, damage.first_offset, self.rules, is_exact=True)
         if (
             verdict.problem
@@ -262,15 +234,17 @@ class LogView:
     async def ready(self, segment: Segment) -> None:
         """The segment's indexes are in memory on return."""
         if not segment.is_removed and not segment.load_indexes():
-            interval, has_gaps = self.config.index_interval_bytes, self.rules.has_gaps
+            interval, has_gaps = self._state.config.index_interval_bytes, self.segments.has_gaps
             new_scan = partial(Scan, self._files, segment, has_gaps=has_gaps)
             await rebuild_indexes(Pace(self._runtime), self._files, segment, interval, new_scan)
 
     def _segment_of(self, offset: int) -> Segment | None:
         """The segment that holds `offset`; None at the end of the log."""
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
-        return self.segments.holding(offset) if offset < self.log_end_offset else None
+        state = self._state
+        start, end = state.log_start_offset, state.log_end_offset
+        if not start <= offset <= end:
+            raise OffsetOutOfRange(offset, start, end)
+        return self.segments.holding(offset) if offset < end else None
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record, by offset, with at least this timestamp; it may be uncommitted."""

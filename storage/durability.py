@@ -1,0 +1,78 @@
+"""Up to where one log is on stable storage, and whether what was cut from it is gone there, too.
+
+What is not flushed is not trusted: see recovery.py. A truncation takes the flushed offset back to
+the start of the segment that was cut, and a flush that was under way meanwhile vouches for nothing.
+"""
+
+from .epoch_file import EpochFile
+from .files import Files
+from .flushing import SharedFlush
+from .log_state import LogState
+from .segments import Segments
+
+
+class Durability:
+    """What of one log survives a loss of power."""
+
+    __slots__ = (
+        "_epoch_file",
+        "_files",
+        "_flush",
+        "_segments",
+        "_stable_cuts",
+        "_state",
+        "flushed_offset",
+        "is_abandoned",
+        "rolls_next",
+    )
+
+    def __init__(
+        self,
+        state: LogState,
+        files: Files,
+        segments: Segments,
+        epoch_file: EpochFile,
+        flushed_offset: int,
+    ) -> None:
+        self._state = state
+        self._files = files
+        self._segments = segments
+        self._epoch_file = epoch_file
+        self._flush: SharedFlush | None = None
+        self._stable_cuts = 0
+        self.flushed_offset = flushed_offset
+        """All below it is on stable storage: the recovery point."""
+        self.rolls_next = self.may_be_uncut
+        """A cut may not be stable: nothing may be written in its place (docs/decisions/0021)."""
+        self.is_abandoned = False
+        """The directory is not this log's any more: nothing of it is flushed."""
+
+    @property
+    def may_be_uncut(self) -> bool:
+        """Could a loss of power bring back what was cut, in place of what was written since?"""
+        return self._state.cuts != self._stable_cuts
+
+    async def flush(self) -> None:
+        """All that was appended before the call is on stable storage on return.
+
+        Callers at the same time share one. LogDirectoryFailed is final: a failed fsync is never
+        tried again.
+        """
+        if self._flush is None:
+            self._flush = SharedFlush(self._make_stable)
+        await self._flush.run()
+
+    async def _make_stable(self) -> None:
+        if self.is_abandoned:
+            return  # Another log may have its place.
+        end, cuts = self._state.log_end_offset, self._state.cuts
+        self._epoch_file.write()
+        await self._epoch_file.sync()
+        # A newest segment that was cut to nothing ends at the flushed offset, and is not stable.
+        await self._segments.flush(self.flushed_offset - self.rolls_next)
+        if self._files.failure is not None:
+            raise self._files.failure
+        if cuts == self._state.cuts:
+            self.rolls_next = False
+            self._stable_cuts = cuts
+            self.flushed_offset = max(self.flushed_offset, end)

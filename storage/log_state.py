@@ -1,0 +1,25 @@
+"""What the parts of a log may know of the log that they belong to."""
+
+from typing import Protocol
+
+from .topic_config import TopicConfig
+
+
+class LogState(Protocol):
+    """A log's bounds and configuration, which only the log itself changes."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """First readable offset."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset the next record gets."""
+
+    @property
+    def cuts(self) -> int:
+        """Another number after each truncation: what was seen before it may be gone."""
+
+    @property
+    def config(self) -> TopicConfig:
+        """The topic's configuration as it is now."""
