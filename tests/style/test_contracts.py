@@ -38,7 +38,28 @@ def broken(graph: grimp.ImportGraph, importer: str, imported: str) -> list[str]:
 
 
 PLANTED = [
-    ("storage.log", "minikafka.broker.partition.partition", "Rooms import downwards only"),
+    ("storage.log", "minikafka.controller.leases", "Rooms import downwards only"),
+    (
+        "broker.partition.reading",
+        "minikafka.broker.replication.fetcher",
+        "Rooms of broker import downwards only",
+    ),
+    ("broker.net.outbox", "minikafka.broker.api.fetch", "Rooms of broker import downwards only"),
+    (
+        "broker.replica.leader",
+        "minikafka.broker.deadlines",
+        "Rooms of broker import downwards only",
+    ),
+    (
+        "broker.coordinator.group.state",
+        "minikafka.broker.coordinator.shard",
+        "Groups and transactions know no driver",
+    ),
+    (
+        "broker.coordinator.transaction.ledger",
+        "minikafka.broker.deadlines",
+        "Groups and transactions know no driver",
+    ),
     ("protocol.codec", "asyncio", "protocol is pure"),
     (
         "protocol.codec",
