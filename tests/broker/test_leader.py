@@ -1,7 +1,5 @@
 """The leader's rules, each as a sentence with its whole input and output."""
 
-from dataclasses import replace
-
 from minikafka.broker.replica.leader import (
     REFUSED_PAUSE_MS,
     EpochStarted,
@@ -10,37 +8,11 @@ from minikafka.broker.replica.leader import (
     LeaderReplica,
     ProposeIsr,
 )
-from minikafka.broker.replica.state import KnownBrokers, PartitionMetadata
+from minikafka.broker.replica.state import KnownBrokers
 from minikafka.protocol.errors import ErrorCode
 
+from .leading import EPOCHS, ME, B, C, fetch, leading, members, proposing, record
 from .model import LAG_MAX_MS
-
-ME, B, C = 1, 2, 3
-EPOCHS = {ME: 11, B: 12, C: 13}
-
-
-def record(
-    isr: tuple[int, ...] = (ME, B, C), *, leader_epoch: int = 1, partition_epoch: int = 1
-) -> PartitionMetadata:
-    return PartitionMetadata(ME, leader_epoch, partition_epoch, (ME, B, C), isr, min_isr=2)
-
-
-def leading(
-    metadata: PartitionMetadata | None = None, *, log_end: int = 0, high_watermark: int = 0
-) -> LeaderReplica:
-    brokers = KnownBrokers(dict(EPOCHS), dict(EPOCHS))
-    leader = LeaderReplica(ME, brokers, LAG_MAX_MS, high_watermark)
-    leader.on_metadata(metadata or record(), log_end, now_ms=0)
-    return leader
-
-
-def proposing(*isr: int, fetched: tuple[int, ...] = (), partition_epoch: int = 1) -> ProposeIsr:
-    members = tuple((b, EPOCHS[b] if b == ME or b in fetched else -1) for b in isr)
-    return ProposeIsr(members, leader_epoch=1, partition_epoch=partition_epoch)
-
-
-def fetch(leader: LeaderReplica, broker: int, offset: int, now_ms: int = 1) -> object:
-    return leader.on_follower_fetched(broker, offset, now_ms, EPOCHS[broker])
 
 
 def test_a_new_epoch_is_written_down_before_anything_else() -> None:
@@ -61,19 +33,19 @@ def test_everything_on_the_whole_isr_is_committed() -> None:
 
 
 def test_alone_in_the_isr_an_append_is_committed_at_once() -> None:
-    leader = leading(replace(record((ME,)), min_isr=1))
+    leader = leading(ME, min_isr=1)
     assert leader.on_appended(5, now_ms=1) == (HighWatermarkAdvanced(5),)
 
 
 def test_an_older_record_changes_nothing() -> None:
-    leader = leading(record(partition_epoch=4))
-    assert leader.on_metadata(record((ME,), partition_epoch=3), 0, now_ms=1) == ()
-    assert leader.on_metadata(record((ME,), partition_epoch=4), 0, now_ms=1) == ()
+    leader = leading(partition_epoch=4)
+    assert leader.on_metadata(record(ME, partition_epoch=3), 0, now_ms=1) == ()
+    assert leader.on_metadata(record(ME, partition_epoch=4), 0, now_ms=1) == ()
     assert leader.isr == (ME, B, C)
 
 
 def test_an_ineligible_member_is_let_go_and_proposed_again_later() -> None:
-    leader = leading(record((ME, B)))
+    leader = leading(ME, B)
     leader.on_appended(5, now_ms=1)
     fetch(leader, B, 5)
     (expand,) = leader.on_follower_fetched(C, 5, 1, EPOCHS[C])
@@ -85,7 +57,7 @@ def test_an_ineligible_member_is_let_go_and_proposed_again_later() -> None:
 
 
 def test_a_member_joins_only_under_the_epoch_it_is_registered_with() -> None:
-    leader = leading(record((ME, B)))
+    leader = leading(ME, B)
     assert leader.on_follower_fetched(C, 0, 1, EPOCHS[C] + 1) == ()
     leader._brokers.eligible[C] = EPOCHS[C] + 1
     assert leader.on_follower_fetched(C, 0, 2, EPOCHS[C] + 1) == (
@@ -102,15 +74,14 @@ def test_a_follower_that_falls_further_behind_is_dropped() -> None:
         fetch(leader, C, tick, now_ms)
     (shrink,) = leader.on_lag_check(now_ms)
     assert isinstance(shrink, ProposeIsr)
-    assert [broker for broker, _ in shrink.isr] == [ME, B]
+    assert members(shrink) == (ME, B)
 
 
 def shrunk(leader: LeaderReplica, now_ms: int) -> ProposeIsr:
     """Propose to go on without the laggards, and have it accepted."""
     (shrink,) = leader.on_lag_check(now_ms)
     assert isinstance(shrink, ProposeIsr)
-    isr = tuple(broker for broker, _ in shrink.isr)
-    accepted = record(isr, partition_epoch=shrink.partition_epoch + 1)
+    accepted = record(*members(shrink), partition_epoch=shrink.partition_epoch + 1)
     leader.on_proposal_accepted(shrink, accepted, now_ms)
     return shrink
 
@@ -150,7 +121,7 @@ def test_a_follower_joins_only_if_it_could_stay() -> None:
 
 
 def test_a_follower_that_joins_with_steady_fetches_stays() -> None:
-    leader = leading(record((ME, B)))
+    leader = leading(ME, B)
     slow_ms = LAG_MAX_MS // 2
     for turn in range(1, 9):
         now_ms = turn * slow_ms
@@ -158,25 +129,25 @@ def test_a_follower_that_joins_with_steady_fetches_stays() -> None:
         fetch(leader, C, turn * 2 - 2, now_ms)
         fetch(leader, B, turn * 2, now_ms)
         if leader.proposal is not None:
-            accepted = record((ME, B, C), partition_epoch=2)
+            accepted = record(ME, B, C, partition_epoch=2)
             leader.on_proposal_accepted(leader.proposal, accepted, now_ms)
         assert leader.on_lag_check(now_ms + slow_ms - 1) == ()
     assert leader.isr == (ME, B, C)
 
 
 def test_b_14_below_min_isr_no_acks_all_append_begins() -> None:
-    assert leading(record((ME, B))).has_min_isr
-    assert not leading(record((ME,))).has_min_isr
+    assert leading(ME, B).has_min_isr
+    assert not leading(ME).has_min_isr
 
 
 def test_b_15_what_was_appended_before_the_isr_shrank_commits_when_a_member_returns() -> None:
-    leader = leading(record((ME, B)), log_end=10, high_watermark=10)
+    leader = leading(ME, B, log_end=10, high_watermark=10)
     leader.on_appended(11, now_ms=1)
-    leader.on_metadata(record((ME,), partition_epoch=2), 11, now_ms=2)
+    leader.on_metadata(record(ME, partition_epoch=2), 11, now_ms=2)
     assert leader.high_watermark == 10
     (expand,) = leader.on_follower_fetched(B, 11, 3, EPOCHS[B])
     assert isinstance(expand, ProposeIsr)
-    accepted = record((ME, B), partition_epoch=3)
+    accepted = record(ME, B, partition_epoch=3)
     assert leader.on_proposal_accepted(expand, accepted, now_ms=4) == (
         IsrChanged((ME, B)),
         HighWatermarkAdvanced(11),
@@ -184,7 +155,7 @@ def test_b_15_what_was_appended_before_the_isr_shrank_commits_when_a_member_retu
 
 
 def test_b_16_below_min_isr_the_high_watermark_stands_still() -> None:
-    leader = leading(record((ME,)))
+    leader = leading(ME)
     assert leader.on_appended(5, now_ms=1) == ()
     assert leader.high_watermark == 0
 
@@ -198,7 +169,7 @@ def test_b_18_a_new_leader_does_not_know_its_high_watermark_until_its_epoch_comm
 
 
 def test_b_23_a_broker_that_shuts_down_is_neither_waited_for_nor_taken_back() -> None:
-    leader = leading(record((ME, B)))
+    leader = leading(ME, B)
     del leader._brokers.eligible[C]
     leader.on_appended(5, now_ms=1)
     assert fetch(leader, C, 0) == ()
@@ -207,7 +178,7 @@ def test_b_23_a_broker_that_shuts_down_is_neither_waited_for_nor_taken_back() ->
 
 
 def test_an_eligible_outsider_that_keeps_up_is_waited_for_until_it_dies() -> None:
-    leader = leading(record((ME, B)))
+    leader = leading(ME, B)
     fetch(leader, C, 0)  # Caught up: it is proposed, and refused by a controller that lags.
     assert leader.proposal is not None
     leader.on_proposal_failed(leader.proposal, ErrorCode.INELIGIBLE_REPLICA, now_ms=1)
@@ -218,13 +189,13 @@ def test_an_eligible_outsider_that_keeps_up_is_waited_for_until_it_dies() -> Non
 
 
 def test_an_uncleanly_elected_leader_reports_itself_recovered_before_anything_joins() -> None:
-    leader = leading(replace(record((ME,)), recovering=True))
+    leader = leading(ME, recovering=True)
     assert leader.proposal == proposing(ME)
     assert fetch(leader, B, 0) == (), "one change at a time"
 
 
 def test_a_refused_report_of_recovery_is_made_again() -> None:
-    leader = leading(replace(record((ME,)), recovering=True))
+    leader = leading(ME, recovering=True)
     assert leader.proposal is not None
     leader.on_proposal_failed(leader.proposal, ErrorCode.INELIGIBLE_REPLICA, now_ms=1)
     assert leader.on_lag_check(now_ms=2) == ()

@@ -1,12 +1,10 @@
 """A follower that stops fetching is not waited for as long as one that is merely slow."""
 
-from dataclasses import replace
-
 from minikafka.broker.replica.leader import HighWatermarkAdvanced
 from minikafka.broker.replica.silence import LOOK_MS, OWN_STALL_MS, SILENT_MS, FollowersHeard
 
+from .leading import EPOCHS, ME, B, C, fetch, leading, proposing, record
 from .model import LAG_MAX_MS
-from .test_leader import EPOCHS, ME, B, C, fetch, leading, proposing, record
 
 
 def looking(heard: FollowersHeard, since_ms: int, until_ms: int) -> list[list[int]]:
@@ -53,13 +51,13 @@ def test_a_silent_member_that_is_missed_is_left_behind() -> None:
     assert leader.on_lag_check(2, silent=C) == (proposing(ME, B, fetched=(B, C)),)
     # Until the controller agrees it still counts.
     assert leader.high_watermark == 3
-    accepted = record((ME, B), partition_epoch=2)
+    accepted = record(ME, B, partition_epoch=2)
     assert HighWatermarkAdvanced(5) in leader.on_metadata(accepted, 5, now_ms=2)
 
 
 def test_a_silent_member_stays_where_nothing_could_go_on_without_it() -> None:
     """Below min ISR no write is accepted either way, and fewer could lead after us."""
-    leader = leading(record((ME, B)))
+    leader = leading(ME, B)
     leader.on_appended(5, now_ms=1)
     fetch(leader, B, 3)
     assert leader.on_lag_check(2, silent=B) == ()
@@ -80,7 +78,7 @@ def test_a_member_that_never_fetched_in_this_epoch_has_the_lag_time() -> None:
 
 
 def test_silence_of_outsiders_and_during_a_proposal_changes_nothing() -> None:
-    leader = leading(replace(record((ME, B)), min_isr=1))
+    leader = leading(ME, B, min_isr=1)
     leader.on_appended(5, now_ms=1)
     fetch(leader, B, 5)
     leader.on_appended(9, now_ms=1)

@@ -11,8 +11,8 @@ from minikafka.broker.replica.leader import (
 from minikafka.broker.replica.state import PartitionMetadata
 from minikafka.protocol.errors import ErrorCode
 
-from ..broker.model import Cluster
-from .leading import LAG_MAX_MS, Ruled, fetch, leading, members, record
+from ..broker.leading import Ruled, fetch, leading, members, record
+from ..broker.model import LAG_MAX_MS, Cluster
 
 
 def test_b_02_while_a_member_is_proposed_to_leave_the_high_watermark_waits_for_it() -> None:

@@ -1,5 +1,8 @@
 """A leader of one partition on brokers 1, 2 and 3, with min ISR 2, and what happens to it."""
 
+from dataclasses import replace
+from typing import Any
+
 from minikafka.broker.replica.leader import Effects, LeaderReplica, ProposeIsr
 from minikafka.broker.replica.state import KnownBrokers, PartitionMetadata
 from minikafka.protocol.control.image import PartitionState
@@ -8,29 +11,35 @@ from minikafka.runtime.config import from_mapping
 from minikafka.storage.topic_config import TopicConfig
 
 from ..controller.machine import Machine
+from .model import LAG_MAX_MS
 
-LAG_MAX_MS = 10_000
+ME, B, C = 1, 2, 3
+EPOCHS = {ME: 11, B: 12, C: 13}
 MIN_ISR_2 = from_mapping(TopicConfig, {"min.insync.replicas": "2"})
-BROKER_EPOCHS = {1: 11, 2: 12, 3: 13}
 
 
-def record(*isr: int, leader_epoch: int = 1, partition_epoch: int = 1) -> PartitionMetadata:
-    """Broker 1 leads with this ISR."""
-    return PartitionMetadata(1, leader_epoch, partition_epoch, (1, 2, 3), isr, min_isr=2)
+def record(*isr: int, **others: Any) -> PartitionMetadata:
+    """Broker 1 leads in epoch 1 with this ISR, or with all three; other fields as given."""
+    everybody = (ME, B, C)
+    return replace(PartitionMetadata(ME, 1, 1, everybody, isr or everybody, min_isr=2), **others)
 
 
-def leading(*isr: int, log_end: int = 0, high_watermark: int = 0) -> LeaderReplica:
+def leading(*isr: int, log_end: int = 0, high_watermark: int = 0, **others: Any) -> LeaderReplica:
     """Broker 1, which has just heard that it leads."""
-    leader = LeaderReplica(
-        1, KnownBrokers(dict(BROKER_EPOCHS), dict(BROKER_EPOCHS)), LAG_MAX_MS, high_watermark
-    )
-    leader.on_metadata(record(*isr), log_end, now_ms=0)
+    leader = LeaderReplica(ME, KnownBrokers(dict(EPOCHS), dict(EPOCHS)), LAG_MAX_MS, high_watermark)
+    leader.on_metadata(record(*isr, **others), log_end, now_ms=0)
     return leader
 
 
 def fetch(leader: LeaderReplica, broker: int, offset: int, now_ms: int = 1) -> Effects:
     """A valid fetch of the broker's present incarnation."""
-    return leader.on_follower_fetched(broker, offset, now_ms, BROKER_EPOCHS[broker])
+    return leader.on_follower_fetched(broker, offset, now_ms, EPOCHS[broker])
+
+
+def proposing(*isr: int, fetched: tuple[int, ...] = (), partition_epoch: int = 1) -> ProposeIsr:
+    """Broker 1 proposes this ISR, with the epochs of itself and of those that have fetched."""
+    members = tuple((b, EPOCHS[b] if b == ME or b in fetched else -1) for b in isr)
+    return ProposeIsr(members, leader_epoch=1, partition_epoch=partition_epoch)
 
 
 def members(proposal: ProposeIsr | None) -> tuple[int, ...]:
