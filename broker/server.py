@@ -69,7 +69,6 @@ class Broker:
         self.config = config
         self._stop = stop
         self._listeners = listeners
-        self._is_loaded = False
         self._refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.deadlines = Deadlines(runtime)
         defaults = TopicDefaults(config.node_id, settings.properties)
@@ -175,7 +174,6 @@ class Broker:
     async def _live(self) -> None:
         self.channel.start()
         await self.partitions.load()
-        self._is_loaded = True
         await self._unless_refused(self.channel.wait_until_registered())
         await self._join()
         self.follower.start()

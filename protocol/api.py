@@ -126,11 +126,6 @@ def advertised_versions(api_key: int) -> Versions:
     return NEVER if declared is None else shape_of(declared).advertised
 
 
-def spoken_apis() -> list[int]:
-    """Give every API we have messages for, in order of its key."""
-    return sorted(REQUESTS)
-
-
 def pick_version(api_key: int, peer: Versions | tuple[int, int], at_most: int | None = None) -> int:
     """Choose the highest version that both sides speak, and that is not above `at_most`.
 

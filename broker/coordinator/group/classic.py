@@ -71,16 +71,12 @@ class ClassicGroup(Phases):
     def _add(self, member: Member, join: Join, ticket: Ticket, now: Now) -> Effects:
         if not self.members:
             self.protocol_type = join.protocol_type
-        self._join_with(member, join, ticket)
+        member.joining = ticket
         self.add(member)
         self.expect(member, now)
         self.note_grown()
         log.info("%r: %s joins: %s", self, member.member_id, join.reason)
         return self.rebalance(now)
-
-    def _join_with(self, member: Member, join: Join, ticket: Ticket) -> None:
-        member.joining = ticket
-        member.may_skip = join.can_skip_assignment
 
     def _join_again(self, member: Member, join: Join, ticket: Ticket, now: Now) -> Effects:
         """A member that we know asks for the next generation, or for the present one again."""
@@ -95,7 +91,7 @@ class ClassicGroup(Phases):
                 _refuse(member.joining, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
             )
         self.update(member, join)
-        self._join_with(member, join, ticket)
+        member.joining = ticket
         log.debug("%r: %s joins again: %s", self, member.member_id, join.reason)
         return effects + self.rebalance(now)
 
@@ -115,7 +111,7 @@ class ClassicGroup(Phases):
             or self.vote() != self.protocol
             or self._topics(present) != topics
         ):
-            self._join_with(present, join, ticket)
+            present.joining = ticket
             self.expect(present, now)
             return effects + self.rebalance(now)
         self.touch(present, now)

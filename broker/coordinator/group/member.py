@@ -32,8 +32,6 @@ class Member:
     """Waits for the next generation with this ticket."""
     syncing: Ticket | None = field(default=None, repr=False)
     """Waits for its assignment with this ticket."""
-    may_skip: bool = False
-    """Its JoinGroup is of a version that knows `skip_assignment`."""
 
     @classmethod
     def of(cls, join: Join, member_id: str) -> "Member":
