@@ -15,7 +15,7 @@ from ..runtime.config import from_mapping
 from ..runtime.runtime import Runtime
 from .config import BrokerConfig, inter_broker_listener
 from .control.auto_creation import AutoCreation
-from .control.forwarding import Controller
+from .control.controller_channel import ActiveController
 from .coordinator.group.config import GroupConfig
 from .coordinator.groups import Groups
 from .coordinator.internal_topics import offsets_topic, transactions_topic
@@ -49,7 +49,7 @@ class Surroundings:
     config: BrokerConfig
     partitions: Partitions
     deadlines: Deadlines
-    controller: Controller
+    controller: ActiveController
     image: Callable[[], MetadataImage]
     """The newest metadata; ask again after every await."""
     topic_defaults: TopicDefaults

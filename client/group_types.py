@@ -1,6 +1,7 @@
-"""What users of groups hand in and get back: offsets with their notes, membership, callbacks.
+"""What users of groups and of commit groups hand in and get back, as plain values.
 
-Plain values; nothing here reads or writes.
+Offsets with their notes, membership, callbacks; prepared transactions, which may be pickled and
+sent to another process. Nothing here reads or writes.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -55,3 +56,20 @@ class RebalanceListener:
     on_lost: RebalanceCallback | None = None
     """These were lost: others may read them already and commits are refused. Without it
     `on_revoked` is called."""
+
+
+class PreparedTransaction(NamedTuple):
+    """An open transaction with every record acknowledged, for somebody else to commit."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+class CommitGroupState(NamedTuple):
+    """What a run needs to know of its commit group."""
+
+    generation: int
+    """That of the run: said at each commit, so that runs before it are refused."""
+    batch_id: int
+    """The newest batch that is recorded; -1: none."""

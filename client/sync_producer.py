@@ -15,10 +15,9 @@ from concurrent.futures import Future
 from typing import Any, Final, Generic, Self, TypeVar, Unpack
 
 from ..protocol.records.record_batch import Headers
-from .commit_group_types import PreparedTransaction
 from .config import ProducerConfig, ProducerSettings, Servers
 from .errors import BufferFull, ClientClosed, ClientError
-from .group_types import ConsumerGroupMetadata
+from .group_types import ConsumerGroupMetadata, PreparedTransaction
 from .milliseconds import check_ms
 from .producer import producer as aio_producer
 from .producer.accumulator import Row, check_target, checked_size

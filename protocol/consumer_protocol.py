@@ -62,6 +62,11 @@ def decode_subscription(encoded: bytes) -> ConsumerProtocolSubscription:
     return _decode(ConsumerProtocolSubscription, encoded)
 
 
+def topics_of(metadata: bytes) -> tuple[str, ...]:
+    """Topics in a consumer's metadata, sorted; RemoteProtocolError where it is no such thing."""
+    return tuple(sorted(decode_subscription(metadata).topics))
+
+
 def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = _NEWEST) -> bytes:
     """Write the assignment of SyncGroup."""
     return _VERSION.pack(version) + codec.encode_bytes(assignment, version)

@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from ..client.commit_group_types import PreparedTransaction
 from ..client.errors import AdminError, UnsupportedVersion
+from ..client.group_types import PreparedTransaction
 from ..protocol.commit_groups import member_id
 from ..protocol.errors import ApiError, ErrorCode
 from .ledger import Ledger

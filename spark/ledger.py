@@ -17,9 +17,9 @@ from typing import Any, Final, Self
 
 from ..client.admin.topic_types import NewTopic
 from ..client.admin.transaction_types import TransactionDescription
-from ..client.commit_group_types import PreparedTransaction
 from ..client.config import ConsumerConfig
 from ..client.errors import AdminError, ClientError
+from ..client.group_types import PreparedTransaction
 from ..client.sync_consumer import Consumer
 from ..client.sync_producer import Producer
 from ..protocol.errors import ApiError, ErrorCode

@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import Final
 
 from ..client.admin.sync_admin import Admin
-from ..client.commit_group_types import CommitGroupState, PreparedTransaction
 from ..client.config import AdminConfig
 from ..client.errors import (
     ClientClosed,
@@ -20,6 +19,7 @@ from ..client.errors import (
     RequestTimedOut,
     TransactionError,
 )
+from ..client.group_types import CommitGroupState, PreparedTransaction
 from ..client.sync_producer import Producer
 from ..protocol.errors import ApiError
 from ..runtime.errors import MinikafkaError

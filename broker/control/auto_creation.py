@@ -17,7 +17,7 @@ from ...protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ...runtime.runtime import Runtime
-from .forwarding import Controller
+from .controller_channel import ActiveController
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class AutoCreation:
     """Asks the controller for missing topics, one request at a time."""
 
     def __init__(
-        self, runtime: Runtime, controller: Controller, file_settings: Mapping[str, str]
+        self, runtime: Runtime, controller: ActiveController, file_settings: Mapping[str, str]
     ) -> None:
         self._runtime = runtime
         self._controller = controller

@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar, cast
+from typing import Final, Protocol, TypeVar, cast
 
 from ...client.net.backoff import Backoff
 from ...client.net.control import ControlConnection
@@ -49,6 +49,16 @@ FATAL: Final = (
 CONNECTION_GONE: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_CONTROLLER)
 
 log = logging.getLogger(__name__)
+
+
+class ActiveController(Protocol):
+    """What is asked of the active controller; both raise ApiError where there is none in time."""
+
+    async def forward(self, api_key: int, api_version: int, body: bytes) -> bytes:
+        """Have an admin request carried out: Kafka bodies both ways."""
+
+    async def allocate_producer_ids(self) -> tuple[int, int]:
+        """Reserve producer ids: the first, and how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Final
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.runtime import Runtime
-from ..control.forwarding import Controller
+from ..control.controller_channel import ActiveController
 
 Taken = Callable[[ErrorCode, int], None]
 """Called with NONE and a producer id, or with an error and -1."""
@@ -23,7 +23,7 @@ ANSWER_WITHIN_MS: Final = 2_500
 class ProducerIds:
     """This broker's stock of producer ids."""
 
-    def __init__(self, runtime: Runtime, controller: Controller) -> None:
+    def __init__(self, runtime: Runtime, controller: ActiveController) -> None:
         self._runtime = runtime
         self._controller = controller
         self._next = 0

@@ -16,8 +16,8 @@ from ...protocol.messages.commit_group import (
 from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ...protocol.messages.find_coordinator import CoordinatorType
 from ...protocol.messages.init_commit_group import InitCommitGroupRequest, InitCommitGroupResponse
-from ..commit_group_types import CommitGroupState, PreparedTransaction
 from ..coordinator import Coordinator
+from ..group_types import CommitGroupState, PreparedTransaction
 from .group_admin import raise_for
 from .transaction_admin import TransactionAdmin, patient_code
 

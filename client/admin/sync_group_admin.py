@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...protocol.messages.describe_configs import ResourceType
 from ...protocol.types import TopicPartition
-from ..commit_group_types import CommitGroupState, PreparedTransaction
-from ..group_types import OffsetAndMetadata
+from ..group_types import CommitGroupState, OffsetAndMetadata, PreparedTransaction
 from ..sync_loop import SyncClient
 from . import admin as aio_admin
 from .config_types import ConfigResource

@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Self
 
-from ..commit_group_types import PreparedTransaction
 from ..errors import ClientError
-from ..group_types import ConsumerGroupMetadata
+from ..group_types import ConsumerGroupMetadata, PreparedTransaction
 from .transaction_requests import Offsets
 from .transactions import Transactions
 

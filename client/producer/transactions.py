@@ -18,7 +18,6 @@ from ...protocol.messages.init_producer_id import InitProducerIdResponse
 from ...protocol.schema import shape_of
 from ...protocol.types import TopicPartition
 from ...runtime.runtime import Runtime
-from ..commit_group_types import PreparedTransaction
 from ..config import ProducerConfig
 from ..coordinator import Coordinator
 from ..errors import (
@@ -29,7 +28,7 @@ from ..errors import (
     TransactionFailed,
     UnsupportedVersion,
 )
-from ..group_types import ConsumerGroupMetadata
+from ..group_types import ConsumerGroupMetadata, PreparedTransaction
 from ..metadata import Metadata
 from ..net.backoff import Backoff
 from ..net.connection import KafkaConnection

@@ -1,8 +1,13 @@
-"""FetchMetadata: the committed log from an offset on, the moment there is some."""
+"""FetchMetadata and FetchSnapshot: the committed log from an offset on, and snapshots of it."""
 
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.control.messages import FetchMetadata, MetadataFetched
+from ...protocol.control.messages import (
+    FetchMetadata,
+    FetchSnapshot,
+    MetadataFetched,
+    SnapshotFetched,
+)
 from ...protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -10,10 +15,11 @@ if TYPE_CHECKING:
 
 WAIT_MAX_MS: Final = 60_000
 BYTES_MAX: Final = 8 << 20
+"""Of one answer, whatever was asked for."""
 
 
-async def answer(session: "Session", request: FetchMetadata) -> MetadataFetched:
-    """Answer from the log, or name the snapshot that has what the log has no more."""
+async def fetch_metadata(session: "Session", request: FetchMetadata) -> MetadataFetched:
+    """Answer from the log the moment there is some, or name the snapshot that has what is gone."""
     controller = session.server.controller
     quorum = controller.quorum
     controller.check_active()
@@ -38,3 +44,10 @@ async def answer(session: "Session", request: FetchMetadata) -> MetadataFetched:
     return MetadataFetched(
         ErrorCode.NONE, high_watermark=high_watermark, epoch=quorum.epoch, records=records
     )
+
+
+async def fetch_snapshot(session: "Session", request: FetchSnapshot) -> SnapshotFetched:
+    """Read a part of the snapshot's file; the asker repeats from a higher position on."""
+    max_bytes = max(1, min(request.max_bytes, BYTES_MAX))
+    quorum = session.server.controller.quorum
+    return await quorum.read_snapshot(request.snapshot, request.position, max_bytes)

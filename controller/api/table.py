@@ -5,35 +5,24 @@ from typing import Any
 
 from ...protocol.control import messages as m
 from ...protocol.control import quorum_messages as q
-from . import (
-    allocate_producer_ids,
-    alter_partitions,
-    broker_heartbeat,
-    fetch_metadata,
-    fetch_snapshot,
-    forwarded,
-    lost_replicas,
-    quorum,
-    register_broker,
-    report_log_ends,
-)
+from . import broker_heartbeat, brokers, fetch_metadata, forwarded, quorum
 
 Api = Callable[[Any, Any], Awaitable[object]]
 
 APIS: dict[type[Any], Api] = {
-    m.RegisterBroker: register_broker.answer,
+    m.RegisterBroker: brokers.register_broker,
     m.BrokerHeartbeat: broker_heartbeat.answer,
-    m.FetchMetadata: fetch_metadata.answer,
-    m.FetchSnapshot: fetch_snapshot.answer,
-    m.AlterPartitions: alter_partitions.answer,
+    m.FetchMetadata: fetch_metadata.fetch_metadata,
+    m.FetchSnapshot: fetch_metadata.fetch_snapshot,
+    m.AlterPartitions: brokers.alter_partitions,
     m.ForwardedRequest: forwarded.answer,
-    m.AllocateProducerIds: allocate_producer_ids.answer,
+    m.AllocateProducerIds: brokers.allocate_producer_ids,
     q.Vote: quorum.answer,
     q.BeginQuorumEpoch: quorum.answer,
     q.EndQuorumEpoch: quorum.answer,
     q.FetchQuorumLog: quorum.answer,
-    m.ReportLogEnds: report_log_ends.answer,
-    m.OfflinePartitions: lost_replicas.answer,
+    m.ReportLogEnds: brokers.report_log_ends,
+    m.OfflinePartitions: brokers.offline_partitions,
 }
 AT_ANY_CONTROLLER = (
     m.FetchSnapshot,

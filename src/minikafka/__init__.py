@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         TransactionDescription,
         TransactionListing,
     )
-    from .client.commit_group_types import CommitGroupState, PreparedTransaction
     from .client.consumer.interceptors import ConsumerInterceptor
     from .client.errors import (
         AdminError,
@@ -71,8 +70,10 @@ if TYPE_CHECKING:
         UnsupportedVersion,
     )
     from .client.group_types import (
+        CommitGroupState,
         ConsumerGroupMetadata,
         OffsetAndMetadata,
+        PreparedTransaction,
         RebalanceListener,
     )
     from .client.producer.columns import Columns
@@ -130,7 +131,6 @@ _HOMES = {
         "TransactionDescription",
         "TransactionListing",
     ),
-    ".client.commit_group_types": ("CommitGroupState", "PreparedTransaction"),
     ".client.consumer.interceptors": ("ConsumerInterceptor",),
     ".client.errors": (
         "AdminError",
@@ -159,7 +159,13 @@ _HOMES = {
         "UnknownTopic",
         "UnsupportedVersion",
     ),
-    ".client.group_types": ("ConsumerGroupMetadata", "OffsetAndMetadata", "RebalanceListener"),
+    ".client.group_types": (
+        "CommitGroupState",
+        "ConsumerGroupMetadata",
+        "OffsetAndMetadata",
+        "PreparedTransaction",
+        "RebalanceListener",
+    ),
     ".client.producer.columns": ("Columns",),
     ".client.producer.interceptors": ("OutgoingRecord", "ProducerInterceptor"),
     ".client.records": (

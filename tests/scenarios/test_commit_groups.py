@@ -11,8 +11,8 @@ import pytest
 from minikafka.aio import Admin
 from minikafka.broker.coordinator.transaction.commit_group import CommitGroup
 from minikafka.broker.coordinator.transaction.transaction import State
-from minikafka.client.commit_group_types import PreparedTransaction
 from minikafka.client.errors import DeliveryFailed
+from minikafka.client.group_types import PreparedTransaction
 from minikafka.protocol.commit_groups import member_id
 from minikafka.protocol.errors import ApiError, ErrorCode
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from minikafka.aio import Admin, Producer
-from minikafka.client.commit_group_types import PreparedTransaction
+from minikafka.client.group_types import PreparedTransaction
 from minikafka.protocol.commit_groups import member_id
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.runtime.errors import MinikafkaError

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from minikafka.client.commit_group_types import CommitGroupState, PreparedTransaction
 from minikafka.client.errors import ClientError, ProducerFenced, UnsupportedVersion
+from minikafka.client.group_types import CommitGroupState, PreparedTransaction
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.spark import exactly_once, sink_clients
 from minikafka.spark.rows import RowError

@@ -8,10 +8,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ....protocol.consumer_protocol import topics_of
 from ....protocol.errors import ErrorCode, RemoteProtocolError
 from .member import Member
 from .phases import Now, Phase, Phases
-from .subscriptions import topics_of
 from .values import (
     NO_MEMBER,
     Effects,
