@@ -69,7 +69,7 @@ class Commits:
 
     @property
     def may_commit(self) -> bool:
-        """Is the member still one? Without a member, offsets are committed from outside."""
+        """False while the group does not count the committing consumer as a member."""
         return self.membership is None or self.membership.is_member
 
     # -- committing

@@ -1,6 +1,6 @@
 """What a consumer commits for its group, and when: when told to, and by itself while polling.
 
-Never commits what was not handed to the user. Asking and sending is `Commits`' business.
+Never commits what was not handed to the user. `Commits` sends the requests.
 """
 
 import asyncio
@@ -37,10 +37,10 @@ class Committing:
         self._due_ms = 0
         """When a poll commits by itself again."""
         self._task: asyncio.Task[None] | None = None
-        """The commit under way that a poll began by itself."""
+        """The automatic commit under way."""
 
     def start(self) -> None:
-        """Let the time begin to run for the first automatic commit."""
+        """Have the first automatic commit fall due auto_commit_interval_ms from now."""
         self._due_ms = self._engine.runtime.monotonic_ms() + self._config.auto_commit_interval_ms
 
     async def stop(self) -> None:
@@ -144,7 +144,7 @@ class Committing:
         offsets: dict[TopicPartition, OffsetAndMetadata],
         timeout_ms: int | None,
     ) -> None:
-        """Commit; where it fails, records are read again, which auto commit allows for."""
+        """Commit, and log a failure only: the records are read again, as auto commit allows."""
         if not offsets:
             return
         try:

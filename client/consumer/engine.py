@@ -19,7 +19,7 @@ from .progress import Progress
 
 
 class Engine:
-    """What all parts of one consumer work on, and what they may do with it at this time."""
+    """What all parts of one consumer work on, and whether they may use it at this time."""
 
     def __init__(self, runtime: Runtime, config: ConsumerConfig) -> None:
         self.runtime = runtime

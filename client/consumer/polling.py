@@ -63,7 +63,7 @@ class Polling(Generic[K, V]):
                 if chunk.is_spent:
                     self._buffer.release(chunk)
                 elif not taken or len(taken) < most:
-                    break  # stopped before a batch that cannot be read: the next poll says so
+                    break  # the next batch cannot be read: the next poll raises why
             for interceptor in self._functions.interceptors:
                 taken = interceptor.on_consume(taken)
         return taken
@@ -97,7 +97,7 @@ class Polling(Generic[K, V]):
                     found = chunk.take_columns(check_crcs=self._config.check_crcs)
                 except CorruptRecord:
                     if taken:
-                        break  # the next poll says so
+                        break  # the next poll raises it
                     raise
                 if found is not None:
                     taken.append(found)
@@ -110,7 +110,7 @@ class Polling(Generic[K, V]):
 
     @contextlib.contextmanager
     def _polling(self, timeout_ms: int) -> Iterator[None]:
-        """One poll at a time: two could not both know what the other has taken."""
+        """Allow one poll at a time: of two, neither would know what the other has taken."""
         check_ms(timeout_ms)
         self._engine.check_pollable()
         if self._is_polling:

@@ -66,7 +66,7 @@ class Progress:
         return found
 
     def _first_unread(self) -> dict[TopicPartition, int]:
-        """The first offset of each partition that waits to be iterated over."""
+        """Give the lowest offset of each partition among the unread records."""
         first: dict[TopicPartition, int] = {}
         for record in self.unread:
             first.setdefault(TopicPartition(record.topic, record.partition), record.offset)

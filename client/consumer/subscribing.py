@@ -37,7 +37,7 @@ class Subscribing:
 
     @property
     def is_empty(self) -> bool:
-        """Is nothing subscribed to?"""
+        """True while nothing is subscribed to and the group was not joined."""
         return not (self.topics or self._pattern or self._rebalancing.group)
 
     def assign(self, partitions: Iterable[Partition]) -> None:
@@ -97,7 +97,7 @@ class Subscribing:
         self._forget_topics(before)
 
     def _forget_topics(self, before: Iterable[TopicPartition]) -> None:
-        """Refresh no more what nobody reads: a topic since deleted would be asked for for ever."""
+        """Ask no more for topics that nobody reads: a deleted one would be asked for for ever."""
         kept = {partition.topic for partition in self._positions.states}
         for topic in dict.fromkeys(partition.topic for partition in before):
             if topic not in kept:
@@ -148,7 +148,7 @@ class Subscribing:
     def _read_alone(self) -> None:
         found = self._subscribed()
         if any(partition not in self._positions.states for partition in found):
-            # A partition added while we read: its first records are news too.
+            # The partition was added while its topic was read: its first records are new too.
             kept = list(self._positions.states)
             self._positions.assign(dict.fromkeys([*kept, *found]), start=EARLIEST_TIMESTAMP)
             self._engine.check_usable()

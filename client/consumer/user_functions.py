@@ -57,7 +57,7 @@ class UserFunctions(Generic[K, V]):
 
             @stack.push
             def on_exit(kind: object, error: BaseException | None, trace: object) -> bool:
-                # They may raise anything; what is no Exception (Ctrl-C, cancellation) goes on.
+                # A deserializer may raise anything; only an Exception is about the record.
                 if not isinstance(error, Exception):
                     return False
                 bad = found[len(read)]
