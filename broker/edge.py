@@ -73,7 +73,7 @@ class Edge:
         self.inter_broker_listener = inter_broker_listener(config)
         self.lease = parts.lease
         self.sessions = FetchSessions(
-            parts.runtime,
+            parts.runtime.rng.randint,
             slots=config.max_incremental_fetch_session_cache_slots,
             partitions_max=config.max_fetch_session_partitions,
         )

@@ -8,18 +8,18 @@ by sessions and by cached partitions in all. Never reads a log.
     epoch  n   must be the session's next: only changes are in the request, only changes answered
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import UNKNOWN_HIGH_WATERMARK
-from ..runtime.runtime import Runtime
 from .partition.requests import FetchAnswer
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 LAST_EPOCH = 0x7FFFFFFF
+SESSION_ID_MAX = 0x7FFFFFFF
 EVICTION_MS = 120_000
 """A session unused this long may be evicted by anyone; one this old, by a more valuable one."""
 
@@ -154,8 +154,11 @@ class FetchContext:
 class FetchSessions:
     """The sessions of one broker."""
 
-    def __init__(self, runtime: Runtime, *, slots: int, partitions_max: int) -> None:
-        self._runtime = runtime
+    def __init__(
+        self, draw_id: Callable[[int, int], int], *, slots: int, partitions_max: int
+    ) -> None:
+        """`draw_id` draws a whole number between two bounds, both included."""
+        self._draw_id = draw_id
         self._slots = slots
         self._partitions_max = partitions_max
         # Least recently used first.
@@ -277,7 +280,7 @@ class FetchSessions:
 
     def _fresh_id(self) -> int:
         while True:
-            session_id = self._runtime.rng.randint(1, 0x7FFFFFFF)
+            session_id = self._draw_id(1, SESSION_ID_MAX)
             if session_id not in self._sessions:
                 return session_id
 

@@ -207,6 +207,8 @@ class UnknownRecord:
     value: bytes | None
 
 
+Unread = RemoteProtocolError | UnknownRecord
+"""A record that a coordinator passes over: its bytes are bad, or its kind is not known here."""
 Record = OffsetCommitRecord | GroupMetadataRecord | TransactionRecord | CommitGroupRecord
 GroupRecord = OffsetCommitRecord | GroupMetadataRecord | UnknownRecord
 TransactionStateRecord = TransactionRecord | CommitGroupRecord | UnknownRecord

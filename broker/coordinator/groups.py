@@ -14,6 +14,7 @@ failover cannot take it back then.
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from ...protocol.coordinator_records import (
     GroupMetadataKey,
@@ -36,10 +37,12 @@ from .group.phases import Now
 from .group.state import GroupsState
 from .group.values import (
     NO_MEMBER,
+    Began,
     Effects,
     GroupSettings,
     Join,
     Joined,
+    Joins,
     Reply,
     Store,
     Sync,
@@ -96,7 +99,7 @@ class Groups:
             invalid_key=ErrorCode.INVALID_GROUP_ID,
         )
         self.shards: Shards[GroupsState] = Shards(
-            runtime, partitions, settings, lambda index: GroupsState(index, self._settings)
+            runtime, partitions, settings, lambda _: GroupsState(self._settings)
         )
         self.shards.on_loaded = self._on_loaded
         self.shards.on_unloaded = self._on_unloaded
@@ -309,6 +312,10 @@ class Groups:
                         to(answer)
                 case Store():
                     self._store(shard, group, effect)
+                case Joins() | Began():
+                    _log(group, effect)
+                case _:
+                    assert_never(effect)
         self._arm(shard, group)
 
     def _reply_settled(self, shard: GroupShard, group: ClassicGroup, reply: Reply) -> None:
@@ -368,6 +375,19 @@ class Groups:
             for member in group.members.values():
                 for reply in group.dismiss(member, ErrorCode.NOT_COORDINATOR):
                     reply.to(reply.answer)
+
+
+def _log(group: ClassicGroup, effect: Joins | Began) -> None:
+    match effect:
+        case Joins(member_id, reason, is_known):
+            level, again = (logging.DEBUG, " again") if is_known else (logging.INFO, "")
+            log.log(level, "%r: %s joins%s: %s", group, member_id, again, reason)
+        case Began(_, 0):
+            log.info("%r: nobody is left", group)
+        case Began(protocol, member_count):
+            log.info("%r: %s, %d members", group, protocol, member_count)
+        case _:
+            assert_never(effect)
 
 
 def _encoded(records: Sequence[AppendRecord]) -> list[KeyValue] | None:

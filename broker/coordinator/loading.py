@@ -66,7 +66,11 @@ def _replay(shard: Shard[State], data: Buffer, position: int) -> None:
         return
     for record in found:
         if record.key is not None:
-            state.replay(record.key, record.value, record.offset, header)
+            unread = state.replay(record.key, record.value, record.offset, header)
+            if isinstance(unread, RemoteProtocolError):
+                log.error("%r, offset %d: %s", shard, record.offset, unread)
+            elif unread is not None:
+                log.warning("%r, offset %d: unknown kind %d", shard, record.offset, unread.kind)
 
 
 async def _read(partition: Partition, offset: int, end: int) -> Buffer | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from ...protocol.coordinator_records import Unread
 from ...protocol.errors import ErrorCode
 from ...protocol.records.batch_header import BatchHeader
 from ...protocol.records.records import NO_SEQUENCE, BatchBuilder
@@ -38,10 +39,13 @@ TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 class State(Protocol):
     """What a shard keeps in memory: made by replaying its log from the beginning."""
 
-    def replay(self, key: bytes, value: bytes | None, offset: int, header: BatchHeader) -> None:
-        """Take in a record of the log; unknown ones, and tombstones of nothing, change nothing.
+    def replay(
+        self, key: bytes, value: bytes | None, offset: int, header: BatchHeader
+    ) -> Unread | None:
+        """Take in a record of the log; tombstones of nothing change nothing.
 
         `header` says whether it belongs to a transaction: then it counts when its marker says so.
+        A record that had to be passed over is returned, so that the log can say so.
         """
 
     def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:

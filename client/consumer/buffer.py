@@ -1,17 +1,29 @@
 """What was fetched and waits for the user: chunks in the order they came, and errors.
 
-Pure but for the event that wakes a poll. Never fetches.
+Pure: the event that wakes a poll is handed in, and is only ever set here. Never fetches.
 """
 
-import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, Protocol
 
 from ...protocol.errors import ApiError
 from ..errors import ClientError
 from .chunk import Chunk
 from .positions import PartitionState
+
+
+class Event(Protocol):
+    """What polls wait for between two looks: an `asyncio.Event`."""
+
+    def set(self) -> None:
+        """Wake whoever waits."""
+
+    def clear(self) -> None:
+        """Let the next one wait."""
+
+    def wait(self) -> Awaitable[object]:
+        """Wait until it is set."""
 
 
 class _Reported(NamedTuple):
@@ -28,10 +40,10 @@ class _Reported(NamedTuple):
 class Buffer:
     """Between the fetch loops and the user."""
 
-    def __init__(self) -> None:
+    def __init__(self, arrived: Event) -> None:
         self.size = 0
         """Bytes held."""
-        self.arrived = asyncio.Event()
+        self.arrived = arrived
         """Set when a poll should look again."""
         self.on_room: Callable[[], None] = lambda: None
         self._chunks: deque[Chunk] = deque()

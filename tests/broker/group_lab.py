@@ -4,15 +4,18 @@ Carries decisions out as `coordinator/groups.py` does. A failover makes a new gr
 """
 
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from minikafka.broker.coordinator.group.classic import ClassicGroup
 from minikafka.broker.coordinator.group.phases import Now, Phase
 from minikafka.broker.coordinator.group.state import GroupsState
 from minikafka.broker.coordinator.group.values import (
+    Began,
     Effects,
     GroupSettings,
     Join,
     Joined,
+    Joins,
     Protocol,
     Reply,
     Store,
@@ -28,6 +31,7 @@ from minikafka.protocol.consumer_protocol import (
 from minikafka.protocol.coordinator_records import (
     GroupMetadataKey,
     GroupMetadataRecord,
+    UnknownRecord,
     decode_group_record,
     encode_record,
 )
@@ -69,7 +73,7 @@ class GroupLab:
     def __init__(self, **settings: int) -> None:
         self.settings = GroupSettings(**({"initial_rebalance_delay_ms": 0} | settings))
         self.now_ms = 1_000_000
-        self.state = GroupsState(0, self.settings)
+        self.state = GroupsState(self.settings)
         self.log: list[tuple[bytes, bytes | None]] = []
         self.clients: dict[str, Client] = {}
         self.refusal = ErrorCode.NONE
@@ -166,9 +170,11 @@ class GroupLab:
 
     def fail_over(self) -> None:
         """Another broker reads the log; whoever waited for an answer does not get it."""
-        self.state = GroupsState(0, self.settings)
+        self.state = GroupsState(self.settings)
         for offset, (key, value) in enumerate(self.log):
-            self.state.apply(decode_group_record(key, value), offset)
+            record = decode_group_record(key, value)
+            assert not isinstance(record, UnknownRecord)
+            self.state.apply(record, offset)
         self.state.complete_loading()
         self.carry_out(self.group.on_loaded(self.now))
 
@@ -199,6 +205,10 @@ class GroupLab:
                     to(answer)
                 case Store():
                     self.store(effect)
+                case Joins() | Began():
+                    pass  # For the log of a broker.
+                case _:
+                    assert_never(effect)
 
     def store(self, store: Store) -> None:
         if self.refusal:

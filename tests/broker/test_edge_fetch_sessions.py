@@ -17,7 +17,6 @@ from minikafka.broker.fetch_sessions import (
 from minikafka.broker.partition.requests import FetchAnswer
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.types import OffsetAndEpoch
-from minikafka.runtime.runtime import SystemRuntime
 
 ID = b"i" * 16
 
@@ -40,9 +39,7 @@ def ask(
 
 
 def make(slots: int = 1000, partitions_max: int = 100_000) -> FetchSessions:
-    runtime = SystemRuntime()
-    runtime.rng = random.Random(7)
-    return FetchSessions(runtime, slots=slots, partitions_max=partitions_max)
+    return FetchSessions(random.Random(7).randint, slots=slots, partitions_max=partitions_max)
 
 
 def open_session(

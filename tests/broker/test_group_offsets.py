@@ -81,7 +81,7 @@ def group_record(*topics: str, at_ms: int = 0, kind: str = "consumer") -> GroupM
 
 
 def of(*records: OffsetCommitRecord | GroupMetadataRecord) -> GroupsState:
-    state = GroupsState(0, GroupSettings())
+    state = GroupsState(GroupSettings())
     for position, record in enumerate(records):
         state.apply(record, position)
     state.complete_loading()

@@ -4,7 +4,6 @@ A request changes the group at once but for what the log must have first: that i
 replaying its record is what counts. Answers that need nothing else are effects, too.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from .values import (
     Effects,
     Join,
     Joined,
+    Joins,
     Reply,
     Store,
     Sync,
@@ -27,8 +27,6 @@ from .values import (
 
 CONSUMER = "consumer"
 """The protocol type whose metadata a broker can read."""
-
-log = logging.getLogger(__name__)
 
 
 class ClassicGroup(Phases):
@@ -75,8 +73,7 @@ class ClassicGroup(Phases):
         self.add(member)
         self.expect(member, now)
         self.note_grown()
-        log.info("%r: %s joins: %s", self, member.member_id, join.reason)
-        return self.rebalance(now)
+        return [Joins(member.member_id, join.reason), *self.rebalance(now)]
 
     def _join_again(self, member: Member, join: Join, ticket: Ticket, now: Now) -> Effects:
         """A member that we know asks for the next generation, or for the present one again."""
@@ -92,7 +89,7 @@ class ClassicGroup(Phases):
             )
         self.update(member, join)
         member.joining = ticket
-        log.debug("%r: %s joins again: %s", self, member.member_id, join.reason)
+        effects.append(Joins(member.member_id, join.reason, is_known=True))
         return effects + self.rebalance(now)
 
     def _replace(

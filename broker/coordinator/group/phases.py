@@ -12,7 +12,6 @@ Replaying it is what makes a group Stable or Empty; everything else is forgotten
 and clients begin it again. Source: Kafka's classic group coordinator; KIP-62, KIP-134, KIP-345.
 """
 
-import logging
 from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
@@ -21,9 +20,7 @@ from ....protocol.coordinator_records import GroupMetadataValue
 from ....protocol.errors import ErrorCode
 from .member import NEVER, Member
 from .roster import Roster
-from .values import Effects, GroupSettings, Joined, Protocol, Reply, Store, Synced
-
-log = logging.getLogger(__name__)
+from .values import Began, Effects, GroupSettings, Joined, Protocol, Reply, Store, Synced
 
 
 class Phase(Enum):
@@ -136,11 +133,10 @@ class Phases(Roster):
         if not self.members:
             self.protocol = self.leader = None
             self.phase = Phase.EMPTY
-            log.info("%r: nobody is left", self)
-            return [*effects, Store(self.value(now))]
+            return [*effects, Began(None, 0), Store(self.value(now))]
         self.protocol = self.vote()
         self.phase = Phase.COMPLETING
-        log.info("%r: %s, %d members", self, self.protocol, len(self.members))
+        effects.append(Began(self.protocol, len(self.members)))
         for member in self.members.values():
             if member.joining is not None:
                 effects.append(Reply(member.joining, self.joined(member)))

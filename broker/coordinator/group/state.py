@@ -4,13 +4,11 @@ The only code that changes committed offsets and stored groups, live and at load
 in `commits`, `deletion` and the groups themselves.
 """
 
-import logging
-
 from ....protocol.coordinator_records import (
     GroupMetadataRecord,
-    GroupRecord,
     OffsetCommitRecord,
     UnknownRecord,
+    Unread,
     decode_group_record,
 )
 from ....protocol.errors import RemoteProtocolError
@@ -20,14 +18,11 @@ from .offsets import Offsets
 from .phases import Phase
 from .values import GroupSettings
 
-log = logging.getLogger(__name__)
-
 
 class GroupsState:
     """Groups by id, and their offsets."""
 
-    def __init__(self, index: int, settings: GroupSettings) -> None:
-        self._index = index
+    def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
@@ -36,14 +31,18 @@ class GroupsState:
 
     # Replaying: coordinator.shard.State.
 
-    def replay(self, key: bytes, value: bytes | None, offset: int, header: BatchHeader) -> None:
+    def replay(
+        self, key: bytes, value: bytes | None, offset: int, header: BatchHeader
+    ) -> Unread | None:
         """Take in a record of the log."""
         try:
             record = decode_group_record(key, value)
         except RemoteProtocolError as error:
-            log.error("__consumer_offsets-%d, offset %d: %s", self._index, offset, error)
-            return
+            return error
+        if isinstance(record, UnknownRecord):
+            return record
         self.apply(record, offset, header.producer_id if header.is_transactional else None)
+        return None
 
     def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
         """Take in the end of a producer's transaction."""
@@ -54,10 +53,13 @@ class GroupsState:
         for group_id in self.offsets.complete(producer_id, is_commit=is_commit):
             self.written_at[group_id] = position
 
-    def apply(self, record: GroupRecord, position: int, producer_id: int | None = None) -> None:
+    def apply(
+        self,
+        record: OffsetCommitRecord | GroupMetadataRecord,
+        position: int,
+        producer_id: int | None = None,
+    ) -> None:
         """Take in a record that is in the log at `position`."""
-        if isinstance(record, UnknownRecord):
-            return
         group_id = record.key.group
         self.written_at[group_id] = position
         if isinstance(record, OffsetCommitRecord):

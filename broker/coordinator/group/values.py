@@ -136,5 +136,23 @@ class Store:
     then: tuple[Reply, ...] = ()
 
 
-Effect = Reply | Store
+@dataclass(frozen=True, slots=True)
+class Joins:
+    """Say in the log that a member takes part in the next generation."""
+
+    member_id: str
+    reason: str
+    is_known: bool = False
+    """It was a member already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """Say in the log that a generation began; with `member_count` 0 nobody is left in the group."""
+
+    protocol: str | None
+    member_count: int
+
+
+Effect = Reply | Store | Joins | Began
 Effects = list[Effect]

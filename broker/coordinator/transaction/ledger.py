@@ -5,7 +5,6 @@ is told CONCURRENT_TRANSACTIONS. Owns no log, no clock; the driver appends what 
 says with `settle` what became of it.
 """
 
-import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from types import MappingProxyType
 from ....protocol.coordinator_records import (
     CommitGroupRecord,
     UnknownRecord,
+    Unread,
     decode_transaction_record,
 )
 from ....protocol.errors import RemoteProtocolError
@@ -22,8 +22,6 @@ from ....runtime.errors import InvariantViolation
 from .group_ledger import GroupLedger
 from .records import encode, encode_tombstone, from_record
 from .transaction import EPOCH_MAX, PREVIOUS, State, Transaction
-
-log = logging.getLogger(__name__)
 
 
 class Ledger:
@@ -64,19 +62,21 @@ class Ledger:
 
     # Loading.
 
-    def replay(self, key: bytes, value: bytes | None, offset: int, header: BatchHeader) -> None:
+    def replay(
+        self, key: bytes, value: bytes | None, offset: int, header: BatchHeader
+    ) -> Unread | None:
         """Take in a record of the log; tombstones of what is not known change nothing."""
         try:
             record = decode_transaction_record(key, value)
         except RemoteProtocolError as error:
-            log.error("__transaction_state, offset %d: %s", offset, error)
-            return
+            return error
         if isinstance(record, UnknownRecord):
-            log.warning("__transaction_state, offset %d: unknown kind %d", offset, record.kind)
-        elif isinstance(record, CommitGroupRecord):
+            return record
+        if isinstance(record, CommitGroupRecord):
             self.groups.replay(record)
         else:
             self._apply(record.key.transactional_id, from_record(record))
+        return None
 
     def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
         """Nobody writes to this topic in transactions."""
