@@ -1,22 +1,28 @@
-"""How an admin asks: the broker that takes admin requests, again until it is done or time is over.
+"""How an admin asks: whom, again until it is done or time is over, and what is final.
 
 Knows no message. A refusal that is final is never repeated.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from ...protocol.errors import ApiError, ErrorCode, ProtocolError
+from ...protocol.messages.find_coordinator import CoordinatorType
+from ...protocol.types import TopicPartition
 from ...runtime.runtime import Runtime
 from ..config import AdminConfig
+from ..coordinator import Coordinator
 from ..errors import AdminError, ClientClosed, ClientError, RequestTimedOut, UnsupportedVersion
-from ..metadata import Metadata
+from ..metadata import Metadata, pool_for
 from ..net.backoff import Backoff
 from ..net.connection import KafkaConnection
+from ..offsets import ask_leaders
+from .coordinators import Coordinators
+from .outcomes import Outcomes, done_of
 
 T = TypeVar("T")
-Outcomes = dict[str, T | ApiError]
+Q = TypeVar("Q")
 
 TRY_ANOTHER: Final = (
     ErrorCode.NOT_CONTROLLER,
@@ -29,51 +35,78 @@ TRY_ANOTHER: Final = (
 
 
 class Asking:
-    """The part of an admin that gets questions answered."""
+    """The way to brokers, leaders and coordinators of one admin, from `start` to `close`."""
 
-    config: AdminConfig
-    _runtime: Runtime
-    _metadata: Metadata
-    _is_started: bool
-    _is_closed: bool
+    def __init__(self, runtime: Runtime, config: AdminConfig) -> None:
+        self.config = config
+        self._runtime = runtime
+        self._pool = pool_for(runtime, config)
+        self.metadata = Metadata(runtime, config, self._pool)
+        self.coordinators = Coordinators(runtime, config, self.metadata)
+        self._is_started = self._is_closed = False
 
-    async def _request(self, connection: KafkaConnection, request: object) -> Any:
+    async def start(self) -> None:
+        """Reach the cluster, once; BootstrapError after bootstrap_timeout_ms."""
+        if self._is_closed:
+            raise ClientClosed("the admin is closed")
+        if not self._is_started:
+            try:
+                await self.metadata.start()
+            except BaseException:
+                await self._pool.close()
+                raise
+            self._is_started = True
+
+    async def close(self) -> None:
+        """End: what is being asked fails, nothing can be asked any more."""
+        self._is_closed = True
+        await self.metadata.close()
+        await self._pool.close()
+
+    def check_open(self) -> None:
+        """Raise ClientClosed before `start` and after `close`."""
+        if not self._is_started or self._is_closed:
+            raise ClientClosed("the admin is closed" if self._is_closed else "not started")
+
+    async def request(self, connection: KafkaConnection, request: object) -> Any:
+        """Ask once, and wait a little longer than the broker may work: default_api_timeout_ms."""
         grace_ms = self.config.request_timeout_ms
         timeout_ms = self.config.default_api_timeout_ms + grace_ms
         return await connection.request(request, timeout_ms=timeout_ms)
 
-    async def _each(
+    # -- brokers
+
+    async def each(
         self,
         names: list[str],
         ask: Callable[[KafkaConnection, list[str]], Awaitable[Outcomes[T]]],
     ) -> dict[str, T]:
-        """Ask until each name is done or refused for good."""
-        done: dict[str, T] = {}
-        errors: dict[str, ApiError] = {}
+        """Ask the broker that takes admin requests until each name is done or refused for good.
+
+        AdminError names those that were refused; the others are done.
+        """
+        final: Outcomes[T] = {}
         left = names
         retriable: dict[str, ApiError] = {}
 
         async def once(connection: KafkaConnection) -> bool:
             retriable.clear()
             for name, outcome in (await ask(connection, left)).items():
-                if not isinstance(outcome, ApiError):
-                    done[name] = outcome
-                elif outcome.code in TRY_ANOTHER:
+                if isinstance(outcome, ApiError) and outcome.code in TRY_ANOTHER:
                     retriable[name] = outcome
                 else:
-                    errors[name] = outcome
-            left[:] = [name for name in left if name not in done and name not in errors]
+                    final[name] = outcome
+            left[:] = [name for name in left if name not in final]
             return not left
 
         if left:
             await self._until(once, None, lambda: str(next(iter(retriable.values()), "no answer")))
-        if errors:
-            raise AdminError(errors)
-        return done
+        return done_of(final)
 
-    async def _somebody(
+    async def somebody(
         self, ask: Callable[[KafkaConnection], Awaitable[T]], node_id: int | None = None
     ) -> T:
+        """Ask one broker, `node_id` or the one that takes admin requests, until it answers."""
         answers: list[T] = []
 
         async def once(connection: KafkaConnection) -> bool:
@@ -83,6 +116,15 @@ class Asking:
         await self._until(once, node_id, lambda: "no answer")
         return answers[0]
 
+    async def every_broker(
+        self, ask: Callable[[KafkaConnection], Awaitable[T]], node_ids: Iterable[int] | None = None
+    ) -> dict[int, T]:
+        """Ask each of these brokers, or all that are alive, at the same time."""
+        self.check_open()
+        wanted = sorted(self.metadata.view.brokers) if node_ids is None else list(node_ids)
+        answers = await asyncio.gather(*(self.somebody(ask, node_id) for node_id in wanted))
+        return dict(zip(wanted, answers, strict=True))
+
     async def _until(
         self,
         once: Callable[[KafkaConnection], Awaitable[bool]],
@@ -90,7 +132,7 @@ class Asking:
         trouble: Callable[[], str],
     ) -> None:
         """Ask the controller's broker (or `node_id`) again and again until `once` is content."""
-        self._check_open()
+        self.check_open()
         backoff = Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
         why = ""
         failure_count = 0
@@ -110,28 +152,72 @@ class Asking:
                             raise
                         why = str(error)
                     failure_count += 1
-                    self._metadata.refresh_soon()
+                    self.metadata.refresh_soon()
                     wait_ms = backoff.after(failure_count, self._runtime.rng)
                     await asyncio.sleep(wait_ms / 1000)
         except TimeoutError:
             waited = self.config.default_api_timeout_ms
             raise RequestTimedOut(f"not done in {waited} ms: {why or trouble()}") from None
 
-    async def _every_broker(
-        self, ask: Callable[[KafkaConnection], Awaitable[T]], node_ids: Iterable[int] | None = None
-    ) -> dict[int, T]:
-        """Ask each of these brokers, or all that are alive, at the same time."""
-        self._check_open()
-        wanted = sorted(self._metadata.view.brokers) if node_ids is None else list(node_ids)
-        answers = await asyncio.gather(*(self._somebody(ask, node_id) for node_id in wanted))
-        return dict(zip(wanted, answers, strict=True))
-
-    def _check_open(self) -> None:
-        if not self._is_started or self._is_closed:
-            raise ClientClosed("the admin is closed" if self._is_closed else "not started")
-
     async def _connection(self, node_id: int | None) -> KafkaConnection:
-        target = self._metadata.view.controller_id if node_id is None else node_id
-        if node_id is not None or target in self._metadata.view.brokers:
-            return await self._metadata.connection_to(target)
-        return await self._metadata.any_connection()
+        target = self.metadata.view.controller_id if node_id is None else node_id
+        if node_id is not None or target in self.metadata.view.brokers:
+            return await self.metadata.connection_to(target)
+        return await self.metadata.any_connection()
+
+    # -- leaders
+
+    async def leaders(
+        self,
+        questions: Mapping[TopicPartition, Q],
+        ask: Callable[
+            [KafkaConnection, Mapping[TopicPartition, Q]],
+            Awaitable[Mapping[TopicPartition, T | ApiError]],
+        ],
+    ) -> dict[TopicPartition, T]:
+        """Ask the leader of each partition until it has answered; AdminError where some refuse."""
+        self.check_open()
+        return await ask_leaders(self.metadata, questions, ask, self.config.default_api_timeout_ms)
+
+    # -- coordinators
+
+    async def coordinated(
+        self,
+        coordinator: Coordinator,
+        request: object,
+        code_of: Callable[[Any], int],
+        *,
+        at_most: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> Any:
+        """Ask a coordinator, wherever it moves, until it answers; give the answer as it is.
+
+        `code_of` reads the error out of an answer, `at_most` bounds the version spoken,
+        `timeout_ms` is instead of default_api_timeout_ms.
+        """
+        self.check_open()
+        return await coordinator.ask(
+            request,
+            lambda answer: ErrorCode(code_of(answer)),
+            timeout_ms=self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms,
+            at_most=at_most,
+        )
+
+    async def each_coordinated(
+        self,
+        kind: CoordinatorType,
+        keys: Iterable[str],
+        ask: Callable[[Coordinator, str], Awaitable[T]],
+    ) -> dict[str, T]:
+        """Ask the coordinator of each key, all at once; AdminError where some are refused."""
+        names = list(dict.fromkeys(keys))
+        answers = await asyncio.gather(
+            *(ask(self.coordinators.of(kind, name), name) for name in names),
+            return_exceptions=True,
+        )
+        outcomes: Outcomes[T] = {}
+        for name, answer in zip(names, answers, strict=True):
+            if isinstance(answer, BaseException) and not isinstance(answer, ApiError):
+                raise answer
+            outcomes[name] = answer
+        return done_of(outcomes)

@@ -22,7 +22,7 @@ from ..errors import Attempt, BootstrapError
 from ..net.address import Address
 from ..net.control import ControlConnection
 from .cluster_types import MetadataQuorum
-from .replication_admin import quorum_of, quorum_question
+from .quorum import quorum_of, quorum_question
 
 QUORUM_VERSION: Final = 2
 

@@ -1,134 +1,90 @@
 """The admin for ordinary code: each method runs its asyncio twin on a loop in a thread."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Unpack
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
-from ...protocol.errors import ApiError
-from ...protocol.types import TopicPartition
 from ..config import AdminSettings, Servers
-from ..offsets import ListedOffset
-from . import admin as aio_admin
-from .cluster_types import ClusterDescription, FeatureMetadata, FeatureUpdate, MetadataQuorum
-from .config_types import ConfigChange, ConfigEntry, ConfigResource
-from .replication_admin import Partitions, Targets
-from .sync_group_admin import SyncGroupAdmin
-from .topic_types import (
-    CreatedTopic,
-    ElectionType,
-    NewTopic,
-    Reassignment,
-    TopicDescription,
-    TopicListing,
-)
+from ..sync_loop import SyncClient
+from . import admin as aio
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class Admin(SyncGroupAdmin):
-    """Administers a cluster; see `minikafka.aio.Admin`.
+def waited(
+    twin: Callable[Concatenate[aio.Admin, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["Admin", P], T]:
+    """Make a method that waits for `twin`, with its parameters and its docstring."""
+    ask: Callable[..., Coroutine[Any, Any, T]] = twin
 
-    with Admin("localhost:9092") as admin:
-        admin.create_topics([NewTopic("flights", num_partitions=6)])
+    def method(self: "Admin", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        # A generator of the caller's is run here: on the loop it could not use this admin.
+        read_args = [_read(one) for one in args]
+        read_kwargs = {name: _read(one) for name, one in kwargs.items()}
+        return self._thread.run(ask(self._twin, *read_args, **read_kwargs))
+
+    return aio.made_like(twin, method)
+
+
+def _read(argument: object) -> object:
+    return list(argument) if isinstance(argument, Iterator) else argument
+
+
+class Admin(SyncClient[aio.Admin]):
+    """Administers a cluster; `minikafka.aio.Admin` is the same for asyncio.
+
+        with Admin("localhost:9092") as admin:
+            admin.create_topics([NewTopic("flights", num_partitions=6)])
+
+    Each call has a deadline of default_api_timeout_ms and raises RequestTimedOut after it. Where a
+    call names many things and some are refused, the others are done and AdminError says which were
+    not.
     """
 
     def __init__(
         self, bootstrap_servers: Servers | None = None, **settings: Unpack[AdminSettings]
     ) -> None:
-        super().__init__("admin", aio_admin.Admin(bootstrap_servers, **settings))
+        super().__init__("admin", aio.Admin(bootstrap_servers, **settings))
 
-    def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
-    ) -> dict[str, CreatedTopic]:
-        """Create topics; with `validate_only` say whether they could be created."""
-        return self._thread.run(self._twin.create_topics(topics, validate_only=validate_only))
+    create_topics = waited(aio.Admin.create_topics)
+    delete_topics = waited(aio.Admin.delete_topics)
+    create_partitions = waited(aio.Admin.create_partitions)
+    list_topics = waited(aio.Admin.list_topics)
+    describe_topics = waited(aio.Admin.describe_topics)
 
-    def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics and all their records."""
-        self._thread.run(self._twin.delete_topics(names))
+    describe_cluster = waited(aio.Admin.describe_cluster)
+    unregister_broker = waited(aio.Admin.unregister_broker)
+    describe_features = waited(aio.Admin.describe_features)
+    update_features = waited(aio.Admin.update_features)
+    describe_metadata_quorum = waited(aio.Admin.describe_metadata_quorum)
 
-    def create_partitions(
-        self,
-        counts: Mapping[str, int],
-        *,
-        assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
-        validate_only: bool = False,
-    ) -> None:
-        """Raise topics to so many partitions; `assignments` names brokers per new partition."""
-        self._thread.run(
-            self._twin.create_partitions(
-                counts, assignments=assignments, validate_only=validate_only
-            )
-        )
+    describe_configs = waited(aio.Admin.describe_configs)
+    incremental_alter_configs = waited(aio.Admin.incremental_alter_configs)
+    alter_configs = waited(aio.Admin.alter_configs)
+    list_config_resources = waited(aio.Admin.list_config_resources)
 
-    def list_topics(self, *, include_internal: bool = False) -> list[TopicListing]:
-        """List all topics by name."""
-        return self._thread.run(self._twin.list_topics(include_internal=include_internal))
+    elect_leaders = waited(aio.Admin.elect_leaders)
+    alter_partition_reassignments = waited(aio.Admin.alter_partition_reassignments)
+    list_partition_reassignments = waited(aio.Admin.list_partition_reassignments)
 
-    def describe_topics(self, names: Sequence[str]) -> dict[str, TopicDescription]:
-        """Describe topics; AdminError names those that do not exist."""
-        return self._thread.run(self._twin.describe_topics(names))
+    list_offsets = waited(aio.Admin.list_offsets)
+    delete_records = waited(aio.Admin.delete_records)
+    describe_log_dirs = waited(aio.Admin.describe_log_dirs)
 
-    def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
-        """Describe the cluster: its id, its brokers, who takes admin requests."""
-        return self._thread.run(self._twin.describe_cluster(include_fenced=include_fenced))
+    list_groups = waited(aio.Admin.list_groups)
+    describe_groups = waited(aio.Admin.describe_groups)
+    delete_groups = waited(aio.Admin.delete_groups)
+    remove_members = waited(aio.Admin.remove_members)
+    list_group_offsets = waited(aio.Admin.list_group_offsets)
+    alter_group_offsets = waited(aio.Admin.alter_group_offsets)
+    delete_group_offsets = waited(aio.Admin.delete_group_offsets)
 
-    def describe_configs(
-        self, resources: Iterable[ConfigResource], *, keys: Sequence[str] | None = None
-    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """Give the settings of topics and brokers, or only `keys` of them."""
-        return self._thread.run(self._twin.describe_configs(list(resources), keys=keys))
+    list_transactions = waited(aio.Admin.list_transactions)
+    describe_transactions = waited(aio.Admin.describe_transactions)
+    fence_producers = waited(aio.Admin.fence_producers)
+    describe_producers = waited(aio.Admin.describe_producers)
+    abort_transaction = waited(aio.Admin.abort_transaction)
 
-    def incremental_alter_configs(
-        self,
-        changes: Mapping[ConfigResource, Sequence[ConfigChange]],
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        """Change single settings of topics and brokers, leaving others as they are."""
-        self._thread.run(self._twin.incremental_alter_configs(changes, validate_only=validate_only))
-
-    def list_offsets(
-        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
-    ) -> dict[TopicPartition, ListedOffset]:
-        """Look up the first offset at or after each time in ms; -1: the end, -2: the start."""
-        return self._thread.run(
-            self._twin.list_offsets(timestamps, isolation_level=isolation_level)
-        )
-
-    def elect_leaders(
-        self, election_type: ElectionType, partitions: Partitions | None = None
-    ) -> dict[TopicPartition, ApiError | None]:
-        """Elect leaders of these partitions, or of all that need it; what became of each."""
-        return self._thread.run(self._twin.elect_leaders(election_type, partitions))
-
-    def alter_partition_reassignments(
-        self, targets: Targets, *, allow_replication_factor_change: bool = True
-    ) -> None:
-        """Begin to move partitions to these brokers, preferred leader first; None cancels."""
-        self._thread.run(
-            self._twin.alter_partition_reassignments(
-                targets, allow_replication_factor_change=allow_replication_factor_change
-            )
-        )
-
-    def list_partition_reassignments(
-        self, partitions: Partitions | None = None
-    ) -> dict[TopicPartition, Reassignment]:
-        """Find which of these partitions, or of all, are moving, and where to."""
-        return self._thread.run(self._twin.list_partition_reassignments(partitions))
-
-    def describe_metadata_quorum(self) -> MetadataQuorum:
-        """Describe the controllers' quorum: who leads, who votes, how far each is."""
-        return self._thread.run(self._twin.describe_metadata_quorum())
-
-    def describe_features(self) -> FeatureMetadata:
-        """Give the levels of features: finalised in the cluster, supported by one broker."""
-        return self._thread.run(self._twin.describe_features())
-
-    def update_features(
-        self, updates: Mapping[str, FeatureUpdate], *, validate_only: bool = False
-    ) -> None:
-        """Finalise levels of features, all or none; AdminError says why not."""
-        self._thread.run(self._twin.update_features(updates, validate_only=validate_only))
-
-    def unregister_broker(self, broker_id: int) -> None:
-        """Have the cluster forget a broker that will not come back; ApiError if it knows none."""
-        self._thread.run(self._twin.unregister_broker(broker_id))
+    init_commit_group = waited(aio.Admin.init_commit_group)
+    commit_group = waited(aio.Admin.commit_group)
+    end_prepared = waited(aio.Admin.end_prepared)

@@ -8,7 +8,7 @@ import pytest
 
 from minikafka import ApiError, CommitGroupState, PreparedTransaction, UnsupportedVersion
 from minikafka.aio import Admin
-from minikafka.client.admin import group_admin
+from minikafka.client.admin import coordinators
 from minikafka.client.errors import DeliveryFailed, RequestTimedOut, TransactionMisuse
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode
@@ -193,13 +193,13 @@ async def test_a_group_is_taken_over_and_committed(groups: Groups) -> None:
 async def test_only_so_many_coordinators_are_remembered(
     groups: Groups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_admin, "MOST_COORDINATORS", 2)
+    monkeypatch.setattr(coordinators, "MOST_COORDINATORS", 2)
     asked = ["a", "b", "a", "c", "a"]
     groups.answers = [cg.CommitGroupResponse() for _ in asked]
     async with FakeCluster() as cluster, Admin(cluster.bootstrap) as admin:
         for group in asked:
             await admin.commit_group(group, 0, 0, [])
-        assert [key for _, key in admin._coordinators] == ["c", "a"]
+        assert [key for _, key in admin._asking.coordinators.known] == ["c", "a"]
     assert groups.found == ["a", "b", "c"]
 
 

@@ -259,6 +259,19 @@ def test_the_sync_admin_has_every_method_of_its_twin_with_the_same_arguments() -
     assert ours == theirs
 
 
+def test_both_faces_of_the_admin_show_the_docstrings_of_what_they_call() -> None:
+    functions = {name: one for name, one in vars(Admin).items() if inspect.isfunction(one)}
+    calls = [name for name, one in functions.items() if hasattr(one, "__wrapped__")]
+    assert len(calls) > 30
+    for name in calls:
+        ours, theirs = getattr(sync_admin.Admin, name), getattr(Admin, name)
+        assert ours.__doc__ == theirs.__doc__ == theirs.__wrapped__.__doc__
+        assert ours.__name__ == theirs.__name__ == name
+        assert next(iter(inspect.signature(theirs).parameters)) == "self"
+        assert inspect.iscoroutinefunction(theirs)
+        assert not inspect.iscoroutinefunction(ours)
+
+
 def methods_of(cls: type) -> dict[str, dict[str, tuple[object, object]]]:
     return {
         name: {

@@ -18,6 +18,7 @@ from minikafka import (
     BufferFull,
     ClientClosed,
     Consumer,
+    ElectionType,
     ForkedClient,
     MessageTooLarge,
     NewTopic,
@@ -25,10 +26,13 @@ from minikafka import (
     ProducerRecord,
     RecordMetadata,
     SyncDelivery,
+    TopicPartition,
     UnknownTopic,
 )
 from minikafka.protocol.api import ApiKey
+from minikafka.protocol.messages import elect_leaders as el
 
+from . import fake_broker
 from .fake_broker import FakeCluster, Silence
 from .test_producer import first_times, values
 
@@ -82,6 +86,30 @@ def test_a_round_trip(cluster: FakeCluster) -> None:
         end = consumer.end_offsets([("t", 1)])[("t", 1)]  # type: ignore[index]
         assert end == consumer.high_watermark(("t", 1))
         assert next(iter(consumer.beginning_offsets([("t", 1)]).values())) == 0
+
+
+def test_an_admin_reads_a_generator_where_it_is_called(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the loop in the thread the generator could not use the admin: it would wait for itself."""
+
+    def elect(node: object, request: el.ElectLeadersRequest) -> el.ElectLeadersResponse:
+        asked = request.topic_partitions or []
+        one = el.PartitionResult(partition_id=0)
+        results = [el.ReplicaElectionResult(topic=t.topic, partition_result=[one]) for t in asked]
+        return el.ElectLeadersResponse(replica_election_results=results)
+
+    monkeypatch.setitem(fake_broker.HANDLERS, ApiKey.ELECT_LEADERS, elect)
+    cluster.versions[ApiKey.ELECT_LEADERS] = (0, 2)
+    with Admin(cluster.bootstrap) as admin:
+        admin.create_topics([NewTopic("a", 1), NewTopic("b", 1)])
+
+        def partitions() -> Iterator[TopicPartition]:
+            yield from (TopicPartition(topic.name, 0) for topic in admin.list_topics())
+
+        wanted = {TopicPartition("a", 0): None, TopicPartition("b", 0): None}
+        assert admin.elect_leaders(ElectionType.PREFERRED, partitions()) == wanted
+        assert admin.elect_leaders(ElectionType.PREFERRED, partitions=partitions()) == wanted
 
 
 def test_leaving_the_block_waits_for_all(cluster: FakeCluster) -> None:

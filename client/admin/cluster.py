@@ -1,0 +1,143 @@
+"""The cluster as a whole: its brokers, and the features that it runs.
+
+Knows the messages and their versions.
+"""
+
+from collections.abc import Mapping
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ...protocol.messages.metadata import MetadataRequest, MetadataResponse
+from ...protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from ...protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+    UpgradeType,
+)
+from ..errors import AdminError, UnsupportedVersion
+from ..net.connection import SOFTWARE_NAME, SOFTWARE_VERSION, KafkaConnection
+from .asking import Asking
+from .cluster_types import (
+    BrokerDescription,
+    ClusterDescription,
+    FeatureLevels,
+    FeatureMetadata,
+    FeatureUpdate,
+)
+from .outcomes import error_of, raise_for
+
+
+async def describe_cluster(asking: Asking, *, include_fenced: bool = False) -> ClusterDescription:
+    """Describe the cluster: its id, its brokers, who takes admin requests.
+
+    Fenced brokers are described only where the broker that is asked can tell of them.
+    """
+
+    async def ask(connection: KafkaConnection) -> ClusterDescription:
+        if not connection.supports(ApiKey.DESCRIBE_CLUSTER):
+            metadata: MetadataResponse = await connection.request(MetadataRequest(topics=[]))
+            seen = [BrokerDescription(b.node_id, b.host, b.port, b.rack) for b in metadata.brokers]
+            return ClusterDescription(
+                metadata.cluster_id or "", metadata.controller_id, tuple(sorted(seen))
+            )
+        request = DescribeClusterRequest(include_fenced_brokers=include_fenced)
+        response: DescribeClusterResponse = await connection.request(request)
+        raise_for(response.error_code, response.error_message)
+        brokers = [
+            BrokerDescription(b.broker_id, b.host, b.port, b.rack, b.is_fenced)
+            for b in response.brokers
+        ]
+        return ClusterDescription(
+            response.cluster_id,
+            response.controller_id,
+            tuple(sorted(brokers, key=lambda broker: broker.node_id)),
+        )
+
+    return await asking.somebody(ask)
+
+
+async def unregister_broker(asking: Asking, broker_id: int) -> None:
+    """Have the cluster forget a broker that will not come back; ApiError if it knows none.
+
+    The broker is in sync nowhere then. Replicas that it should hold stay its own: move them first,
+    by `alter_partition_reassignments`. A broker that still runs registers again by itself, and
+    counts as one that was killed.
+    """
+
+    async def ask(connection: KafkaConnection) -> None:
+        request = UnregisterBrokerRequest(broker_id=broker_id)
+        response: UnregisterBrokerResponse = await asking.request(connection, request)
+        raise_for(response.error_code, response.error_message)
+
+    await asking.somebody(ask)
+
+
+async def describe_features(asking: Asking) -> FeatureMetadata:
+    """Give the levels of features: finalised in the cluster, supported by one broker."""
+
+    async def ask(connection: KafkaConnection) -> FeatureMetadata:
+        request = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+        )
+        response: ApiVersionsResponse = await asking.request(connection, request)
+        raise_for(response.error_code)
+        epoch = response.finalized_features_epoch
+        return FeatureMetadata(
+            {one.name: one.max_version_level for one in response.finalized_features},
+            {
+                one.name: FeatureLevels(one.min_version, one.max_version)
+                for one in response.supported_features
+            },
+            None if epoch < 0 else epoch,
+        )
+
+    return await asking.somebody(ask)
+
+
+async def update_features(
+    asking: Asking, updates: Mapping[str, FeatureUpdate], *, validate_only: bool = False
+) -> None:
+    """Finalise levels of features, all or none; AdminError says why not.
+
+    `validate_only` only asks whether it could be done.
+    """
+
+    async def ask(connection: KafkaConnection) -> UpdateFeaturesResponse:
+        version = connection.version_of(ApiKey.UPDATE_FEATURES)
+        if validate_only and version == 0:
+            raise UnsupportedVersion(f"{connection.address}: cannot only validate")
+        request = UpdateFeaturesRequest(
+            timeout_ms=asking.config.default_api_timeout_ms,
+            feature_updates=[
+                FeatureUpdateKey(
+                    feature=name,
+                    max_version_level=update.level,
+                    allow_downgrade=update.upgrade_type != UpgradeType.UPGRADE,
+                    upgrade_type=update.upgrade_type,
+                )
+                for name, update in updates.items()
+            ],
+            validate_only=validate_only,
+        )
+        response: UpdateFeaturesResponse = await asking.request(connection, request)
+        if response.error_code == ErrorCode.NOT_CONTROLLER:
+            raise_for(response.error_code, response.error_message)
+        return response
+
+    response = await asking.somebody(ask)
+    errors: dict[str, ApiError] = {
+        one.feature: refused
+        for one in response.results
+        if (refused := error_of(one.error_code, one.error_message)) is not None
+    }
+    if not errors and (refused := error_of(response.error_code, response.error_message)):
+        # From version 2 on there is one error for all.
+        errors = {", ".join(updates): refused}
+    if errors:
+        raise AdminError(errors)

@@ -1,0 +1,112 @@
+"""Logs: the offset at a time, records deleted, the directories they lie in."""
+
+from collections.abc import Iterable, Mapping
+
+from ...protocol.errors import ApiError
+from ...protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from ...protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+from ...protocol.types import TopicPartition
+from ..net.connection import KafkaConnection
+from ..offsets import ListedOffset
+from ..offsets import list_offsets as look_up
+from .asking import Asking
+from .log_types import LogDirectory, ReplicaInfo
+from .outcomes import error_of, raise_for
+from .partitions import by_topic, values_by_topic
+
+
+async def list_offsets(
+    asking: Asking, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
+) -> dict[TopicPartition, ListedOffset]:
+    """Look up the first offset at or after each time in ms; -1: the end, -2: the start."""
+    return await look_up(
+        asking.metadata,
+        {TopicPartition(*partition): when for partition, when in timestamps.items()},
+        timeout_ms=asking.config.default_api_timeout_ms,
+        isolation_level=isolation_level,
+    )
+
+
+async def delete_records(
+    asking: Asking, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Delete everything before these offsets, -1: all; gives where the logs begin now.
+
+    AdminError names partitions that were refused; the others were done.
+    """
+
+    async def ask(
+        connection: KafkaConnection, asked: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | ApiError]:
+        request = DeleteRecordsRequest(
+            topics=[
+                DeleteRecordsTopic(
+                    name=topic,
+                    partitions=[
+                        DeleteRecordsPartition(partition_index=index, offset=offset)
+                        for index, offset in values
+                    ],
+                )
+                for topic, values in values_by_topic(asked).items()
+            ],
+            timeout_ms=asking.config.request_timeout_ms,
+        )
+        response: DeleteRecordsResponse = await asking.request(connection, request)
+        return {
+            TopicPartition(topic.name, one.partition_index): error_of(one.error_code)
+            or one.low_watermark
+            for topic in response.topics
+            for one in topic.partitions
+        }
+
+    wanted = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
+    return await asking.leaders(wanted, ask)
+
+
+async def describe_log_dirs(
+    asking: Asking,
+    broker_ids: Iterable[int] | None = None,
+    partitions: Iterable[TopicPartition] | None = None,
+) -> dict[int, dict[str, LogDirectory]]:
+    """Describe the directories of these brokers or all, by broker and path."""
+    topics = (
+        None
+        if partitions is None
+        else [
+            DescribableLogDirTopic(topic=topic, partitions=indexes)
+            for topic, indexes in by_topic(partitions).items()
+        ]
+    )
+
+    async def ask(connection: KafkaConnection) -> dict[str, LogDirectory]:
+        request = DescribeLogDirsRequest(topics=topics)
+        response: DescribeLogDirsResponse = await asking.request(connection, request)
+        raise_for(response.error_code, f"broker at {connection.address}")
+        return {one.log_dir: _directory(one) for one in response.results}
+
+    return await asking.every_broker(ask, broker_ids)
+
+
+def _directory(result: DescribeLogDirsResult) -> LogDirectory:
+    return LogDirectory(
+        error_of(result.error_code),
+        {
+            TopicPartition(topic.name, one.partition_index): ReplicaInfo(
+                one.partition_size, one.offset_lag, one.is_future_key
+            )
+            for topic in result.topics
+            for one in topic.partitions
+        },
+        None if result.total_bytes < 0 else result.total_bytes,
+        None if result.usable_bytes < 0 else result.usable_bytes,
+    )

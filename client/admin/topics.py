@@ -1,0 +1,252 @@
+"""Topics: created, deleted, given more partitions, listed, described.
+
+Knows the messages and their versions.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ...protocol.api import ApiKey
+from ...protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from ...protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ...protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from ...protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseTopic,
+    TopicRequest,
+)
+from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ...protocol.types import uuid_to_text
+from ..net.connection import KafkaConnection
+from .asking import Asking
+from .outcomes import Outcomes, error_of
+from .topic_types import (
+    CreatedTopic,
+    NewTopic,
+    PartitionDescription,
+    TopicDescription,
+    TopicListing,
+)
+
+BY_ID_VERSION: Final = 6
+
+
+async def create_topics(
+    asking: Asking, topics: Sequence[NewTopic], *, validate_only: bool = False
+) -> dict[str, CreatedTopic]:
+    """Create topics; with `validate_only` say whether they could be created."""
+    by_name = {topic.name: _creatable(topic) for topic in topics}
+
+    async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[CreatedTopic]:
+        request = CreateTopicsRequest(
+            topics=[by_name[name] for name in names],
+            timeout_ms=asking.config.default_api_timeout_ms,
+            validate_only=validate_only,
+        )
+        response: CreateTopicsResponse = await asking.request(connection, request)
+        return {
+            one.name: error_of(one.error_code, one.error_message)
+            or CreatedTopic(
+                one.name,
+                uuid_to_text(one.topic_id),
+                one.num_partitions,
+                one.replication_factor,
+            )
+            for one in response.topics
+        }
+
+    return await asking.each(list(by_name), ask)
+
+
+async def delete_topics(asking: Asking, names: Sequence[str]) -> None:
+    """Delete topics and all their records."""
+
+    async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[str]:
+        version = connection.version_of(ApiKey.DELETE_TOPICS)
+        request = DeleteTopicsRequest(timeout_ms=asking.config.default_api_timeout_ms)
+        if version >= BY_ID_VERSION:
+            request.topics = [DeleteTopicState(name=name) for name in names]
+        else:
+            request.topic_names = names
+        response: DeleteTopicsResponse = await asking.request(connection, request)
+        return {
+            one.name: error_of(one.error_code, one.error_message) or one.name
+            for one in response.responses
+            if one.name is not None
+        }
+
+    await asking.each(list(dict.fromkeys(names)), ask)
+
+
+async def create_partitions(
+    asking: Asking,
+    counts: Mapping[str, int],
+    *,
+    assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
+    validate_only: bool = False,
+) -> None:
+    """Raise topics to so many partitions; `assignments` names brokers per new partition."""
+    placed = assignments or {}
+
+    async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[str]:
+        topics = [
+            CreatePartitionsTopic(
+                name=name,
+                count=counts[name],
+                assignments=[
+                    CreatePartitionsAssignment(broker_ids=list(brokers)) for brokers in placed[name]
+                ]
+                if name in placed
+                else None,
+            )
+            for name in names
+        ]
+        request = CreatePartitionsRequest(
+            topics=topics,
+            timeout_ms=asking.config.default_api_timeout_ms,
+            validate_only=validate_only,
+        )
+        response: CreatePartitionsResponse = await asking.request(connection, request)
+        return {
+            one.name: error_of(one.error_code, one.error_message) or one.name
+            for one in response.results
+        }
+
+    await asking.each(list(counts), ask)
+
+
+async def list_topics(asking: Asking, *, include_internal: bool = False) -> list[TopicListing]:
+    """List all topics by name."""
+
+    async def ask(connection: KafkaConnection) -> list[TopicListing]:
+        # Version 0 has no null: there an empty list means all.
+        everything: list[MetadataRequestTopic] | None = (
+            None if connection.version_of(ApiKey.METADATA) else []
+        )
+        request = MetadataRequest(topics=everything, allow_auto_topic_creation=False)
+        response: MetadataResponse = await connection.request(request)
+        return sorted(
+            TopicListing(topic.name, uuid_to_text(topic.topic_id), topic.is_internal)
+            for topic in response.topics
+            if topic.name is not None and (include_internal or not topic.is_internal)
+        )
+
+    return await asking.somebody(ask)
+
+
+async def describe_topics(asking: Asking, names: Sequence[str]) -> dict[str, TopicDescription]:
+    """Describe topics; AdminError names those that do not exist.
+
+    Eligible leader replicas are described where the broker that is asked knows of them.
+    """
+
+    async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[TopicDescription]:
+        if connection.supports(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
+            return await _describe_by_page(connection, names)
+        return await _describe_by_metadata(connection, names)
+
+    return await asking.each(list(dict.fromkeys(names)), ask)
+
+
+async def _describe_by_metadata(
+    connection: KafkaConnection, names: list[str]
+) -> Outcomes[TopicDescription]:
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in names],
+        allow_auto_topic_creation=False,
+    )
+    response: MetadataResponse = await connection.request(request)
+    described: Outcomes[TopicDescription] = {}
+    for topic in response.topics:
+        if topic.name is None:
+            continue
+        partitions = [
+            PartitionDescription(
+                one.partition_index,
+                one.leader_id,
+                one.leader_epoch,
+                tuple(one.replica_nodes),
+                tuple(one.isr_nodes),
+                tuple(one.offline_replicas),
+            )
+            for one in topic.partitions
+        ]
+        described[topic.name] = error_of(topic.error_code) or TopicDescription(
+            topic.name, uuid_to_text(topic.topic_id), topic.is_internal, _in_order(partitions)
+        )
+    return described
+
+
+async def _describe_by_page(
+    connection: KafkaConnection, names: list[str]
+) -> Outcomes[TopicDescription]:
+    described: Outcomes[TopicDescription] = {}
+    request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in names])
+    while True:
+        response: DescribeTopicPartitionsResponse = await connection.request(request)
+        for topic in response.topics:
+            if topic.name is None:
+                continue
+            if error := error_of(topic.error_code):
+                described[topic.name] = error
+                continue
+            before = described.get(topic.name)
+            earlier = before.partitions if isinstance(before, TopicDescription) else ()
+            described[topic.name] = TopicDescription(
+                topic.name,
+                uuid_to_text(topic.topic_id),
+                topic.is_internal,
+                _in_order([*earlier, *_partitions(topic)]),
+            )
+        if response.next_cursor is None:
+            return described
+        request.cursor = response.next_cursor
+
+
+def _partitions(topic: DescribeTopicPartitionsResponseTopic) -> list[PartitionDescription]:
+    return [
+        PartitionDescription(
+            one.partition_index,
+            one.leader_id,
+            one.leader_epoch,
+            tuple(one.replica_nodes),
+            tuple(one.isr_nodes),
+            tuple(one.offline_replicas),
+            None if one.eligible_leader_replicas is None else tuple(one.eligible_leader_replicas),
+            None if one.last_known_elr is None else tuple(one.last_known_elr),
+        )
+        for one in topic.partitions
+    ]
+
+
+def _in_order(partitions: list[PartitionDescription]) -> tuple[PartitionDescription, ...]:
+    return tuple(sorted(partitions, key=lambda one: one.partition))
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            for index, brokers in (topic.assignments or {}).items()
+        ],
+        configs=[CreatableTopicConfig(name=k, value=v) for k, v in topic.configs.items()],
+    )
