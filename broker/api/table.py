@@ -4,7 +4,7 @@ The versions are read off the message declarations.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ...protocol.api import ApiKey
 from ...protocol.codec import request_class
@@ -51,70 +51,69 @@ from . import (
 from .api_versions import ApiVersions
 from .metadata import Metadata
 
+HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
+    # Records, topics, the cluster.
+    ApiKey.PRODUCE: produce.handle,
+    ApiKey.FETCH: fetch.handle,
+    ApiKey.LIST_OFFSETS: list_offsets.handle,
+    ApiKey.CREATE_TOPICS: forwarded.create_topics,
+    ApiKey.DELETE_TOPICS: forwarded.delete_topics,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
+    ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
+    ApiKey.CREATE_PARTITIONS: forwarded.create_partitions,
+    ApiKey.ELECT_LEADERS: forwarded.elect_leaders,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs.incremental_alter_configs,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: forwarded.alter_partition_reassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: forwarded.list_partition_reassignments,
+    ApiKey.DESCRIBE_QUORUM: forwarded.describe_quorum,
+    ApiKey.UPDATE_FEATURES: forwarded.update_features,
+    ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
+    ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
+    ApiKey.DELETE_RECORDS: delete_records.handle,
+    ApiKey.ALTER_CONFIGS: alter_configs.alter_configs,
+    ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
+    ApiKey.UNREGISTER_BROKER: forwarded.unregister_broker,
+    # What is not there, and is asked for all the same.
+    ApiKey.DESCRIBE_ACLS: no_security.describe_acls,
+    ApiKey.CREATE_ACLS: no_security.create_acls,
+    ApiKey.DELETE_ACLS: no_security.delete_acls,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: no_security.describe_client_quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: no_security.alter_client_quotas,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: no_security.describe_user_scram_credentials,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: no_security.alter_user_scram_credentials,
+    # Groups.
+    ApiKey.FIND_COORDINATOR: find_coordinator.handle,
+    ApiKey.JOIN_GROUP: join_group.handle,
+    ApiKey.SYNC_GROUP: sync_group.handle,
+    ApiKey.HEARTBEAT: heartbeat.handle,
+    ApiKey.LEAVE_GROUP: leave_group.handle,
+    ApiKey.OFFSET_COMMIT: offset_commit.handle,
+    ApiKey.OFFSET_FETCH: offset_fetch.handle,
+    ApiKey.OFFSET_DELETE: offset_delete.handle,
+    ApiKey.LIST_GROUPS: list_groups.handle,
+    ApiKey.DESCRIBE_GROUPS: describe_groups.handle,
+    ApiKey.DELETE_GROUPS: delete_groups.handle,
+    ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit.handle,
+    # Transactions, asked of their coordinator.
+    ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.handle,
+    ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.handle,
+    ApiKey.END_TXN: end_txn.handle,
+    ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions.handle,
+    ApiKey.LIST_TRANSACTIONS: list_transactions.handle,
+    # Transactions, between brokers; commit groups.
+    ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
+    ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
+    ApiKey.INIT_COMMIT_GROUP: init_commit_group.handle,
+    ApiKey.COMMIT_GROUP: commit_group.handle,
+}
+"""Each API with its function. `make_apis` adds Metadata and ApiVersions, which have state."""
+
 
 def make_apis() -> Mapping[int, Api]:
     """The dispatch table of one broker."""
-    rows: dict[ApiKey, Callable[..., object]] = {
-        ApiKey.PRODUCE: produce.handle,
-        ApiKey.FETCH: fetch.handle,
-        ApiKey.LIST_OFFSETS: list_offsets.handle,
-        ApiKey.METADATA: Metadata().handle,
-        ApiKey.CREATE_TOPICS: forwarded.create_topics,
-        ApiKey.DELETE_TOPICS: forwarded.delete_topics,
-        ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
-        ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
-        ApiKey.CREATE_PARTITIONS: forwarded.create_partitions,
-        ApiKey.ELECT_LEADERS: forwarded.elect_leaders,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs.incremental_alter_configs,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: forwarded.alter_partition_reassignments,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: forwarded.list_partition_reassignments,
-        ApiKey.DESCRIBE_QUORUM: forwarded.describe_quorum,
-        ApiKey.UPDATE_FEATURES: forwarded.update_features,
-        ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
-        ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
-        ApiKey.DELETE_RECORDS: delete_records.handle,
-        ApiKey.ALTER_CONFIGS: alter_configs.alter_configs,
-        ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
-        ApiKey.UNREGISTER_BROKER: forwarded.unregister_broker,
-    }
-    rows |= {
-        ApiKey.DESCRIBE_ACLS: no_security.describe_acls,
-        ApiKey.CREATE_ACLS: no_security.create_acls,
-        ApiKey.DELETE_ACLS: no_security.delete_acls,
-        ApiKey.DESCRIBE_CLIENT_QUOTAS: no_security.describe_client_quotas,
-        ApiKey.ALTER_CLIENT_QUOTAS: no_security.alter_client_quotas,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: no_security.describe_user_scram_credentials,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: no_security.alter_user_scram_credentials,
-    }
-    rows |= {
-        ApiKey.FIND_COORDINATOR: find_coordinator.handle,
-        ApiKey.JOIN_GROUP: join_group.handle,
-        ApiKey.SYNC_GROUP: sync_group.handle,
-        ApiKey.HEARTBEAT: heartbeat.handle,
-        ApiKey.LEAVE_GROUP: leave_group.handle,
-        ApiKey.OFFSET_COMMIT: offset_commit.handle,
-        ApiKey.OFFSET_FETCH: offset_fetch.handle,
-        ApiKey.OFFSET_DELETE: offset_delete.handle,
-        ApiKey.LIST_GROUPS: list_groups.handle,
-        ApiKey.DESCRIBE_GROUPS: describe_groups.handle,
-        ApiKey.DELETE_GROUPS: delete_groups.handle,
-        ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit.handle,
-    }
-    rows |= {
-        ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.handle,
-        ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.handle,
-        ApiKey.END_TXN: end_txn.handle,
-        ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions.handle,
-        ApiKey.LIST_TRANSACTIONS: list_transactions.handle,
-    }
-    rows |= {
-        ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
-        ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
-        ApiKey.INIT_COMMIT_GROUP: init_commit_group.handle,
-        ApiKey.COMMIT_GROUP: commit_group.handle,
-    }
+    rows = {**HANDLERS, ApiKey.METADATA: Metadata().handle}
     versions = ApiVersions([*rows, ApiKey.API_VERSIONS])
     apis = {int(key): _api(key, handle) for key, handle in rows.items()}
     of_versions = _api(ApiKey.API_VERSIONS, versions.handle)
