@@ -8,7 +8,7 @@ COMPILE = $(BIN)/python -m compileall -q runtime protocol storage client control
 # Python may write bytecode: from it tests are collected in half the time, twice in `make test`.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help check test fmt run bench simulate mutants compat chaos codec clean
+.PHONY: help lint quick check test fmt run bench simulate mutants compat chaos codec clean
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -20,11 +20,16 @@ $(STAMP): pyproject.toml runtime/version.py
 	@$(COMPILE)
 	@touch $@
 
-check: $(STAMP) ## format, lint, types, import contracts, style and fast tests
+lint: $(STAMP) ## format, lint, types (of what changed since the last run), import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+quick: lint ## lint, style and tests of the pure modules: about 20 s
+	$(BIN)/pytest -q -n 2 -m "not slow" tests/style $$($(BIN)/python -m tests.support.pure)
+
+check: lint ## lint, style and all fast tests
 	$(BIN)/pytest -q -n 2 -m "not slow" tests
 
 test: $(STAMP) ## everything a normal machine can run

@@ -1,0 +1,76 @@
+"""Which test modules test nothing but pure modules: `make quick` runs them.
+
+`python -m tests.support.pure` prints their paths. A test module counts if all that it imports of
+the product is pure (`[tool.minikafka] pure` in pyproject.toml), its helpers' imports included, and
+if it awaits nothing and starts no process. So nobody has to keep a list of them.
+"""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import minikafka
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+PURE: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["minikafka"]["pure"]
+AS_GOOD = ("runtime/errors.py", "runtime/config.py", "protocol/record_backend.py")
+"""They open nothing either: errors, tables of settings, and which record codec was compiled."""
+WHOLE = ("golden", "protocol")
+"""Folders that are quick as they are."""
+ROOMS = ("broker", "client", "controller", "storage")
+
+
+def homes(node: ast.ImportFrom, path: Path) -> Iterator[Path]:
+    """Yield the files that an import in `path` takes names from; none of other packages."""
+    words = node.module.split(".") if node.module else []
+    if not node.level and words[:1] != ["minikafka"]:
+        return
+    base = path.parents[node.level - 1] if node.level else ROOT
+    folder = base.joinpath(*(words if node.level else words[1:]))
+    for alias in node.names:
+        public = minikafka._HOME_OF.get(alias.name) if folder == ROOT else None
+        if public is not None:
+            yield ROOT.joinpath(*public.split(".")).with_suffix(".py")
+        elif folder.is_dir():
+            yield folder / f"{alias.name}.py"
+        else:
+            yield folder.with_suffix(".py")
+
+
+def is_pure(module: Path) -> bool:
+    """Tell whether the rules of pure modules hold for it."""
+    name = module.relative_to(ROOT).as_posix()
+    return name in AS_GOOD or any(name == each or name.startswith(f"{each}/") for each in PURE)
+
+
+@cache
+def needs_no_more(path: Path) -> bool:
+    """Tell whether a file of tests/ comes to nothing that is not pure."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.AsyncFunctionDef):
+            return False
+        if isinstance(node, ast.Import) and any(each.name == "subprocess" for each in node.names):
+            return False
+        if isinstance(node, ast.ImportFrom):
+            for home in homes(node, path):
+                if TESTS in home.parents:
+                    if not needs_no_more(home):
+                        return False
+                elif not is_pure(home):
+                    return False
+    return True
+
+
+def modules() -> list[Path]:
+    """List them, by name."""
+    found = [path for room in ROOMS for path in (TESTS / room).rglob("test_*.py")]
+    quick = [path for path in found if needs_no_more(path)]
+    return sorted([*quick, *(path for each in WHOLE for path in (TESTS / each).glob("test_*.py"))])
+
+
+if __name__ == "__main__":
+    for path in modules():
+        print(path.relative_to(ROOT))
