@@ -8,7 +8,7 @@ COMPILE = $(BIN)/python -m compileall -q runtime protocol storage client control
 # Python may write bytecode: from it tests are collected in half the time, twice in `make test`.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help lint quick check test fmt run bench simulate mutants compat chaos codec clean
+.PHONY: help lint quick check test fmt run bench simulate mutants compat chaos codec dist clean
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -72,6 +72,13 @@ run: $(STAMP) ## the flights pipeline on a cluster of its own, with a leader kil
 bench: $(STAMP) ## the benchmarks, as ratios within one run (about half an hour)
 	@$(COMPILE)
 	$(BIN)/python -m bench
+
+dist: $(STAMP) ## sdist and wheel, and the wheel tried in an environment of its own
+	rm -rf build/try dist
+	$(BIN)/python -m build
+	@$(PYTHON) -m venv build/try
+	@build/try/bin/pip install --quiet --disable-pip-version-check dist/*.whl
+	@cd build && try/bin/minikafka --version
 
 clean: ## remove what the build made
 	rm -rf .venv build dist src/*.egg-info .*_cache .coverage* .hypothesis
