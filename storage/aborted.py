@@ -125,7 +125,8 @@ def aborted_between(
     found: list[AbortedTransaction] = []
     at = max(bisect_right(segments, start, key=lambda segment: segment.base_offset) - 1, 0)
     for segment in segments[at:]:
-        if segment.aborted is not None and segment.aborted.collect(start, end, found):
+        index = segment.aborted.index
+        if index is not None and index.collect(start, end, found):
             break
     found.sort(key=lambda aborted: aborted.first_offset)
     return found

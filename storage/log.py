@@ -29,6 +29,7 @@ from .reading import Cold, LogSlice
 from .recovery import Opened, Opening, open_from_disk
 from .retention import deletable
 from .segment import MAX_RELATIVE, Batch, Limits, Segment
+from .segment_learning import load_or_start_indexes
 from .segments import Segments
 from .topic_config import TopicConfig
 
@@ -172,7 +173,7 @@ class Log:
         else:
             segment = self._roll(_base_for(first, self.log_end_offset))
         if segment.indexes is None:
-            segment.load_or_start_indexes()
+            load_or_start_indexes(segment)
         start = 0
         while True:
             end = segment.append(batches, start, self._limits)
@@ -198,7 +199,7 @@ class Log:
                     continue
                 aborted = observe_control(self.producers, header, buffer, now_ms)
                 if aborted is not None:
-                    segment.note_aborted(aborted)
+                    segment.aborted.note(aborted)
 
     def append_run(self, headers: Sequence[BatchHeader], data: Buffer) -> None:
         """Append batches that lie one after the other in `data`, as a follower receives them."""

@@ -74,12 +74,12 @@ class ProducerReplay:
         state = await self.run_slowly(segment.base_offset, runtime)
         pace = Pace(runtime)
         scan = Scan(self._files, segment)
-        segment.forget_aborted()
+        segment.aborted.forget()
         while window := scan.next_window():
             for found in window:
                 aborted = observe_stored(state, found, scan, self._now_ms)
                 if aborted is not None:
-                    segment.note_aborted(aborted)
+                    segment.aborted.note(aborted)
             await pace.step()
 
     def _scans(self, start: int, end: int) -> list[Scan]:

@@ -20,7 +20,6 @@ from functools import partial
 from ..protocol.records.record_batch import BatchHeader
 from ..runtime.errors import CorruptLog
 from ..runtime.runtime import Runtime
-from .aborted import AbortedIndex
 from .compaction import compacted
 from .files import (
     ABORTED_INDEX,
@@ -40,6 +39,7 @@ from .producer_state import ProducerState
 from .scan import WINDOW, Pace, Scan, rebuild_indexes
 from .segment import MAX_RELATIVE, Segment
 from .segment_indexes import CorruptIndex, SegmentIndexes
+from .segment_learning import index_batch, read_tail
 from .topic_config import TopicConfig
 
 log = logging.getLogger(__name__)
@@ -194,11 +194,8 @@ class _Loader:
         return segments
 
     def _load_aborted(self, segment: Segment) -> None:
-        data = self._files.read_small(segment.path + ABORTED_INDEX)
         end = segment.next_offset if segment.next_offset > segment.base_offset else None
-        segment.aborted = AbortedIndex.decode(data or b"", segment.base_offset, end)
-        if segment.aborted is None:
-            segment.aborted = AbortedIndex()
+        if not segment.aborted.load(segment.base_offset, end):
             self._damaged_aborted[segment] = None
 
     async def _load_segments(self) -> ProducerState:
@@ -217,7 +214,7 @@ class _Loader:
             try:
                 if not last.load_indexes(is_end_known=False):
                     raise CorruptIndex(f"{last.path}: no usable index")
-                last.read_tail()
+                read_tail(last)
             except CorruptIndex as error:
                 log.warning("%s; reading the segment", error)
                 doubtful -= 1
@@ -326,7 +323,7 @@ class _Loader:
             self._drop_from(at)
             return False
         segment.forget_indexes()
-        segment.forget_aborted()
+        segment.aborted.forget()
         segment.next_offset = segment.base_offset
         scan = Scan(
             self._files,
@@ -338,13 +335,13 @@ class _Loader:
         dubious = 0
         while window := scan.next_window():
             for position, header in window:
-                segment.index(header, position, self._interval)
+                index_batch(segment, header, position, self._interval)
                 if header.next_offset <= self._recovery_point:
                     dubious = position + header.size
                 _note_epoch(self._epochs, header)
                 aborted = observe_stored(producers, (position, header), scan, self._now_ms)
                 if aborted is not None:
-                    segment.note_aborted(aborted)
+                    segment.aborted.note(aborted)
             # What is below the recovery point was below the high watermark.
             producers.settle(self._recovery_point)
             await self._pace.step()

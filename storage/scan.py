@@ -14,6 +14,7 @@ from ..protocol.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader
 from ..runtime.runtime import Runtime
 from .files import Files
 from .segment import MAX_RELATIVE, Segment
+from .segment_learning import index_batch
 
 WINDOW = 1 << 20
 _CRC_STARTS_AT = 21
@@ -162,11 +163,23 @@ async def rebuild_indexes(
         scan = new_scan()
         while window := scan.next_window():
             for position, header in window:
-                made.index(header, position, interval)
+                index_batch(made, header, position, interval)
                 has_markers = has_markers or (header.is_control and header.producer_id >= 0)
             await pace.step()
             if segment.is_removed:
                 return Rebuilt(False, False, scan.position)
         if scan.position <= segment.size:
-            segment.adopt_indexes(made, is_whole=scan.problem is None)
+            _adopt(segment, made, is_whole=scan.problem is None)
             return Rebuilt(has_markers, scan.has_stale_tail, scan.position)
+
+
+def _adopt(segment: Segment, made: Segment, *, is_whole: bool) -> None:
+    """A segment takes over what was learnt from reading its file, whole or not, and saves it."""
+    segment.indexes = made.indexes
+    segment.hints.clear()
+    segment.next_offset = max(segment.next_offset, made.next_offset)
+    segment.first_timestamp = made.first_timestamp
+    if is_whole or made.max_timestamp > segment.max_timestamp:
+        segment.max_timestamp = made.max_timestamp
+        segment.max_timestamp_offset = made.max_timestamp_offset
+    segment.save_indexes()

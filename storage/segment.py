@@ -1,20 +1,22 @@
 """One segment of a log: a file of batches with its indexes, appended to and truncated.
 
 It never decides when the log rolls or what is deleted, and never looks into a record. Its file is
-segment_file.py's; reading.py reads it.
+segment_file.py's; reading.py reads it, and segment_learning.py learns from it.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..protocol.records.record_batch import HEADER_SIZE, BatchHeader
+from ..protocol.records.record_batch import BatchHeader
 from ..protocol.types import Buffer
 from ..runtime.errors import InvariantViolation, LogDirectoryFailed
 from .files import ABORTED_INDEX, INDEX, TIME_INDEX, Files, file_name
 from .indexes import OFFSET_ENTRY, TIME_ENTRY
 from .reading import PREFIX, PREFIX_SIZE, locate
-from .segment_aborted import SegmentWithAborted
-from .segment_indexes import CorruptIndex, SegmentIndexes
+from .segment_aborted import AbortedFile
+from .segment_file import SegmentFile
+from .segment_indexes import SegmentIndexes
+from .segment_learning import load_or_start_indexes, read_tail
 from .topic_config import TopicConfig
 
 _HINTS = 64
@@ -49,10 +51,12 @@ class Limits(NamedTuple):
         )
 
 
-class Segment(SegmentWithAborted):
+class Segment(SegmentFile):
     """The batches from `base_offset` up to the next segment's."""
 
     __slots__ = (
+        "_are_indexes_unsynced",
+        "aborted",
         "base_offset",
         "first_timestamp",
         "hints",
@@ -77,6 +81,8 @@ class Segment(SegmentWithAborted):
         self.jitter_ms = 0
         self.indexes: SegmentIndexes | None = SegmentIndexes(files, self.path, base_offset)
         """None: on disk only."""
+        self.aborted = AbortedFile(files, self.path)
+        self._are_indexes_unsynced = False
         self.hints: dict[int, int] = {}
         """Offsets at which someone is likely to go on, with their exact positions."""
 
@@ -86,6 +92,7 @@ class Segment(SegmentWithAborted):
     def remove(self) -> None:
         """Delete the files: the log first, for an index without one means nothing."""
         super().remove()
+        self.aborted.remove()
         SegmentIndexes.remove(self._files, self.path)
 
     def forget(self) -> None:
@@ -94,13 +101,18 @@ class Segment(SegmentWithAborted):
             self.indexes = None
             self.hints.clear()
 
+    @property
+    def has_unsynced_indexes(self) -> bool:
+        """Were the index files written since they were last on stable storage?"""
+        return self._are_indexes_unsynced or self.aborted.is_unsynced
+
     async def flush(self, *, with_indexes: bool) -> None:
         """The batches are on stable storage on return; the index files too, if asked."""
         if self.is_removed:
             return
         await self._files.fdatasync(self.file())
         if with_indexes and self.has_unsynced_indexes:
-            self.has_unsynced_indexes = False
+            self._are_indexes_unsynced = self.aborted.is_unsynced = False
             for suffix in (INDEX, TIME_INDEX, ABORTED_INDEX):
                 if not self.is_removed:
                     await self._files.fdatasync_named(self.path + suffix)
@@ -191,11 +203,11 @@ class Segment(SegmentWithAborted):
             hints.clear()
         hints[offset] = position
 
-    # Truncation, and what is learnt from the file.
+    # Truncation and indexes.
 
     def truncate_to(self, offset: int) -> None:
         """Remove batches that hold `offset` or anything later."""
-        self.load_or_start_indexes()
+        load_or_start_indexes(self)
         self.cut(locate(self, offset, wait=True))
         self.next_offset = max(min(offset, self.next_offset), self.base_offset)
 
@@ -203,7 +215,7 @@ class Segment(SegmentWithAborted):
         """Remove everything from the batch boundary `position` on."""
         assert self.indexes is not None
         next_offset = self.next_offset
-        prefix = self._files.read_some(self.file(), position, PREFIX_SIZE)
+        prefix = self.read_some(position, PREFIX_SIZE)
         if len(prefix) == PREFIX_SIZE:
             next_offset = PREFIX.unpack_from(prefix)[0]
         self._files.truncate(self.file(), position)
@@ -212,74 +224,14 @@ class Segment(SegmentWithAborted):
         self.next_offset = next_offset
         self.hints.clear()
         self.indexes.truncate_to(position, next_offset)
-        if self.aborted is not None:
-            self.aborted.truncate_to(next_offset)
-        self.read_tail()
-
-    def read_tail(self) -> None:
-        """Learn the end of the segment from its last index entries and the batches after them.
-
-        CorruptIndex if those entries are not true.
-        """
-        assert self.indexes is not None
-        if self.indexes.is_saved and self.size and not self.indexes.times:
-            raise CorruptIndex(f"{self.path}: the time index is empty")
-        self.max_timestamp, self.max_timestamp_offset = self.indexes.times.last()
-        entry = self.indexes.offsets.entry_before_position(self.size)
-        position = entry[1] if entry is not None else 0
-        self.indexes.since_entry = self.size - position
-        self.first_timestamp = self._header_at(0).max_timestamp if self.size else -1
-        while position < self.size:
-            header = self._header_at(position)
-            if entry is not None and header.last_offset != entry[0]:
-                break
-            entry = None
-            self.observe(header)
-            position += header.size
-        if position != self.size:
-            raise CorruptIndex(f"{self.path}: no batch ends at byte {self.size}")
-
-    def _header_at(self, position: int) -> BatchHeader:
-        head = self._files.read_some(self.file(), position, HEADER_SIZE)
-        if len(head) == HEADER_SIZE:
-            header = BatchHeader(head)
-            if header.size >= HEADER_SIZE and header.base_offset >= self.base_offset:
-                return header
-        raise CorruptIndex(f"{self.path}: no batch at byte {position}")
-
-    def observe(self, header: BatchHeader) -> None:
-        """Take a batch that is already in the file into account, in order."""
-        if header.max_timestamp > self.max_timestamp:
-            self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
-        self.next_offset = header.next_offset
-
-    def index(self, header: BatchHeader, position: int, interval: int) -> None:
-        """Observe a batch and index it: a rebuild does this for each, after `forget_indexes`."""
-        assert self.indexes is not None
-        if position == 0:
-            self.first_timestamp = header.max_timestamp
-        self.observe(header)
-        if self.indexes.since_entry > interval:
-            newest = (self.max_timestamp, self.max_timestamp_offset)
-            self.indexes.add(header.last_offset, position, newest)
-        self.indexes.since_entry += header.size
+        self.aborted.truncate_to(next_offset)
+        read_tail(self)
 
     def forget_indexes(self) -> None:
         """Start with empty indexes."""
         self.indexes = SegmentIndexes(self._files, self.path, self.base_offset)
         self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
         self.hints.clear()
-
-    def adopt_indexes(self, made: "Segment", *, is_whole: bool) -> None:
-        """Take over what was learnt from reading the same file, whole or not, and save it."""
-        self.indexes = made.indexes
-        self.hints.clear()
-        self.next_offset = max(self.next_offset, made.next_offset)
-        self.first_timestamp = made.first_timestamp
-        if is_whole or made.max_timestamp > self.max_timestamp:
-            self.max_timestamp = made.max_timestamp
-            self.max_timestamp_offset = made.max_timestamp_offset
-        self.save_indexes()
 
     def drop_indexes(self) -> None:
         """The indexes are not to be believed, in memory or on disk."""
@@ -290,12 +242,12 @@ class Segment(SegmentWithAborted):
     def save_indexes(self) -> None:
         """Write the index files, unless they are up to date.
 
-        Whoever finds the others complete may take it that this one is.
+        That of aborted transactions goes first: it is complete wherever the others are.
         """
-        self.save_aborted()
+        self.aborted.save()
         if self.indexes is not None and not self.indexes.is_saved:
             self.indexes.save((self.max_timestamp, self.max_timestamp_offset))
-            self.has_unsynced_indexes = True
+            self._are_indexes_unsynced = True
 
     def load_indexes(self, *, is_end_known: bool = True) -> bool:
         """Read the index files unless the indexes are in memory; False if they cannot be true."""
@@ -305,16 +257,3 @@ class Segment(SegmentWithAborted):
                 self._files, self.path, self.base_offset, size=self.size, next_offset=end
             )
         return self.indexes is not None
-
-    def load_or_start_indexes(self) -> None:
-        """Have indexes in memory, if need be empty ones: walks are then long, and right."""
-        if not self.load_indexes():
-            known = self.next_offset, self.max_timestamp, self.max_timestamp_offset
-            self.forget_indexes()
-            try:
-                self.read_tail()
-            except CorruptIndex:
-                # A damaged batch is in the way. What was known before is still true.
-                assert self.indexes is not None
-                self.next_offset, self.max_timestamp, self.max_timestamp_offset = known
-                self.indexes.since_entry = self.size

@@ -1,59 +1,70 @@
-"""A segment's file together with its index of aborted transactions: noted, saved, mended.
+"""The file of one segment's aborted transactions: read, noted in, saved, mended.
 
 Nothing here knows what a batch is, or which transactions are open.
 """
 
 from .aborted import AbortedIndex, AbortedTransaction
 from .files import ABORTED_INDEX, Files
-from .segment_file import SegmentFile
 
 
-class SegmentWithAborted(SegmentFile):
-    """The file of a segment, and which transactions end in it without counting."""
+class AbortedFile:
+    """The index of the transactions that end in one segment without counting, and its file."""
 
-    __slots__ = ("aborted", "has_unsynced_indexes")
+    __slots__ = ("_files", "_path", "index", "is_unsynced")
 
     def __init__(self, files: Files, path: str) -> None:
-        """`path` without suffix."""
-        super().__init__(files, path)
-        self.aborted: AbortedIndex | None = None
+        """`path` is that of the segment, without suffix."""
+        self._files = files
+        self._path = path + ABORTED_INDEX
+        self.index: AbortedIndex | None = None
         """Transactions whose abort is marked here. None: there are none, and no file of them."""
-        self.has_unsynced_indexes = False
-        """The index files were written since they were last on stable storage."""
+        self.is_unsynced = False
+        """The file was written since it was last on stable storage."""
+
+    def load(self, base_offset: int, next_offset: int | None) -> bool:
+        """Read the file of a segment with these bounds; False, and no entries, if it is damaged."""
+        data = self._files.read_small(self._path)
+        found = AbortedIndex.decode(data or b"", base_offset, next_offset)
+        self.index = AbortedIndex() if found is None else found
+        return found is not None
+
+    def note(self, aborted: AbortedTransaction) -> None:
+        """The marker of an aborted transaction was appended to the segment, or found in it."""
+        if self.index is None:
+            self.index = AbortedIndex()
+        self.index.add(aborted)
+
+    def forget(self) -> None:
+        """Aborted transactions are about to be learnt from the batches."""
+        if self.index is not None:
+            # Not None: there is a file, which must be written anew.
+            self.index = AbortedIndex()
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget transactions whose marker is at `offset` or later."""
+        if self.index is not None:
+            self.index.truncate_to(offset)
+
+    def save(self) -> None:
+        """Write the file, unless it is up to date."""
+        if self.index is not None and not self.index.is_saved:
+            self._files.replace_small(self._path, self.index.encode())
+            self.index.is_saved = self.is_unsynced = True
+
+    def mend(self) -> bool:
+        """Write the file anew if the disk did not keep it; True if that was needed.
+
+        It has no checksum, and a transaction that it no longer names would be read as committed.
+        """
+        if self.index is None or not self.index.is_saved:
+            return False
+        if self._files.read_small(self._path) == self.index.encode():
+            return False
+        self.index.is_saved = False
+        self.save()
+        return True
 
     def remove(self) -> None:
-        """Delete the files: the log first, for an index without one means nothing."""
-        super().remove()
-        if self.aborted is not None:
-            self._files.remove(self.path + ABORTED_INDEX)
-
-    def note_aborted(self, aborted: AbortedTransaction) -> None:
-        """The marker of an aborted transaction was appended here, or found."""
-        if self.aborted is None:
-            self.aborted = AbortedIndex()
-        self.aborted.add(aborted)
-
-    def forget_aborted(self) -> None:
-        """Aborted transactions are about to be learnt from the batches."""
-        if self.aborted is not None:
-            # Not None: there is a file, which must be written anew.
-            self.aborted = AbortedIndex()
-
-    def save_aborted(self) -> None:
-        """Write the index, unless it is up to date."""
-        if self.aborted is not None and not self.aborted.is_saved:
-            self._files.replace_small(self.path + ABORTED_INDEX, self.aborted.encode())
-            self.aborted.is_saved = self.has_unsynced_indexes = True
-
-    def mend_aborted(self) -> bool:
-        """Write the index anew if the disk did not keep it; did it not?
-
-        It has no checksum, and what it does not say any more would be read as committed.
-        """
-        if self.is_removed or self.aborted is None or not self.aborted.is_saved:
-            return False
-        if self._files.read_small(self.path + ABORTED_INDEX) == self.aborted.encode():
-            return False
-        self.aborted.is_saved = False
-        self.save_aborted()
-        return True
+        """Delete the file, if there is one."""
+        if self.index is not None:
+            self._files.remove(self._path)

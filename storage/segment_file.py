@@ -77,6 +77,10 @@ class SegmentFile:
             self.doubt_below = self.size
         return count
 
+    def read_some(self, position: int, size: int) -> memoryview:
+        """Read as much of `size` bytes as there is, waiting for the disk."""
+        return self._files.read_some(self.file(), position, size)
+
     def read_wait(self, view: memoryview, position: int) -> int:
         """Read, waiting for the disk."""
         self.doubt_below = self.size

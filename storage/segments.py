@@ -168,7 +168,7 @@ class Segments(list[Segment]):
         SegmentIndexes.remove(files, path)
         files.remove(path + ABORTED_INDEX)
         files.rename(path + LOG + SWAP, path + LOG)
-        if new.aborted is not None:
+        if new.aborted.index is not None:
             files.rename(path + ABORTED_INDEX + CLEANED, path + ABORTED_INDEX)
         for suffix in (INDEX, TIME_INDEX):
             files.rename(path + suffix + CLEANED, path + suffix)

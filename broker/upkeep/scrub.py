@@ -85,7 +85,7 @@ class Scrub:
                 continue
             read += 1
             damaged += await partition.log.reader.inspect(segment, self._pay) is not None
-            if segment.mend_aborted():
+            if not segment.is_removed and segment.aborted.mend():
                 damaged += 1
                 log.warning(
                     "%r: %s: its index of aborted transactions was lost", partition, segment

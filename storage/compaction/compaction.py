@@ -30,6 +30,7 @@ from ..aborted import AbortedIndex, AbortedTransaction
 from ..files import ABORTED_INDEX, INDEX, LOG, TIME_INDEX, Files, file_name
 from ..integrity import size_of_first
 from ..segment import Segment
+from ..segment_learning import index_batch
 from .compacted import CLEANED
 from .key_offsets import KeyOffsets
 from .record_walk import Rewrite, Slice, emptied, rewritten, walk
@@ -382,7 +383,7 @@ class Made:
         header = before
         if not isinstance(batch, memoryview):
             header, self._is_changed = BatchHeader(batch), True
-        self._segment.index(header, self._segment.size, self._interval)
+        index_batch(self._segment, header, self._segment.size, self._interval)
         self._segment.size += header.size
         self._waiting.append(batch)
 

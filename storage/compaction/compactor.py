@@ -185,7 +185,7 @@ def put_in_place(owner: Log, group: Sequence[Segment], made: Finished) -> None:
     new.max_timestamp = made.max_timestamp
     new.max_timestamp_offset = made.max_timestamp_offset
     if made.aborted:
-        new.aborted = AbortedIndex.decode(made.aborted, new.base_offset, new.next_offset)
+        new.aborted.index = AbortedIndex.decode(made.aborted, new.base_offset, new.next_offset)
     before = sum(each.size for each in group)
     segments.replace(group, new)
     snapshots = ProducerSnapshots(owner.files, owner.directory)
@@ -204,7 +204,7 @@ def _is_given_up(owner: Log, done: Step) -> bool:
 
 def _aborted(owner: Log) -> tuple[AbortedTransaction, ...]:
     """All of them: one that began in the part may have its marker behind it."""
-    indexes = [each.aborted for each in owner.segments if each.aborted is not None]
+    indexes = [each.aborted.index for each in owner.segments if each.aborted.index is not None]
     return tuple(index[at] for index in indexes for at in range(len(index)))
 
 

@@ -131,7 +131,9 @@ class CompactionMachine(RuleBasedStateMachine):
     def read_committed(self) -> dict[bytes, tuple[int, bytes | None]]:
         """The same, as a consumer learns it from the log and its index of aborted transactions."""
         stable = min(self.open_since().values(), default=self.end)
-        indexes = [each.aborted for each in self.log.segments if each.aborted is not None]
+        indexes = [
+            each.aborted.index for each in self.log.segments if each.aborted.index is not None
+        ]
         aborted = sorted(
             (index[at].first_offset, index[at].producer_id)
             for index in indexes

@@ -421,7 +421,9 @@ def kinds(log: Log) -> list[tuple[int, int, bool]]:
 
 
 def aborted_in(log: Log) -> list[tuple[int, ...]]:
-    indexes = [segment.aborted for segment in log.segments if segment.aborted is not None]
+    indexes = [
+        segment.aborted.index for segment in log.segments if segment.aborted.index is not None
+    ]
     return [tuple(index[at])[:3] for index in indexes for at in range(len(index))]
 
 

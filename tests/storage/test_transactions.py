@@ -243,14 +243,14 @@ async def test_an_index_that_the_disk_loses_is_written_anew(
     segment = log.segments[0]
     file = tmp_path / "t-0" / f"{0:020d}.txnindex"
     written = file.read_bytes()
-    assert not segment.mend_aborted()
+    assert not segment.aborted.mend()
     if rot is None:
         file.unlink()
     else:
         file.write_bytes(rot)
-    assert segment.mend_aborted()
+    assert segment.aborted.mend()
     assert file.read_bytes() == written
-    assert not segment.mend_aborted()
+    assert not segment.aborted.mend()
     await log.close()
 
 

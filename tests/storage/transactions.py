@@ -56,10 +56,10 @@ def stable_offset(log: Log, high_watermark: int | None = None) -> int:
 def aborted_in(log: Log) -> list[AbortedTransaction]:
     """All that the indexes of the log's segments say."""
     return [
-        segment.aborted[at]
+        segment.aborted.index[at]
         for segment in log.segments
-        if segment.aborted is not None
-        for at in range(len(segment.aborted))
+        if segment.aborted.index is not None
+        for at in range(len(segment.aborted.index))
     ]
 
 
