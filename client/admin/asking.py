@@ -103,7 +103,7 @@ class Asking:
             await self._until(once, None, lambda: str(next(iter(retriable.values()), "no answer")))
         return done_of(final)
 
-    async def somebody(
+    async def one_broker(
         self, ask: Callable[[KafkaConnection], Awaitable[T]], node_id: int | None = None
     ) -> T:
         """Ask one broker, `node_id` or the one that takes admin requests, until it answers."""
@@ -122,7 +122,7 @@ class Asking:
         """Ask each of these brokers, or all that are alive, at the same time."""
         self.check_open()
         wanted = sorted(self.metadata.view.brokers) if node_ids is None else list(node_ids)
-        answers = await asyncio.gather(*(self.somebody(ask, node_id) for node_id in wanted))
+        answers = await asyncio.gather(*(self.one_broker(ask, node_id) for node_id in wanted))
         return dict(zip(wanted, answers, strict=True))
 
     async def _until(

@@ -59,7 +59,7 @@ async def describe_cluster(asking: Asking, *, include_fenced: bool = False) -> C
             tuple(sorted(brokers, key=lambda broker: broker.node_id)),
         )
 
-    return await asking.somebody(ask)
+    return await asking.one_broker(ask)
 
 
 async def unregister_broker(asking: Asking, broker_id: int) -> None:
@@ -75,7 +75,7 @@ async def unregister_broker(asking: Asking, broker_id: int) -> None:
         response: UnregisterBrokerResponse = await asking.request(connection, request)
         raise_for(response.error_code, response.error_message)
 
-    await asking.somebody(ask)
+    await asking.one_broker(ask)
 
 
 async def describe_features(asking: Asking) -> FeatureMetadata:
@@ -97,7 +97,7 @@ async def describe_features(asking: Asking) -> FeatureMetadata:
             None if epoch < 0 else epoch,
         )
 
-    return await asking.somebody(ask)
+    return await asking.one_broker(ask)
 
 
 async def update_features(
@@ -130,7 +130,7 @@ async def update_features(
             raise_for(response.error_code, response.error_message)
         return response
 
-    response = await asking.somebody(ask)
+    response = await asking.one_broker(ask)
     errors: dict[str, ApiError] = {
         one.feature: refused
         for one in response.results

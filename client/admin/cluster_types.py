@@ -69,7 +69,7 @@ class FeatureLevels(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FeatureMetadata:
-    """What the cluster runs, and what the broker that was asked could run (KIP-584)."""
+    """The features that the cluster runs, and those that the broker asked could run (KIP-584)."""
 
     finalized: Mapping[str, int]
     """Level by feature; a feature at level 0 is off and not named."""

@@ -45,7 +45,7 @@ async def describe_configs(
             include_synonyms=True,
             include_documentation=True,
         )
-        response: DescribeConfigsResponse = await asking.somebody(
+        response: DescribeConfigsResponse = await asking.one_broker(
             lambda connection, request=request: connection.request(request),  # type: ignore[misc]
             node_id,
         )
@@ -134,7 +134,7 @@ async def list_config_resources(
             for one in response.config_resources
         )
 
-    return await asking.somebody(ask)
+    return await asking.one_broker(ask)
 
 
 def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:

@@ -1,6 +1,7 @@
-"""A tool's way to the active controller: any controller will do to begin with, it names the other.
+"""A tool's way to the active controller: any controller will do to begin with.
 
-For questions only, when no broker is there to ask; brokers have a channel of their own.
+A controller that is not active names the one that is. For questions only, when there is no broker
+to ask; brokers have a channel of their own.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ QUORUM_VERSION: Final = 2
 async def describe_quorum(
     runtime: Runtime, controllers: Sequence[Address], *, timeout_ms: int
 ) -> tuple[str, MetadataQuorum]:
-    """The cluster's id and its quorum, as the active controller tells it.
+    """Give the cluster's id and its quorum, as the active controller tells them.
 
     BootstrapError says of each controller why it could not; `timeout_ms` is for each of them.
     """

@@ -36,6 +36,6 @@ class GroupDescription(NamedTuple):
     """`Stable`, `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Dead`."""
     protocol_type: str
     protocol: str
-    """What its members agreed on; for consumers the assignor."""
+    """The protocol that its members agreed on; for consumers the name of an assignor."""
     members: tuple[GroupMember, ...]
     coordinator_id: int

@@ -28,7 +28,10 @@ from .partitions import by_topic, values_by_topic
 async def list_offsets(
     asking: Asking, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
 ) -> dict[TopicPartition, ListedOffset]:
-    """Look up the first offset at or after each time in ms; -1: the end, -2: the start."""
+    """Look up the first offset at or after each time, in ms since the epoch.
+
+    -1 asks for the end of the log, -2 for its start. ApiError where a leader refuses for good.
+    """
     return await look_up(
         asking.metadata,
         {TopicPartition(*partition): when for partition, when in timestamps.items()},
@@ -40,7 +43,7 @@ async def list_offsets(
 async def delete_records(
     asking: Asking, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Delete everything before these offsets, -1: all; gives where the logs begin now.
+    """Delete the records before these offsets, -1: all committed; give where the logs begin now.
 
     AdminError names partitions that were refused; the others were done.
     """

@@ -25,7 +25,7 @@ async def describe_metadata_quorum(asking: Asking) -> MetadataQuorum:
     async def ask(connection: KafkaConnection) -> MetadataQuorum:
         return quorum_of(await asking.request(connection, quorum_question()))
 
-    return await asking.somebody(ask)
+    return await asking.one_broker(ask)
 
 
 def quorum_question() -> DescribeQuorumRequest:

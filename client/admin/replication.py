@@ -62,7 +62,7 @@ async def elect_leaders(
             for one in topic.partition_result
         }
 
-    return await asking.somebody(ask)
+    return await asking.one_broker(ask)
 
 
 async def alter_partition_reassignments(
@@ -136,4 +136,4 @@ async def list_partition_reassignments(
             for one in topic.partitions
         }
 
-    return await asking.somebody(ask)
+    return await asking.one_broker(ask)

@@ -101,7 +101,10 @@ async def create_partitions(
     assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
     validate_only: bool = False,
 ) -> None:
-    """Raise topics to so many partitions; `assignments` names brokers per new partition."""
+    """Raise topics to these numbers of partitions.
+
+    `assignments` has for a topic the brokers of each new partition, preferred leader first.
+    """
     placed = assignments or {}
 
     async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[str]:
@@ -147,7 +150,7 @@ async def list_topics(asking: Asking, *, include_internal: bool = False) -> list
             if topic.name is not None and (include_internal or not topic.is_internal)
         )
 
-    return await asking.somebody(ask)
+    return await asking.one_broker(ask)
 
 
 async def describe_topics(asking: Asking, names: Sequence[str]) -> dict[str, TopicDescription]:

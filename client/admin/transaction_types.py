@@ -15,7 +15,7 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """What its coordinator knows of a transactional id."""
+    """A transactional id as its coordinator knows it."""
 
     transactional_id: str
     coordinator_id: int
@@ -30,16 +30,16 @@ class TransactionDescription(NamedTuple):
 
 
 class ActiveProducer(NamedTuple):
-    """What a partition's leader remembers of a producer."""
+    """A producer as the leader of a partition remembers it."""
 
     producer_id: int
     producer_epoch: int
     last_sequence: int
     last_timestamp_ms: int
     coordinator_epoch: int | None
-    """Of the newest marker; None where there was none."""
+    """The epoch that the newest marker carried; None where there was no marker."""
     transaction_start_offset: int | None
-    """First offset of the open transaction; None where none is open."""
+    """The first offset of the open transaction; None where none is open."""
 
 
 class OpenTransaction(NamedTuple):

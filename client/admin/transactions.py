@@ -152,7 +152,7 @@ async def describe_producers(
 
     if broker_id is None:
         return await asking.leaders(wanted, ask)
-    answers = await asking.somebody(lambda connection: ask(connection, wanted), broker_id)
+    answers = await asking.one_broker(lambda connection: ask(connection, wanted), broker_id)
     return done_of(answers, name_of)
 
 
