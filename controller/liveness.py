@@ -8,7 +8,7 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import asyncio_dgram
 
@@ -100,6 +100,8 @@ class Liveness:
                     self._on_expired(effect)
                 case Warning():
                     log.warning("%s", effect.text)
+                case _:
+                    assert_never(effect)
         self.set_timer()
 
     def set_timer(self) -> None:

@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, TypeVar, assert_never, cast
 
 from ...client.net.backoff import Backoff
 from ...client.net.control import ControlConnection
@@ -371,3 +371,5 @@ class ControllerChannel:
                     self._unfenced.clear()
                 case MayStop():
                     self._may_stop.set()
+                case _:
+                    assert_never(effect)

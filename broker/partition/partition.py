@@ -13,6 +13,7 @@ to wait on. Appends are staged and written together; anything else writes them f
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import assert_never
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.records.batch_header import TRANSACTIONAL_BIT
@@ -317,6 +318,8 @@ class Partition(TransactionalReplica):
                     except StorageError as error:
                         self.on_storage_error(error)
                         return
+                case _:
+                    assert_never(effect)
 
     def move_high_watermark(self, offset: int) -> None:
         """Note it for the checkpoint, answer producers, wake consumers."""

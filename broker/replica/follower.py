@@ -1,8 +1,8 @@
 """The follower's side of one partition: what to fetch next, and what an answer means for the log.
 
-Pure. It sees the log through `LogView` and returns effects; `Partition` carries them out in order
-and the fetcher asks `next_fetch` only after every append has returned: the fetch offset *is* the
-acknowledgement.
+Pure. It sees the log through `LogView` and returns effects; `replication.following` carries them
+out in order, and the fetcher asks `next_fetch` only after every append has returned: the fetch
+offset *is* the acknowledgement.
 
     phase       next_fetch   left by
     FETCHING    a position   an error answer

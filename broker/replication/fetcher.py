@@ -74,6 +74,8 @@ class ReplicaFetcher:
         self._partitions: dict[tuple[bytes, int], Partition] = {}
         self._changed: dict[tuple[bytes, int], None] = {}
         """Partitions whose next position may differ from what the leader was told."""
+        self._outside: dict[Partition, None] = {}
+        """Partitions outside the leader's log, of which it has yet to be asked."""
         self._session = ReplicaSession()
         self._connection: KafkaConnection | None = None
         self._asked: asyncio.Future[memoryview] | None = None
@@ -195,7 +197,7 @@ class ReplicaFetcher:
             body = await asked
             self._asked = None
             self._on_answer(decode(wire.FetchResponse, _version(connection), body))
-            if self._ahead is None and self._asking():
+            if self._outside and self._ahead is None:
                 await self._ask_offsets(connection)
 
     def _send(
@@ -203,16 +205,6 @@ class ReplicaFetcher:
     ) -> "asyncio.Future[memoryview]":
         self._session.on_sent()
         return connection.send_raw(request, version=_version(connection))
-
-    def _asking(self) -> list[Partition]:
-        """Those among the partitions just answered that were outside the leader's log."""
-        return [
-            partition
-            for key in self._changed
-            if (partition := self._partitions.get(key)) is not None
-            and partition.follower is not None
-            and partition.follower.phase is Phase.ASKING
-        ]
 
     async def _wait_for_news(self, now_ms: int) -> None:
         """Nothing to fetch: until a partition is added or a delay is over."""
@@ -338,12 +330,18 @@ class ReplicaFetcher:
                 partition, asked = self._partitions.get(key), session.asked(key)
                 if partition is not None and asked is not None:
                     self._changed[partition.key] = None
-                    following.on_fetched(partition, asked, data, now_ms)
+                    following.on_fetched(partition, asked, data, now_ms, self._ask_leader)
         session.on_answered(answer.session_id)
+
+    def _ask_leader(self, partition: Partition) -> None:
+        self._outside[partition] = None
 
     async def _ask_offsets(self, connection: KafkaConnection) -> None:
         """Some partitions are outside the leader's log: ask where it begins and ends."""
-        asking = [p for p in self if p.follower and p.follower.phase is Phase.ASKING]
+        outside, self._outside = self._outside, {}
+        asking = [each for each in outside if each.key in self._partitions and _is_asking(each)]
+        if not asking:
+            return
         epochs = [partition.leader_epoch for partition in asking]
         answers = await leader_offsets(connection, self._settings.broker_id, asking)
         now_ms = self._runtime.monotonic_ms()
@@ -355,11 +353,15 @@ class ReplicaFetcher:
                 follower.on_leader_offsets_failed(now_ms)
                 continue
             effects = follower.on_leader_offsets(*answer, partition)
-            following.carry_out(partition, effects, Fetched(), b"")
+            following.carry_out(partition, effects, Fetched(), b"", self._ask_leader)
 
 
 def _version(connection: KafkaConnection) -> int:
     return connection.version_of(ApiKey.FETCH, at_most=FETCH_VERSION_MAX)
+
+
+def _is_asking(partition: Partition) -> bool:
+    return partition.follower is not None and partition.follower.phase is Phase.ASKING
 
 
 def _due_ms(partition: Partition | None, now_ms: int) -> int | None:

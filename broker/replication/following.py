@@ -5,6 +5,8 @@ decisions are `replica.follower`'s; nothing here waits.
 """
 
 import logging
+from collections.abc import Callable
+from typing import assert_never
 
 from ...protocol.errors import ErrorCode, RemoteProtocolError
 from ...protocol.messages.fetch import PartitionData
@@ -18,6 +20,7 @@ from ..replica.follower import (
     Effects,
     Fetched,
     FetchPosition,
+    FollowerEffect,
     Halted,
     HighWatermarkMoved,
     LogStartRaised,
@@ -26,11 +29,18 @@ from ..replica.follower import (
     TruncateTo,
 )
 
+AskLeader = Callable[[Partition], None]
+"""Has the leader asked where its log begins and ends."""
+
 log = logging.getLogger(__name__)
 
 
 def on_fetched(
-    partition: Partition, asked: FetchPosition, data: PartitionData, now_ms: int
+    partition: Partition,
+    asked: FetchPosition,
+    data: PartitionData,
+    now_ms: int,
+    ask_leader: AskLeader,
 ) -> None:
     """Take in one partition of a fetch answer, all the way to the log."""
     follower = partition.follower
@@ -57,7 +67,7 @@ def on_fetched(
     if throttle is not None:
         throttle.spend(len(data.records or b""), now_ms)
     effects = follower.on_fetched(asked, answer, partition, now_ms)
-    carry_out(partition, effects, answer, data.records or b"")
+    carry_out(partition, effects, answer, data.records or b"", ask_leader)
 
 
 def whole_batches(data: Buffer) -> list[BatchHeader]:
@@ -78,19 +88,27 @@ def whole_batches(data: Buffer) -> list[BatchHeader]:
 
 
 def carry_out(
-    partition: Partition, effects: Effects, answer: Fetched[BatchHeader], data: Buffer
+    partition: Partition,
+    effects: Effects,
+    answer: Fetched[BatchHeader],
+    data: Buffer,
+    ask_leader: AskLeader,
 ) -> None:
     """Do what the follower decided, in order; a failing disk ends the role."""
     try:
         for effect in effects:
-            _carry_out_one(partition, effect, answer, data)
+            _carry_out_one(partition, effect, answer, data, ask_leader)
         partition.flush_if_behind()
     except StorageError as error:
         partition.on_storage_error(error)
 
 
 def _carry_out_one(
-    partition: Partition, effect: object, answer: Fetched[BatchHeader], data: Buffer
+    partition: Partition,
+    effect: FollowerEffect,
+    answer: Fetched[BatchHeader],
+    data: Buffer,
+    ask_leader: AskLeader,
 ) -> None:
     match effect:
         case Append():
@@ -118,4 +136,6 @@ def _carry_out_one(
         case Halted(why):
             log.error("%r: not following: %s", partition, why)
         case AskLeaderOffsets():
-            pass  # The fetcher sees the follower's phase and asks.
+            ask_leader(partition)
+        case _:
+            assert_never(effect)

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 from ...protocol.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -166,16 +166,19 @@ class Group:
                 await self._wake.wait()
 
     async def _carry_out(self, step: Join | Sync | Heartbeat | Leave) -> None:
-        if isinstance(step, Join):
-            code = await self._join(step)
-        elif isinstance(step, Sync):
-            code = await self._sync(step)
-        elif isinstance(step, Heartbeat):
-            code = await self._heartbeat(step)
-        else:
-            log.warning("%s: leaving: %s", self._coordinator, step.reason)
-            await self._leave(step)
-            return
+        match step:
+            case Join():
+                code = await self._join(step)
+            case Sync():
+                code = await self._sync(step)
+            case Heartbeat():
+                code = await self._heartbeat(step)
+            case Leave(_, reason):
+                log.warning("%s: leaving: %s", self._coordinator, reason)
+                await self._leave(step)
+                return
+            case _:
+                assert_never(step)
         if code is ErrorCode.NONE:
             self._failure_count = 0
             return

@@ -109,11 +109,10 @@ class Failed:
     why: str
 
 
-QuorumEffect: TypeAlias = (
-    SaveState
-    | Send
-    | Answer
-    | AnswerWithRecords
+ErrandEffect: TypeAlias = SaveState | Send | Answer | Noted
+"""What `Errands` carries out by itself."""
+LogEffect: TypeAlias = (
+    AnswerWithRecords
     | Append
     | Truncate
     | LoadSnapshot
@@ -121,6 +120,7 @@ QuorumEffect: TypeAlias = (
     | Deposed
     | LeaderChanged
     | Committed
-    | Noted
     | Failed
 )
+"""What touches the log, or whoever rests on it: `RaftQuorum` carries it out."""
+QuorumEffect: TypeAlias = ErrandEffect | LogEffect

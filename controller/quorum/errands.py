@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from ...protocol.control.messages import (
     PROTOCOL_VERSION_MAX,
@@ -43,7 +43,7 @@ class Errands:
         runtime: Runtime,
         node: QuorumNode,
         data_directory: str,
-        carry_out: Callable[[e.QuorumEffect], None],
+        carry_out: Callable[[e.LogEffect], None],
     ) -> None:
         """`carry_out` gets what is not done here, `Failed` among it."""
         self.peers: dict[int, Peer] = {}
@@ -145,6 +145,9 @@ class Errands:
             self._is_working = False
 
     def _carry_out(self, effect: e.QuorumEffect) -> None:
+        if not isinstance(effect, e.ErrandEffect):
+            self._hand_on(effect)
+            return
         match effect:
             case e.SaveState(state):
                 self._is_saving = True
@@ -160,7 +163,7 @@ class Errands:
                     self._noted[key] = None
                     log.warning("%s", text)
             case _:
-                self._hand_on(effect)
+                assert_never(effect)
 
     async def _save(self, state: QuorumState) -> None:
         while True:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 
 from ...protocol.control.image import MetadataImage
 from ...protocol.control.messages import (
@@ -150,7 +150,7 @@ class RaftQuorum:
         wall_ms = self._runtime.wall_ms()
         return describe(role, self._endpoints, wall_ms, wall_ms - self._errands.now_ms())
 
-    def _carry_out(self, effect: e.QuorumEffect) -> None:
+    def _carry_out(self, effect: e.LogEffect) -> None:
         match effect:
             case e.AnswerWithRecords():
                 self._errands.spawn(self._answer_with_records(effect), "records for a voter")
@@ -163,18 +163,23 @@ class RaftQuorum:
                 self._listener.on_committed(high_watermark)
             case e.Failed(why):
                 self._fail(why)
-            case _:
+            case e.Elected() | e.Deposed() | e.LeaderChanged():
                 self._on_reign(effect)
+            case _:
+                assert_never(effect)
 
-    def _on_reign(self, effect: e.QuorumEffect) -> None:
+    def _on_reign(self, effect: e.Elected | e.Deposed | e.LeaderChanged) -> None:
         role = self.node.role
         match effect:
-            # Deposed while its vote was on its way to the disk: it never led.
-            case e.Elected(epoch) if isinstance(role, Leading) and role.epoch == epoch:
+            case e.Elected(epoch):
+                if not isinstance(role, Leading) or role.epoch != epoch:
+                    return  # Deposed while its vote was on its way to the disk: it never led.
                 log.info("elected in epoch %d", epoch)
                 self.is_leader = True
                 self._listener.on_elected(epoch)
-            case e.Deposed(why) if self.is_leader:
+            case e.Deposed(why):
+                if not self.is_leader:
+                    return
                 log.warning("leads no more: %s", why)
                 self.is_leader = False
                 self._writer.drop_staged()
@@ -186,6 +191,8 @@ class RaftQuorum:
                 else:
                     self._leader_known.clear()
                 self._listener.on_leader_changed()
+            case _:
+                assert_never(effect)
 
     def _fail(self, why: str) -> None:
         self._errands.is_over = True
@@ -227,6 +234,8 @@ class RaftQuorum:
                 self._writer.truncate_to(offset)
             case e.Append(records):
                 self._writer.append_received(records)
+            case _:
+                assert_never(effect)
 
     def holds(self, offset: int, epoch: int) -> bool:
         """Is `offset` reached by a log whose last record before it was written in `epoch`?"""

@@ -64,6 +64,8 @@ class Node:
         self.proposals: list[ProposeIsr] = []
         self.image = MetadataImage()
         self.failed: list[LogDirectory] = []
+        self.outside: list[Partition] = []
+        """Partitions of which the leader was to be asked where its log begins and ends."""
         self.defaults: TopicDefaults
 
     async def start(self, *directories: str, **settings: str) -> "Node":
@@ -167,7 +169,7 @@ class Node:
             diverging_epoch=diverging,
             records=memoryview(bytes(data)),
         )
-        following.on_fetched(partition, asked, answer, self.now_ms)
+        following.on_fetched(partition, asked, answer, self.now_ms, self.outside.append)
 
     async def stop(self) -> None:
         self.wheel.close()
