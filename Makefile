@@ -8,7 +8,7 @@ COMPILE = $(BIN)/python -m compileall -q runtime protocol storage client control
 # Python may write bytecode: from it tests are collected in half the time, twice in `make test`.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help lint quick check test fmt run bench simulate mutants compat chaos codec dist clean
+.PHONY: help lint quick check test fmt run bench simulate mutants compat chaos codec docs dist clean
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml runtime/version.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "minikafka needs Python 3.11 or newer; set PYTHON=")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing into .venv (about 1 GB, half a minute)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,spark,examples]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,docs,spark,examples]'
 	@$(COMPILE)
 	@touch $@
 
@@ -72,6 +72,9 @@ run: $(STAMP) ## the flights pipeline on a cluster of its own, with a leader kil
 bench: $(STAMP) ## the benchmarks, as ratios within one run (about half an hour)
 	@$(COMPILE)
 	$(BIN)/python -m bench
+
+docs: $(STAMP) ## reference pages of the Python API, from its docstrings, in build/api
+	@$(BIN)/python -m minikafka.deploy.api_docs build/api
 
 dist: $(STAMP) ## sdist and wheel, and the wheel tried in an environment of its own
 	rm -rf build/try dist
