@@ -41,6 +41,8 @@ def asked(
 def made_like(call: Callable[..., object], method: F) -> F:
     """Give a method the name, docstring and parameters of `call`, but for `self` as the first."""
     functools.update_wrapper(method, call)
+    # pdoc and others document what a method wraps: `asking`, and a coroutine even in the sync face.
+    del method.__wrapped__  # type: ignore[attr-defined]
     signature = inspect.signature(call)
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     _, *others = signature.parameters.values()
