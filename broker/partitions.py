@@ -20,7 +20,8 @@ from ..storage.topic_config import TopicConfig
 from .deadlines import Deadlines
 from .partition.failing import Failing
 from .partition.group_flush import GroupFlush
-from .partition.hosted_replica import Host
+from .partition.host import Host
+from .partition.leading import carry_out
 from .partition.log_store import LogStore
 from .partition.partition import Partition
 from .replica.leader import ProposeIsr
@@ -74,7 +75,7 @@ class Partitions:
             on_storage_error=lambda partition, error: self.failing.on_storage_error(
                 partition, error
             ),
-            flush_soon=self.group_flush.soon,
+            group_flush=self.group_flush,
             on_role_changed=self._tell_role,
         )
         self._partitions: dict[TopicIdPartition, Partition] = {}
@@ -247,7 +248,9 @@ class Partitions:
         me = self.image.brokers.get(self._settings.broker_id)
         self._is_leaving = me is not None and me.in_controlled_shutdown
         for partition in self:
-            partition.on_brokers_changed()
+            leader = partition.leader
+            if leader is not None:
+                carry_out(partition, leader.on_brokers_changed(self.host.monotonic_ms()))
             if self._is_leaving:
                 self._stop_in_vain(partition)
         if self.fetchers is not None:

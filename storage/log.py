@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from ..protocol.records.batch_header import CONTROL_BIT
 from ..protocol.records.record_batch import BatchHeader
-from ..protocol.types import Buffer
+from ..protocol.types import Buffer, OffsetAndEpoch
 from ..runtime.errors import InvariantViolation
 from ..runtime.runtime import Runtime
 from .durability import Durability
@@ -136,6 +136,15 @@ class Log:
         return self.durability.flushed_offset
 
     @property
+    def latest_epoch(self) -> int:
+        """Newest leader epoch of the log, or -1."""
+        return self.leader_epochs.latest_epoch
+
+    def end_offset_for(self, epoch: int) -> OffsetAndEpoch | None:
+        """Newest leader epoch that is at most `epoch`, and where it ends; None if unknown."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    @property
     def is_in_use(self) -> bool:
         """Is this still the log of its directory, and does that work?"""
         return not self.durability.is_abandoned and self.files.failure is None
@@ -162,10 +171,8 @@ class Log:
         segments, durability = self.segments, self.durability
         if first.base_offset < self.log_end_offset:
             raise InvariantViolation(f"{first!r} appended at {self.log_end_offset}")
-        if (
-            batches[-1][0].leader_epoch != epoch_file.epochs.latest_epoch
-            or not epoch_file.is_written
-        ):
+        newest_epoch = batches[-1][0].leader_epoch
+        if newest_epoch != epoch_file.epochs.latest_epoch or not epoch_file.is_written:
             epoch_file.note(batches)
             epoch_file.write()
         if segments and not durability.rolls_next:
@@ -182,8 +189,7 @@ class Log:
             is_all = start == 0 and end == len(batches)
             self._observe_producers(segment, batches if is_all else batches[start:end])
             if end == len(batches):
-                not_flushed = self.log_end_offset - durability.flushed_offset
-                if not_flushed >= self.config.flush_messages:
+                if self.log_end_offset - durability.flushed_offset >= self.config.flush_messages:
                     self._flush_is_due()
                 return
             start = end

@@ -79,7 +79,7 @@ class DeletedRecords(Answer):
             return self._response
         edge = self.call.edge
         for each in self._waiting:
-            each.partition.on_data(self)
+            each.partition.data_waiters.add(self)
         deadline_ms = edge.runtime.monotonic_ms() + max(timeout_ms, 0)
         self._deadline = edge.deadlines.at(deadline_ms, self._on_expired)
         return self
@@ -106,7 +106,7 @@ class DeletedRecords(Answer):
         """Wait for nobody any more."""
         waiting, self._waiting = self._waiting, []
         for each in waiting:
-            each.partition.remove(self)
+            each.partition.data_waiters.remove(self)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -126,7 +126,7 @@ class DeletedRecords(Answer):
             else:
                 still.append(each)
                 continue
-            partition.remove(self)
+            partition.data_waiters.remove(self)
         self._waiting = still
 
     def _on_expired(self) -> None:

@@ -14,6 +14,7 @@ from ...protocol.messages.describe_producers import (
 )
 from ...storage.producer_state import Producer
 from ..net.answer import Call
+from ..partition.reading import refuse
 
 
 def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
@@ -32,7 +33,8 @@ def _partition(call: Call, topic: str, index: int) -> PartitionResponse:
     partition = call.edge.partitions.find(topic, index)
     if isinstance(partition, ErrorCode):
         return PartitionResponse(partition_index=index, error_code=partition, active_producers=[])
-    error = partition.refuse(-1, leader_only=False)
+    partition.write_staged()
+    error = refuse(partition, -1, leader_only=False)
     if error:
         return PartitionResponse(partition_index=index, error_code=error, active_producers=[])
     producers = [_described(producer_id, known) for producer_id, known in partition.log.producers]

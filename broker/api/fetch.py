@@ -110,7 +110,7 @@ class ParkedFetch(Answer):
             for place, source in enumerate(reading.sources):
                 if not isinstance(source, ErrorCode):
                     self._places[source] = place
-                    source.on_data(self)
+                    source.data_waiters.add(self)
         self._arm(STORAGE_FAILURE_WAIT_MS if reading.is_storage_failure else max_wait_ms)
         return self
 
@@ -182,7 +182,7 @@ class ParkedFetch(Answer):
             self._watch.is_parked = False
         places, self._places = self._places, {}
         for partition in places:
-            partition.remove(self)
+            partition.data_waiters.remove(self)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None

@@ -69,7 +69,8 @@ class FollowerWatch:
             not answer.error
             and answer.diverging is None
             and answer.cold is None
-            and source.is_followed_to_the_end(self._follower)
+            and source.leader is not None
+            and source.leader.is_followed_to_the_end(self._follower)
         ):
             self.unread.pop(key, None)
         else:
@@ -105,21 +106,21 @@ class FollowerWatch:
         """The connection is gone, or the session."""
         sources, self._sources = self._sources, {}
         for key, partition in sources.items():
-            partition.remove(self)
+            partition.data_waiters.remove(self)
             if key not in self.unread:
                 self._vouch(partition)
 
     def _watch(self, key: Key, source: Partition) -> None:
         old = self._sources.get(key)
         if old is not None:
-            old.remove(self)
+            old.data_waiters.remove(self)
         self._sources[key] = source
-        source.on_data(self)
+        source.data_waiters.add(self)
 
     def _forget(self, key: Key) -> None:
         partition = self._sources.pop(key, None)
         if partition is not None:
-            partition.remove(self)
+            partition.data_waiters.remove(self)
             if key not in self.unread:
                 self._vouch(partition)
         self.unread.pop(key, None)

@@ -13,32 +13,26 @@ from ...protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from ..net.answer import Call
-from .common import replica_id_of
 
 
 def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
     """Look up every partition asked for."""
-    replica_id = replica_id_of(call, request.replica_id)
     topics = [
         OffsetForLeaderTopicResult(
             topic=topic.topic,
-            partitions=[
-                _look_up(call, topic.topic, asked, replica_id) for asked in topic.partitions
-            ],
+            partitions=[_look_up(call, topic.topic, asked) for asked in topic.partitions],
         )
         for topic in request.topics
     ]
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _look_up(
-    call: Call, topic: str, asked: OffsetForLeaderPartition, replica_id: int
-) -> EpochEndOffset:
+def _look_up(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     partition = call.edge.partitions.find(topic, asked.partition)
     if isinstance(partition, ErrorCode):
         return EpochEndOffset(error_code=partition, partition=asked.partition)
     answer = partition.end_offset_for_epoch(
-        asked.leader_epoch, current_leader_epoch=asked.current_leader_epoch, replica_id=replica_id
+        asked.leader_epoch, current_leader_epoch=asked.current_leader_epoch
     )
     if answer.error:
         return EpochEndOffset(error_code=answer.error, partition=asked.partition)

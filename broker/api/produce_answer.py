@@ -111,12 +111,15 @@ class ProduceAnswer(Answer):
         """
         if partition is None or appended.error or appended.last_offset < 0:
             return
-        if not self._acks or (self._acks != ALL and not partition.group_flush):
+        if not self._acks or (self._acks != ALL and not partition.metadata.group_flush):
             return
         self._waiting += 1
-        wait = partition.when_committed if self._acks == ALL else partition.when_flushed
         deadline_ms = self.call.edge.runtime.monotonic_ms() + max(self._timeout_ms, 0)
-        waiter = wait(appended, deadline_ms, self._on_done)
+        if self._acks == ALL:
+            waiter = partition.when_committed(appended, deadline_ms, self._on_done)
+        else:
+            when_flushed = partition.host.group_flush.when_flushed
+            waiter = when_flushed(partition, appended, deadline_ms, self._on_done)
         if waiter is not None:
             self._waiters.append(waiter)
 

@@ -98,13 +98,16 @@ class RepeatedProduce(Answer):
         """The append is written. Wait until it is final for what acks asks."""
         request, partition = self._pattern.request, self._partition
         acks = request.acks
-        if not acks or self.appended.error or (acks != ALL and not partition.group_flush):
+        if not acks or self.appended.error or (acks != ALL and not partition.metadata.group_flush):
             return
         deadline_ms = self.call.edge.runtime.monotonic_ms() + max(request.timeout_ms, 0)
         # Held by one until the wait has begun: an append that is committed already wakes nobody.
         self._holds = 2
-        wait = partition.when_committed if acks == ALL else partition.when_flushed
-        self._waiter = wait(self.appended, deadline_ms, self._on_done)
+        if acks == ALL:
+            self._waiter = partition.when_committed(self.appended, deadline_ms, self._on_done)
+        else:
+            when_flushed = partition.host.group_flush.when_flushed
+            self._waiter = when_flushed(partition, self.appended, deadline_ms, self._on_done)
         self._holds -= 1
 
     def _on_done(self) -> None:

@@ -17,6 +17,7 @@ from ...protocol.records.batch_header import BatchHeader
 from ...protocol.types import TopicPartition
 from ..coordinator.transaction.decisions import AddPartitions
 from ..net.answer import Answer, Call
+from ..partition.intake import may_need_opening
 from ..partition.partition import Partition
 from ..partition.requests import Appended
 from ..partition.verification import Verification, Waiting
@@ -151,7 +152,7 @@ class TransactionalProduce(ProduceAnswer):
         held.records = records
         self._held.append(held)
         self._held_count += 1
-        self._holds_up |= partition.may_need_opening(header)
+        self._holds_up |= may_need_opening(partition.rules, header)
         if guard.join(held):
             self._asked[TopicPartition(partition.topic, partition.index)] = guard
         self.results.append((topic, data, partition, Appended()))

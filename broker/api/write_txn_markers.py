@@ -20,6 +20,7 @@ from ...storage.markers import TransactionMarker
 from ..coordinator.keys import GROUPS_TOPIC
 from ..deadlines import Deadline
 from ..net.answer import Answer, Call
+from ..partition.own_batches import append_marker
 from ..partition.requests import Appended
 from ..partition.waiters import Waiter
 
@@ -80,7 +81,7 @@ class WrittenMarkers(Answer):
         if isinstance(partition, ErrorCode):
             done(partition)
             return
-        appended = partition.append_marker(marker, edge.runtime.wall_ms())
+        appended = append_marker(partition, marker, edge.runtime.wall_ms())
         deadline_ms = edge.runtime.monotonic_ms() + COMMIT_TIMEOUT_MS
         waiter = partition.when_committed(appended, deadline_ms, _tell(done, appended))
         if waiter is not None:

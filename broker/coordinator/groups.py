@@ -25,6 +25,7 @@ from ...protocol.errors import ErrorCode, LocalProtocolError
 from ...runtime.runtime import Runtime
 from ...storage.markers import TransactionMarker
 from ..deadlines import Deadline, Deadlines
+from ..partition.own_batches import append_marker
 from ..partition.verification import Verification
 from ..partitions import Partitions
 from .group import commits, deletion
@@ -261,7 +262,7 @@ class Groups:
         if isinstance(shard, ErrorCode):
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
-        appended = shard.partition.append_marker(marker, self._runtime.wall_ms())
+        appended = append_marker(shard.partition, marker, self._runtime.wall_ms())
         if appended.error:
             done(appended.error)
             return

@@ -103,13 +103,13 @@ def _behind_gap(partition: Partition, offset: int, end: int) -> int:
 async def _wait_for_commit(shard: Shard[State], end: int) -> None:
     """Wait until the high watermark has reached `end`, or the shard is closed."""
     waiter = _CommitWatch(end)
-    shard.partition.on_data(waiter)
+    shard.partition.data_waiters.add(waiter)
     try:
         while shard.is_open and shard.partition.high_watermark < end:
             waiter.called.clear()
             await waiter.called.wait()
     finally:
-        shard.partition.remove(waiter)
+        shard.partition.data_waiters.remove(waiter)
 
 
 class _CommitWatch:

@@ -15,6 +15,7 @@ from ...protocol.records.batch_header import BatchHeader
 from ...protocol.records.records import NO_SEQUENCE, BatchBuilder
 from ...protocol.types import NO_EPOCH, NO_PRODUCER_ID
 from ...runtime.runtime import Runtime
+from ..partition.own_batches import append_own
 from ..partition.partition import Partition
 from ..partition.requests import Appended
 from ..partition.verification import Verification
@@ -153,7 +154,7 @@ class Shard(Generic[S]):
         if not self.is_open:
             done(ErrorCode.NOT_COORDINATOR)
             return False
-        appended = self.partition.append_own(batch, wall_ms, guard)
+        appended = append_own(self.partition, batch, wall_ms, guard)
         if appended.error:
             done(self._coordinator_error(appended.error))
             return False

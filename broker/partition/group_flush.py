@@ -1,8 +1,9 @@
 """Flushes of logs under `flush.policy=group`: off the loop, one at a time for each log.
 
-Whoever appended to a log asks for a flush of it; all that is appended before the flush begins
-shares it, and what comes later shares the next. An error is the end of the directory, as always;
-those who waited hear of it from there.
+Under it a copy counts only as far as it is on stable storage: acks=1 waits for the leader's own
+flush, acks=all for those of all members of the ISR. Whoever appended to a log asks for a flush of
+it; all that is appended before the flush begins shares it, and what comes later shares the next.
+An error is the end of the directory, as always; those who waited hear of it from there.
 """
 
 import asyncio
@@ -11,8 +12,12 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from ...protocol.errors import ErrorCode
 from ...runtime.errors import LogDirectoryFailed
 from ...runtime.runtime import Runtime
+from .leading import carry_out
+from .requests import Appended
+from .waiters import CommitWaiters, Waiter
 
 if TYPE_CHECKING:
     from .partition import Partition
@@ -30,13 +35,14 @@ class _Turn(Enum):
 
 
 class GroupFlush:
-    """The flushes that writers of one broker wait for."""
+    """The flushes that writers of one broker wait for, and the producers among them."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._turns: dict[Partition, _Turn] = {}
         self._waiting: asyncio.Queue[Partition] = asyncio.Queue()
         self._lanes: list[asyncio.Task[None]] = []
+        self._waiters: dict[Partition, CommitWaiters] = {}
         self.on_follower_flushed: Callable[[Partition], None] = lambda partition: None
         """Told when more of one that follows is on stable storage: its leader waits for it."""
 
@@ -51,6 +57,39 @@ class GroupFlush:
                 self._lanes.append(self._runtime.spawn(self._work(), name))
         elif turn is _Turn.FLUSHING:
             self._turns[partition] = _Turn.AGAIN
+
+    def catch_up(self, partition: "Partition") -> None:
+        """Flush what is not flushed yet, if the partition's copy counts only as far as it is."""
+        log = partition.log
+        if partition.metadata.group_flush and log.flushed_offset < log.log_end_offset:
+            self.soon(partition)
+
+    def when_flushed(
+        self,
+        partition: "Partition",
+        appended: Appended,
+        deadline_ms: int,
+        done: Callable[[], None],
+    ) -> Waiter | None:
+        """Call `done` once `appended` is final for acks=1; at once, with None, if it is."""
+        if partition.leader is None and not appended.error:
+            appended.error = partition.error_without_leader
+        offset = appended.last_offset + 1
+        if appended.error or offset <= partition.log.flushed_offset:
+            done()
+            return None
+        waiters = self._waiters.get(partition)
+        if waiters is None:
+            waiters = self._waiters[partition] = CommitWaiters(partition.host.wheel)
+        waiter = Waiter(offset, appended, deadline_ms, done)
+        waiters.add(waiter)
+        return waiter
+
+    def fail(self, partition: "Partition", error: ErrorCode) -> None:
+        """Its role or its disk is gone: what its producers wait for may or may not survive."""
+        waiters = self._waiters.pop(partition, None)
+        if waiters is not None:
+            waiters.fail(error)
 
     async def close(self) -> None:
         """Flush no more; closing the logs flushes what is left."""
@@ -78,6 +117,16 @@ class GroupFlush:
             return
         if partition.offline_because:
             return
-        partition.on_flushed()
+        self._on_flushed(partition)
         if partition.follower is not None:
             self.on_follower_flushed(partition)
+
+    def _on_flushed(self, partition: "Partition") -> None:
+        """The log tells up to where it is stable now: answer producers, and tell the leader."""
+        flushed_offset = partition.log.flushed_offset
+        waiters = self._waiters.get(partition)
+        if waiters is not None:
+            waiters.complete(flushed_offset, ErrorCode.NONE)
+        leader = partition.leader
+        if leader is not None:
+            carry_out(partition, leader.on_flushed(flushed_offset, partition.host.monotonic_ms()))

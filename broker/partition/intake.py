@@ -125,6 +125,11 @@ def looks_inside(rules: IntakeRules, header: BatchHeader) -> bool:
     return rules.opens if header.attributes & CODEC_MASK else rules.walks
 
 
+def may_need_opening(rules: IntakeRules, header: BatchHeader) -> bool:
+    """May a worker have to open a batch that is appended later (`NeedsOpening`)?"""
+    return bool(header.attributes & CODEC_MASK) and looks_inside(rules, header)
+
+
 def check(
     buffer: memoryview,
     rules: IntakeRules,

@@ -20,7 +20,7 @@ def delete_before(partition: "Partition", offset: int) -> ErrorCode | int:
     """Begin the log at `offset`, or at what is committed; where it shall begin, or why not."""
     if partition.offline_because:
         return partition.offline_because
-    if partition.leader is None or partition.has_no_lease:
+    if partition.leader is None or partition.host.has_no_lease:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if not partition.log.config.is_deleted:
         return ErrorCode.POLICY_VIOLATION
@@ -34,7 +34,7 @@ def delete_before(partition: "Partition", offset: int) -> ErrorCode | int:
         except StorageError as error:
             partition.on_storage_error(error)
             return ErrorCode.KAFKA_STORAGE_ERROR
-        partition.note_followers()
+        partition.data_waiters.note_followers(partition)
     return start
 
 
@@ -62,4 +62,4 @@ def note_follower(partition: "Partition", spec: FetchSpec) -> None:
     if progress is not None and progress.log_start_offset != spec.log_start_offset:
         progress.log_start_offset = spec.log_start_offset
         if spec.log_start_offset > 0:
-            partition.note_followers()
+            partition.data_waiters.note_followers(partition)

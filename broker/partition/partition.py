@@ -1,8 +1,13 @@
 """One partition on this broker: one log, one role, and the order in which things happen to both.
 
-Carries out the effects of `replica.leader` in the order they are returned; those of a follower
-are carried out by `following`. Never waits: a cold page or a commit is handed back as something
-to wait on. Appends are staged and written together; anything else writes them first.
+Its parts have a state of their own: `Staging` holds appends to be written, `Verifications` the
+transactions that are about to begin here, `CommitWaiters` the producers and `DataWaiters` the
+fetches that wait. Functions beside it serve whoever asks: `reading` readers, `own_batches`
+coordinators, `log_starts` whoever moves the log's start. `leading` carries out what a leader
+decides, `replication.following` what a follower does.
+
+Never waits: a cold page or a commit is handed back as something to wait on. Appends are staged and
+written together; anything else writes them first.
 
     role         leader               follower               what changes it
     none         None                 None                   the first metadata, a lost directory
@@ -13,41 +18,106 @@ to wait on. Appends are staged and written together; anything else writes them f
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import assert_never
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.records.batch_header import TRANSACTIONAL_BIT
 from ...protocol.records.record_checks import RefusedRecords, Verdict
+from ...protocol.types import NO_LEADER, TopicIdPartition, TopicPartition
 from ...runtime.errors import StorageError
-from ...storage.producer_state import ProducedBatch
+from ...storage.log import Log
 from ...storage.topic_config import TopicConfig
 from ..replica.follower import FollowerReplica
-from ..replica.history import check_leader_epoch
-from ..replica.leader import (
-    Effects,
-    EpochStarted,
-    HighWatermarkAdvanced,
-    IsrChanged,
-    LeaderReplica,
-    ProposeIsr,
-)
+from ..replica.leader import LeaderReplica
 from ..replica.state import PartitionMetadata
 from . import intake, reading
-from .hosted_replica import NO_ANSWERS
-from .requests import READ_COMMITTED, Appended, FetchAnswer, FetchSpec, OffsetAnswer
-from .transactional_replica import TransactionalReplica
-from .verification import Verification
-from .waiters import CommitWaiters, Waiter
+from .host import Host
+from .leading import carry_out
+from .requests import Appended, FetchAnswer, FetchSpec, OffsetAnswer
+from .staging import NO_ANSWERS, Staging
+from .verification import Verification, Verifications
+from .waiters import CommitWaiters, DataWaiters, Waiter
 
 log = logging.getLogger(__name__)
 
 ALL = -1
 
 
-class Partition(TransactionalReplica):
-    """A replica in its role."""
+class Partition:
+    """The replica of one partition that this broker holds."""
 
-    __slots__ = ()
+    __slots__ = (
+        "_commit_waiters",
+        "data_waiters",
+        "follower",
+        "high_watermark",
+        "host",
+        "index",
+        "key",
+        "leader",
+        "log",
+        "metadata",
+        "offline_because",
+        "rules",
+        "staging",
+        "topic",
+        "topic_id",
+        "verifications",
+    )
+
+    def __init__(
+        self,
+        host: Host,
+        key: TopicIdPartition,
+        name: TopicPartition,
+        log: Log,
+        high_watermark: int = 0,
+    ) -> None:
+        """`high_watermark` is what the checkpoint says: it may be older than the log."""
+        self.host = host
+        self.topic_id = key.topic_id
+        self.topic, self.index = name
+        self.key = key
+        self.log = log
+        self.metadata = PartitionMetadata(NO_LEADER, -1, -1, (), ())
+        self.leader: LeaderReplica | None = None
+        self.follower: FollowerReplica | None = None
+        self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        self.offline_because = ErrorCode.NONE
+        """What everybody is answered once the directory failed or the topic is gone."""
+        self.rules = intake.rules_of(log.config)
+        self.staging = Staging(log)
+        self.verifications = Verifications()
+        self._commit_waiters: CommitWaiters | None = None
+        self.data_waiters = DataWaiters()
+        log.producers.settle(self.high_watermark)
+
+    def __repr__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest leader epoch known here."""
+        return self.metadata.leader_epoch
+
+    @property
+    def error_without_leader(self) -> ErrorCode:
+        """What everybody is answered who needs the leader, while this is none."""
+        return self.offline_because or ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    @property
+    def last_stable_offset(self) -> int:
+        """All below it is decided: what readers of committed transactions may read."""
+        return reading.last_stable_offset(self.log, self.high_watermark)
+
+    @property
+    def log_start_offset(self) -> int:
+        """First readable offset."""
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset the next record gets."""
+        return self.log.log_end_offset
 
     # Producing.
 
@@ -66,13 +136,13 @@ class Partition(TransactionalReplica):
         batch that begins a transaction here, `verdict` a worker's on one that `needs_opening`.
         """
         leader = self.leader
-        if leader is None or (acks != ALL and self.has_no_lease):
-            return Appended(self._error_without_role())
+        if leader is None or (acks != ALL and self.host.has_no_lease):
+            return Appended(self.error_without_leader)
         if acks == ALL and not leader.has_min_isr:
             return Appended(ErrorCode.NOT_ENOUGH_REPLICAS)
-        rules = self._rules
+        rules = self.rules
         try:
-            header = intake.check(records, rules, wall_ms, self._host.openings, verdict)
+            header = intake.check(records, rules, wall_ms, self.host.openings, verdict)
         except ApiError as error:
             named = error.record_errors if isinstance(error, RefusedRecords) else ()
             return Appended(error.code, message=error.detail, record_errors=named)
@@ -80,21 +150,26 @@ class Partition(TransactionalReplica):
             return Appended(ErrorCode.UNKNOWN_SERVER_ERROR, needs_opening=needed.rules)
         if header.producer_id >= 0:
             if header.attributes & TRANSACTIONAL_BIT:
-                known = self._check_transactional(header, guard)
+                known = self.verifications.check(self.log.producers, header, guard)
             else:
                 known = self.log.producers.check(header)
             if known is not None:
-                return self._answer_known(known)
-        return self._stage(leader, records, header, wall_ms)
+                return self.staging.answer_known(known, rules)
+        staging = self.staging
+        if staging.batches is None:
+            self.host.dirty.append(self)
+        return staging.add(records, header, leader.metadata.leader_epoch, rules, wall_ms)
 
     def write_staged(self) -> None:
         """Write what is staged in one go; its appends are final for acks=1 afterwards."""
-        staged, answers = self._staged, self._staged_answers
-        if staged is None:
+        staging = self.staging
+        batches = staging.batches
+        if batches is None:
             return
-        self._staged, self._staged_answers = None, NO_ANSWERS
+        answers = staging.answers
+        staging.batches, staging.answers = None, NO_ANSWERS
         try:
-            self.log.append(staged)
+            self.log.append(batches)
         except StorageError as error:
             for appended in answers:
                 appended.error = ErrorCode.KAFKA_STORAGE_ERROR
@@ -102,13 +177,13 @@ class Partition(TransactionalReplica):
             return
         leader = self.leader
         if leader is not None:
-            effects = leader.on_appended(self._next_offset, self._host.monotonic_ms())
+            effects = leader.on_appended(self.log.log_end_offset, self.host.monotonic_ms())
             if effects:
-                self.carry_out(effects)
+                carry_out(self, effects)
         if self.metadata.group_flush:
-            self._host.flush_soon(self)
-        if self._data_waiters:
-            self._wake(followers_only=True)
+            self.host.group_flush.soon(self)
+        if self.data_waiters.waiting:
+            self.data_waiters.on_appended(self)
 
     def when_committed(
         self, appended: Appended, deadline_ms: int, done: Callable[[], None]
@@ -116,7 +191,7 @@ class Partition(TransactionalReplica):
         """Call `done` once `appended` is final for acks=all; at once, with None, if it is."""
         leader = self.leader
         if leader is None and not appended.error:
-            appended.error = self._error_without_role()
+            appended.error = self.error_without_leader
         if leader is None or appended.error:
             done()
             return None
@@ -127,22 +202,30 @@ class Partition(TransactionalReplica):
             done()
             return None
         if self._commit_waiters is None:
-            self._commit_waiters = CommitWaiters(self._host.wheel)
+            self._commit_waiters = CommitWaiters(self.host.wheel)
         waiter = Waiter(offset, appended, deadline_ms, done)
         self._commit_waiters.add(waiter)
         return waiter
 
-    def _answer_known(self, known: ProducedBatch | ErrorCode) -> Appended:
-        """A repeat gets the answer of the first time; a gap in the sequence is refused."""
-        if isinstance(known, ErrorCode):
-            return Appended(known)
-        append_time_ms = known.timestamp if self._rules.is_log_append_time else -1
-        start = self.log.log_start_offset
-        first, last = known.base_offset, known.last_offset
-        appended = Appended(ErrorCode.NONE, first, last, append_time_ms, start)
-        if last >= self.log.log_end_offset and self._staged is not None:
-            self._staged_answers.append(appended)  # It shares the fate of the staged original.
-        return appended
+    def needs_verification(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        *,
+        raises_epoch: bool = False,
+    ) -> Verification | None:
+        """The attempt that a batch has to come back with; None if its transaction is open here.
+
+        The coordinator is asked in between, and the batch waits in line (`Verification.join`).
+        `raises_epoch`: each transaction of this client has an epoch of its own (Produce 12 on).
+        """
+        if self.log.producers.has_open_transaction(producer_id, producer_epoch):
+            return None
+        attempt = Verification(
+            producer_epoch, base_sequence, self.host.monotonic_ms(), raises_epoch=raises_epoch
+        )
+        return self.verifications.begin(producer_id, attempt)
 
     # Reading.
 
@@ -160,62 +243,16 @@ class Partition(TransactionalReplica):
         replica_id: int = -1,
     ) -> OffsetAnswer:
         """Offset for a timestamp or one of its negative names, below the high watermark."""
-        error = self.refuse(current_leader_epoch)
-        if error:
-            return OffsetAnswer(error)
-        is_committed = isolation == READ_COMMITTED
-        is_replica = replica_id >= 0
-        return reading.list_offset(
-            self, timestamp, is_replica=is_replica, is_committed=is_committed
-        )
-
-    def end_offset_for_epoch(
-        self, epoch: int, *, current_leader_epoch: int = -1, replica_id: int = -1
-    ) -> OffsetAnswer:
-        """End offset of the newest epoch of ours that is at most `epoch`; -1 if unknown.
-
-        Not bounded by the high watermark: a new leader's may be older than what a consumer has
-        read, and a bounded answer would look like a truncation to it.
-        """
-        error = self.refuse(current_leader_epoch)
-        if error:
-            return OffsetAnswer(error)
-        found = self.end_offset_for(epoch)
-        if found is None:
-            return OffsetAnswer()
-        return OffsetAnswer(offset=found.offset, leader_epoch=found.epoch)
-
-    def refuse(self, current_leader_epoch: int, *, leader_only: bool = True) -> ErrorCode:
-        """Why a reader with this leader epoch gets nothing here; NONE if it may read."""
-        if self.offline_because:
-            return self.offline_because
         self.write_staged()
-        error = self.validate_epoch(current_leader_epoch)
+        error = reading.refuse(self, current_leader_epoch)
         if error:
-            return error
-        if self.leader is None and (leader_only or self.follower is None):
-            return self._error_without_role()
-        return ErrorCode.NONE
+            return OffsetAnswer(error)
+        return reading.list_offset(self, timestamp, isolation, is_replica=replica_id >= 0)
 
-    def validate_epoch(self, current_leader_epoch: int) -> ErrorCode:
-        """FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NONE; -1 asks for no check."""
-        return check_leader_epoch(current_leader_epoch, self.metadata.leader_epoch)
-
-    def _wake(self, *, followers_only: bool = False) -> None:
-        for waiter in tuple(self._data_waiters or ()):
-            if waiter.is_follower or not followers_only:
-                waiter.on_data(self)
-
-    def note_followers(self) -> None:
-        """Followers that wait here for nothing else have to be looked at with their next fetch."""
-        for waiter in tuple(self._data_waiters or ()):
-            if waiter.is_follower:
-                waiter.note(self)
-
-    def is_followed_to_the_end(self, follower: int) -> bool:
-        """Is it in the ISR, with all that we have? Then its fetches prove nothing new."""
-        leader = self.leader
-        return leader is not None and leader.is_followed_to_the_end(follower)
+    def end_offset_for_epoch(self, epoch: int, *, current_leader_epoch: int = -1) -> OffsetAnswer:
+        """End offset of the newest epoch of ours that is at most `epoch`; -1 if unknown."""
+        self.write_staged()
+        return reading.end_offset_for_epoch(self, epoch, current_leader_epoch)
 
     # Changes of role.
 
@@ -226,105 +263,74 @@ class Partition(TransactionalReplica):
         self.write_staged()
         changes_epoch = metadata.leader_epoch != self.metadata.leader_epoch
         self.metadata = metadata
-        if metadata.leader == self._host.broker_id:
+        if metadata.leader == self.host.broker_id:
             self._lead(metadata)
         else:
             self._follow(metadata)
-        self.flush_if_behind()
+        self.host.group_flush.catch_up(self)
         if changes_epoch:
-            self._wake()
-            self._host.on_role_changed(self)
+            self.data_waiters.wake(self)
+            self.host.on_role_changed(self)
 
     def on_config(self, config: TopicConfig) -> None:
         """The topic's settings changed."""
         self.log.reconfigure(config)
-        self._rules = intake.rules_of(config)
+        self.rules = intake.rules_of(config)
         min_isr = config.min_insync_replicas
         group = config.is_group_flush
         self.metadata = replace(self.metadata, min_isr=min_isr, group_flush=group)
-        self.flush_if_behind()
+        self.host.group_flush.catch_up(self)
         if self.leader is not None:
-            now_ms = self._host.monotonic_ms()
+            now_ms = self.host.monotonic_ms()
             changed = self.leader.on_settings_changed
-            self.carry_out(changed(min_isr, group_flush=group, now_ms=now_ms))
-            self.note_followers()
-
-    def on_brokers_changed(self) -> None:
-        """Somebody died or returned."""
-        if self.leader is not None:
-            self.carry_out(self.leader.on_brokers_changed(self._host.monotonic_ms()))
+            carry_out(self, changed(min_isr, group_flush=group, now_ms=now_ms))
+            self.data_waiters.note_followers(self)
 
     def go_offline(self, error: ErrorCode) -> None:
         """The role ends for good: the directory failed, or the topic is gone."""
         self.offline_because = error
-        self.leader = self.follower = None
-        self._end_verifications()
-        for appended in self._staged_answers:
-            appended.error = error
-        self._staged, self._staged_answers = None, NO_ANSWERS
-        if self._commit_waiters is not None:
-            self._commit_waiters.fail(error)
-        self._fail_flush_waiters(error)
-        self._wake()
-        self._host.on_role_changed(self)
+        self.follower = None
+        self.staging.fail(error)
+        self._end_leadership(error)
+        self.data_waiters.wake(self)
+        self.host.on_role_changed(self)
 
     def on_storage_error(self, error: StorageError) -> None:
         """The disk failed us: whoever owns the directory decides what goes with it."""
-        self._host.on_storage_error(self, error)
+        self.host.on_storage_error(self, error)
 
     def _lead(self, metadata: PartitionMetadata) -> None:
-        host = self._host
+        host = self.host
         if self.leader is None:
             self.follower = None
             self.leader = LeaderReplica(
                 host.broker_id, host.brokers, host.lag_max_ms, self.high_watermark
             )
             self.leader.flushed_offset = self.log.flushed_offset
-        self._next_offset = end = self.log.log_end_offset
+        end = self.log.log_end_offset
         if metadata.recovering:
             log.warning("%r: elected uncleanly: what was committed from %d on is gone", self, end)
-        self.carry_out(self.leader.on_metadata(metadata, end, host.monotonic_ms()))
+        carry_out(self, self.leader.on_metadata(metadata, end, host.monotonic_ms()))
 
     def _follow(self, metadata: PartitionMetadata) -> None:
         if self.leader is not None:
-            self.leader = None
-            self._end_verifications()
-            if self._commit_waiters is not None:
-                self._commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self._fail_flush_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._end_leadership(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self.follower is None:
             self.follower = FollowerReplica(self.high_watermark)
         self.follower.on_metadata(metadata)
 
-    # Effects.
-
-    def carry_out(self, effects: Effects) -> None:
-        """Do what the leader decided, in order; a failing disk ends the role."""
-        for effect in effects:
-            match effect:
-                case HighWatermarkAdvanced(offset):
-                    self.move_high_watermark(offset)
-                case ProposeIsr():
-                    self._host.propose(self, effect)
-                case IsrChanged(isr):
-                    log.info("%r: isr is %s", self, list(isr))
-                    assert self.leader is not None
-                    self.metadata = self.leader.metadata
-                    self.note_followers()
-                case EpochStarted(epoch, start_offset):
-                    log.info("%r: leading epoch %d from offset %d", self, epoch, start_offset)
-                    try:
-                        self.log.assign_epoch(epoch, start_offset)
-                    except StorageError as error:
-                        self.on_storage_error(error)
-                        return
-                case _:
-                    assert_never(effect)
+    def _end_leadership(self, error: ErrorCode) -> None:
+        """Tell producers that wait: what they wait for may or may not survive."""
+        self.leader = None
+        self.verifications.end_leadership()
+        if self._commit_waiters is not None:
+            self._commit_waiters.fail(error)
+        self.host.group_flush.fail(self, error)
 
     def move_high_watermark(self, offset: int) -> None:
         """Note it for the checkpoint, answer producers, wake consumers."""
         self.high_watermark = offset
-        self._host.moved[self] = None
+        self.host.moved[self] = None
         if self.log.producers.unsettled is not None:
             self.log.producers.settle(offset)
         waiters = self._commit_waiters
@@ -332,8 +338,5 @@ class Partition(TransactionalReplica):
             enough = self.leader.commits_with_min_isr
             short = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
             waiters.complete(offset, ErrorCode.NONE if enough else short)
-        for waiter in tuple(self._data_waiters or ()):
-            if waiter.is_follower:
-                waiter.note(self)
-            else:
-                waiter.on_data(self)
+        if self.data_waiters.waiting:
+            self.data_waiters.on_committed(self)

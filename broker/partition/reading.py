@@ -12,10 +12,12 @@ from ...protocol.errors import ErrorCode
 from ...protocol.types import NO_EPOCH, Buffer
 from ...runtime.errors import CorruptLog, LogDirectoryFailed
 from ...storage.aborted import aborted_between
-from ...storage.log import Cold
+from ...storage.log import Cold, Log
 from ...storage.reading import end_of
 from ...storage.record_reading import read_records, read_records_cold
-from ..replica.history import find_divergence
+from ..replica.history import check_leader_epoch, find_divergence
+from ..replica.throttle import Throttle, names
+from .leading import carry_out
 from .log_starts import note_follower
 from .requests import (
     CONSUMER,
@@ -38,16 +40,16 @@ if TYPE_CHECKING:
 def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
     """Answer one partition of one fetch."""
     is_follower = spec.replica_id >= 0
-    error = partition.refuse(spec.current_leader_epoch, leader_only=spec.leader_only)
+    error = refuse(partition, spec.current_leader_epoch, leader_only=spec.leader_only)
     if not error and is_follower:
         error = _refuse_follower(partition, spec)
-    elif not error and partition.leader is not None and partition.has_no_lease:
+    elif not error and partition.leader is not None and partition.host.has_no_lease:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if error:
         return refused(partition, error)
     log_end = partition.log.log_end_offset
     if is_follower or spec.last_fetched_epoch != NO_EPOCH:
-        diverging = find_divergence(partition, spec.fetch_offset, spec.last_fetched_epoch)
+        diverging = find_divergence(partition.log, spec.fetch_offset, spec.last_fetched_epoch)
         if isinstance(diverging, ErrorCode):
             return refused(partition, diverging)
         if diverging is not None:
@@ -63,7 +65,7 @@ def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
             spec.replica_id, spec.fetch_offset, now_ms, spec.broker_epoch, spec.flushed_offset
         )
         if effects:
-            partition.carry_out(effects)
+            carry_out(partition, effects)
         note_follower(partition, spec)
     answer = _answer(partition)
     if is_follower:
@@ -72,7 +74,7 @@ def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
         is_committed = spec.isolation == READ_COMMITTED
         up_to = answer.last_stable_offset if is_committed else answer.high_watermark
     if spec.fetch_offset < up_to:
-        throttle = partition.throttle_of_follower(spec.replica_id) if is_follower else None
+        throttle = _throttle_of(partition, spec.replica_id) if is_follower else None
         if throttle is None:
             _read(partition, spec, up_to, answer)
         elif not throttle.is_exceeded(now_ms):
@@ -83,11 +85,40 @@ def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
     return answer
 
 
+def refuse(
+    partition: "Partition", current_leader_epoch: int, *, leader_only: bool = True
+) -> ErrorCode:
+    """Why a reader with this leader epoch gets nothing here; NONE if it may read.
+
+    FENCED_LEADER_EPOCH and UNKNOWN_LEADER_EPOCH come before the role; -1 asks for no such check.
+    """
+    if partition.offline_because:
+        return partition.offline_because
+    error = check_leader_epoch(current_leader_epoch, partition.metadata.leader_epoch)
+    if error:
+        return error
+    if partition.leader is None and (leader_only or partition.follower is None):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE
+
+
 def refused(partition: "Partition", error: ErrorCode) -> FetchAnswer:
     """An error, and the leader as we know it."""
     return FetchAnswer(
         error, leader_id=partition.metadata.leader, leader_epoch=partition.metadata.leader_epoch
     )
+
+
+def last_stable_offset(log: Log, high_watermark: int) -> int:
+    """All below it is decided: what readers of committed transactions may read.
+
+    The first offset of the oldest transaction that is open, or whose marker is not below the high
+    watermark; else the high watermark.
+    """
+    producers = log.producers
+    if not producers.has_undecided:
+        return high_watermark
+    return max(producers.first_undecided(high_watermark), log.log_start_offset)
 
 
 def _answer(partition: "Partition") -> FetchAnswer:
@@ -96,7 +127,7 @@ def _answer(partition: "Partition") -> FetchAnswer:
     return FetchAnswer(
         ErrorCode.NONE,
         high_watermark,
-        partition.last_stable_offset,
+        last_stable_offset(partition.log, high_watermark),
         partition.log.log_start_offset,
         leader_id=metadata.leader,
         leader_epoch=metadata.leader_epoch,
@@ -110,14 +141,31 @@ def _refuse_follower(partition: "Partition", spec: FetchSpec) -> ErrorCode:
     if spec.replica_id not in leader.followers:
         # With an epoch it knows more than we do: an assignment that we have yet to hear of.
         if spec.replica_id not in leader.known_brokers:
-            partition.note_refusal(spec.replica_id, spec.broker_epoch, "no such broker registered")
+            _note_refusal(partition, spec, "no such broker registered")
         knows_epoch = spec.current_leader_epoch != NO_EPOCH
         unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
         return unknown if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
     if leader.is_stale_incarnation(spec.replica_id, spec.broker_epoch):
-        partition.note_refusal(spec.replica_id, spec.broker_epoch, "it has started anew since")
+        _note_refusal(partition, spec, "it has started anew since")
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return ErrorCode.NONE
+
+
+def _note_refusal(partition: "Partition", spec: FetchSpec, why: str) -> None:
+    """Say once that fetches of this start of a broker are refused."""
+    follower, epoch = spec.replica_id, spec.broker_epoch
+    text = "broker %d, epoch %d: its fetches are refused: " + why
+    partition.host.refusals.note((follower, epoch), text, follower, epoch)
+
+
+def _throttle_of(partition: "Partition", follower: int) -> Throttle | None:
+    """What bounds our serving this copy to a follower; None for members of the ISR."""
+    host = partition.host
+    throttle = host.throttles.leader
+    if not throttle.is_on or follower in partition.metadata.isr:
+        return None
+    listed = partition.log.config.leader_replication_throttled_replicas
+    return throttle if names(listed, partition.index, host.broker_id) else None
 
 
 def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnswer) -> None:
@@ -165,15 +213,15 @@ def _note_aborted(partition: "Partition", spec: FetchSpec, answer: FetchAnswer) 
 
 
 def list_offset(
-    partition: "Partition", timestamp: int, *, is_replica: bool, is_committed: bool
+    partition: "Partition", timestamp: int, isolation: int, *, is_replica: bool
 ) -> OffsetAnswer:
     """Where the log begins, ends, or was at a time; only the leader is asked.
 
-    `is_committed`: for a reader of committed transactions, who sees less of it.
+    A reader of committed transactions (`isolation`) sees less of it, a replica all.
     """
     leader = partition.leader
     assert leader is not None
-    if not is_replica and partition.has_no_lease:
+    if not is_replica and partition.host.has_no_lease:
         return OffsetAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     log = partition.log
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
@@ -190,7 +238,9 @@ def list_offset(
     def end() -> int:
         if is_replica:
             return log.log_end_offset
-        return partition.last_stable_offset if is_committed else partition.high_watermark
+        if isolation == READ_COMMITTED:
+            return partition.last_stable_offset
+        return partition.high_watermark
 
     if timestamp == LATEST_TIMESTAMP:
         return _found(partition, end(), -1)
@@ -200,6 +250,23 @@ def list_offset(
         return await _search(partition, timestamp, epoch, end)
 
     return OffsetAnswer(later=search)
+
+
+def end_offset_for_epoch(
+    partition: "Partition", epoch: int, current_leader_epoch: int
+) -> OffsetAnswer:
+    """Where the newest epoch of ours that is at most `epoch` ends; -1 if unknown.
+
+    Not bounded by the high watermark: a new leader's may be older than what a consumer has
+    read, and a bounded answer would look like a truncation to it.
+    """
+    error = refuse(partition, current_leader_epoch)
+    if error:
+        return OffsetAnswer(error)
+    found = partition.log.end_offset_for(epoch)
+    if found is None:
+        return OffsetAnswer()
+    return OffsetAnswer(offset=found.offset, leader_epoch=found.epoch)
 
 
 async def _search(

@@ -18,11 +18,17 @@ come past them.
                     <---------- the answer: each is appended or refused, in order ----------+
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from ...protocol.errors import ErrorCode
+from ...protocol.records.batch_header import BatchHeader
 from ...storage.markers import TransactionMarker
-from ...storage.producer_state import RAISES_EPOCH_FROM
+from ...storage.producer_state import (
+    NOT_VERIFIED,
+    RAISES_EPOCH_FROM,
+    ProducedBatch,
+    ProducerState,
+)
 
 
 class Waiting(Protocol):
@@ -77,16 +83,17 @@ class Verification:
         self.lowest_sequence = min(self.lowest_sequence, sequence)
 
 
+NO_ATTEMPTS: Final[dict[int, Verification]] = {}
+"""Stands in while nothing is asked: an idle partition has no dict of its own. Never changed."""
+
+
 class Verifications:
-    """The attempts under way in one partition, by producer id."""
+    """The attempts under way in one partition, by producer id, and what they permit."""
 
     __slots__ = ("_attempts",)
 
     def __init__(self) -> None:
-        self._attempts: dict[int, Verification] = {}
-
-    def __len__(self) -> int:
-        return len(self._attempts)
+        self._attempts = NO_ATTEMPTS
 
     def begin(self, producer_id: int, attempt: Verification) -> Verification:
         """The producer's attempt: the one under way for this epoch, else this.
@@ -95,15 +102,50 @@ class Verifications:
         """
         present = self._attempts.get(producer_id)
         if present is None or present.epoch < attempt.epoch:
+            if self._attempts is NO_ATTEMPTS:
+                self._attempts = {}
             self._attempts[producer_id] = attempt
         elif present.epoch == attempt.epoch:
             present.note(attempt.lowest_sequence)
             return present
         return attempt
 
-    def is_current(self, producer_id: int, attempt: Verification) -> bool:
-        """May a batch still be appended on the strength of the attempt?"""
-        return self._attempts.get(producer_id) is attempt
+    def check(
+        self, producers: ProducerState, header: BatchHeader, guard: Verification | None
+    ) -> ProducedBatch | ErrorCode | None:
+        """May a client's batch of a transaction be appended? None: yes, and its attempt ends."""
+        producer_id = header.producer_id
+        up_to = NOT_VERIFIED
+        if guard is not None and self._permits(header, guard):
+            known = producers.get(producer_id)
+            begins_at_0 = guard.raises_epoch and (known is None or not known.batches)
+            up_to = 0 if begins_at_0 else guard.lowest_sequence
+        refused = producers.check_transactional(header, up_to)
+        if refused is None:
+            self.end(producer_id, header.producer_epoch)
+        elif refused is ErrorCode.INVALID_TXN_STATE and guard is not None and not guard.is_led:
+            # Not the client's fault, and nothing was appended: it finds the leader, and asks again.
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return refused
+
+    def refuse_own(
+        self, producers: ProducerState, header: BatchHeader, guard: Verification | None
+    ) -> ErrorCode:
+        """Why a coordinator's batch of a transaction may not be appended; NONE if it may.
+
+        Without a `guard` the coordinator vouches for a batch that begins a transaction here.
+        """
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        error = producers.check_epoch(producer_id, epoch)
+        if error or guard is None or producers.has_open_transaction(producer_id, epoch):
+            return error
+        is_verified = self._permits(header, guard)
+        return ErrorCode.NONE if is_verified else ErrorCode.INVALID_TXN_STATE
+
+    def _permits(self, header: BatchHeader, guard: Verification) -> bool:
+        """Is the guard of this batch's epoch, and still the producer's newest attempt?"""
+        is_of_epoch = guard.epoch == header.producer_epoch
+        return is_of_epoch and self._attempts.get(header.producer_id) is guard
 
     def end(self, producer_id: int, epoch: int) -> None:
         """A batch of the producer was appended: its transaction of this epoch is open.
@@ -112,13 +154,13 @@ class Verifications:
         """
         attempt = self._attempts.get(producer_id)
         if attempt is not None and attempt.epoch <= epoch:
-            del self._attempts[producer_id]
+            self._forget(producer_id)
 
     def end_leadership(self) -> None:
         """This broker leads no more: another one may have written markers when it does again."""
         for attempt in self._attempts.values():
             attempt.is_led = False
-        self._attempts.clear()
+        self._attempts = NO_ATTEMPTS
 
     def end_by(self, marker: TransactionMarker) -> None:
         """A transaction of the producer has ended: whatever was verified for it is void.
@@ -135,10 +177,15 @@ class Verifications:
             and attempt.epoch >= marker.producer_epoch
         )
         if not is_of_the_next:
-            del self._attempts[marker.producer_id]
+            self._forget(marker.producer_id)
 
     def remove_older(self, since_ms: int) -> None:
         """Forget attempts that began by then: nobody will come back to them."""
         old = [each for each, attempt in self._attempts.items() if attempt.since_ms <= since_ms]
         for producer_id in old:
-            del self._attempts[producer_id]
+            self._forget(producer_id)
+
+    def _forget(self, producer_id: int) -> None:
+        del self._attempts[producer_id]
+        if not self._attempts:
+            self._attempts = NO_ATTEMPTS

@@ -6,10 +6,14 @@ enough (min ISR) is the leader's to say, and the fate of each append is its `App
 
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ..deadlines import Deadline, Deadlines
-from .requests import Appended
+from .requests import Appended, DataWaiter
+
+if TYPE_CHECKING:
+    from .partition import Partition
 
 NEVER = 1 << 62
 
@@ -110,3 +114,53 @@ class CommitWaiters:
             if waiter.done is not None:
                 waiter.appended.error = ErrorCode.REQUEST_TIMED_OUT
                 waiter.done()
+
+
+class DataWaiters:
+    """Those who are told of everything that may change the answer of a fetch of one partition."""
+
+    __slots__ = ("waiting",)
+
+    def __init__(self) -> None:
+        self.waiting: list[DataWaiter] | None = None
+        """In the order they came; None while there is nobody."""
+
+    def add(self, waiter: DataWaiter) -> None:
+        """Tell `waiter` from now on, until `remove`."""
+        if self.waiting is None:
+            self.waiting = [waiter]
+        elif waiter not in self.waiting:
+            self.waiting.append(waiter)
+
+    def remove(self, waiter: DataWaiter) -> None:
+        """Forget a waiter; unknown ones do no harm."""
+        waiting = self.waiting
+        if waiting is not None and waiter in waiting:
+            waiting.remove(waiter)
+            if not waiting:
+                self.waiting = None
+
+    def wake(self, partition: "Partition") -> None:
+        """The role has changed: all have to look again."""
+        for waiter in tuple(self.waiting or ()):
+            waiter.on_data(partition)
+
+    def on_appended(self, partition: "Partition") -> None:
+        """The log has grown: followers may read on."""
+        for waiter in tuple(self.waiting or ()):
+            if waiter.is_follower:
+                waiter.on_data(partition)
+
+    def on_committed(self, partition: "Partition") -> None:
+        """The high watermark has moved: consumers may read on, followers are to be told of it."""
+        for waiter in tuple(self.waiting or ()):
+            if waiter.is_follower:
+                waiter.note(partition)
+            else:
+                waiter.on_data(partition)
+
+    def note_followers(self, partition: "Partition") -> None:
+        """Followers that wait here for nothing else have to be looked at with their next fetch."""
+        for waiter in tuple(self.waiting or ()):
+            if waiter.is_follower:
+                waiter.note(partition)

@@ -1,7 +1,7 @@
 """The leader's view of one partition: who has fetched how far, and what that commits.
 
 Pure. No clock, no disk, no sockets: every method takes what happened and returns the effects its
-caller must carry out in order. `Partition` (broker/partition/partition.py) is that caller.
+caller must carry out in order (broker/partition/leading.py).
 
 The ISR in use is always the largest that the controller may have on record:
 

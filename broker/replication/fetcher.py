@@ -268,15 +268,15 @@ class ReplicaFetcher:
     def _position(partition: Partition | None, now_ms: int) -> FetchPosition | None:
         if partition is None or partition.follower is None:
             return None
-        throttle = partition.throttle
+        throttle = following.throttle_of(partition)
         if throttle is not None and throttle.is_exceeded(now_ms):
             return None
-        position = partition.follower.next_fetch(partition, now_ms)
-        start = partition.log_start_offset
+        position = partition.follower.next_fetch(partition.log, now_ms)
+        start = partition.log.log_start_offset
         if position is not None and start:
             position = position._replace(log_start_offset=start)
-        if position is not None and partition.group_flush:
-            return position._replace(flushed_offset=partition.flushed_offset)
+        if position is not None and partition.metadata.group_flush:
+            return position._replace(flushed_offset=partition.log.flushed_offset)
         return position
 
     def _wanted(self, partition: Partition, position: FetchPosition) -> wire.FetchPartition:
@@ -352,7 +352,7 @@ class ReplicaFetcher:
             if answer is None:
                 follower.on_leader_offsets_failed(now_ms)
                 continue
-            effects = follower.on_leader_offsets(*answer, partition)
+            effects = follower.on_leader_offsets(*answer, partition.log)
             following.carry_out(partition, effects, Fetched(), b"", self._ask_leader)
 
 
@@ -369,7 +369,7 @@ def _due_ms(partition: Partition | None, now_ms: int) -> int | None:
     if partition is None or partition.follower is None:
         return None
     due_ms = partition.follower.next_deadline_ms()
-    throttle = partition.throttle
+    throttle = following.throttle_of(partition)
     if due_ms is None and throttle is not None and throttle.is_exceeded(now_ms):
         return throttle.free_at_ms(now_ms)
     return due_ms

@@ -43,7 +43,7 @@ class ReplicaFetchers:
 
     def follow(self, partition: Partition) -> None:
         """Fetch it from the leader it has now, anew if the leader epoch grew."""
-        place = Place(partition.leader_id, self._number_of(partition))
+        place = Place(partition.metadata.leader, self._number_of(partition))
         if self._place_of.get(partition, place) != place or place.leader_id < 0:
             self.unfollow(partition)
         if place.leader_id < 0 or self._is_closed:

@@ -28,6 +28,7 @@ from ..replica.follower import (
     RestartAt,
     TruncateTo,
 )
+from ..replica.throttle import Throttle, names
 
 AskLeader = Callable[[Partition], None]
 """Has the leader asked where its log begins and ends."""
@@ -56,18 +57,28 @@ def on_fetched(
         try:
             found = whole_batches(data.records)
         except RemoteProtocolError as error:
-            leader_id = partition.leader_id
+            leader_id = partition.metadata.leader
             log.warning("%r: damaged records from broker %d: %s", partition, leader_id, error)
             follower.on_bad_records(now_ms)
             return
         if found:
             answer.batches = found
             answer.first_offset, answer.next_offset = found[0].base_offset, found[-1].next_offset
-    throttle = partition.throttle
+    throttle = throttle_of(partition)
     if throttle is not None:
         throttle.spend(len(data.records or b""), now_ms)
-    effects = follower.on_fetched(asked, answer, partition, now_ms)
+    effects = follower.on_fetched(asked, answer, partition.log, now_ms)
     carry_out(partition, effects, answer, data.records or b"", ask_leader)
+
+
+def throttle_of(partition: Partition) -> Throttle | None:
+    """What bounds our fetching of this copy; None for nothing, and for a member of the ISR."""
+    host = partition.host
+    throttle, me = host.throttles.follower, host.broker_id
+    if not throttle.is_on or me in partition.metadata.isr:
+        return None
+    listed = partition.log.config.follower_replication_throttled_replicas
+    return throttle if names(listed, partition.index, me) else None
 
 
 def whole_batches(data: Buffer) -> list[BatchHeader]:
@@ -98,7 +109,7 @@ def carry_out(
     try:
         for effect in effects:
             _carry_out_one(partition, effect, answer, data, ask_leader)
-        partition.flush_if_behind()
+        partition.host.group_flush.catch_up(partition)
     except StorageError as error:
         partition.on_storage_error(error)
 
@@ -118,7 +129,7 @@ def _carry_out_one(
         case LogStartRaised(offset):
             partition.log.advance_log_start(offset)
         case TruncateTo(offset):
-            end = partition.log_end_offset
+            end = partition.log.log_end_offset
             if offset < end:
                 log.info("%r: truncating %d to %d", partition, end, offset)
             partition.log.truncate_to(offset)

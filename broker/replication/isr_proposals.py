@@ -19,6 +19,7 @@ from ...protocol.control.messages import (
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.runtime import Runtime
 from ..control.controller_channel import ControllerChannel
+from ..partition.leading import carry_out
 from ..partition.partition import Partition
 from ..replica.leader import ProposeIsr
 
@@ -125,7 +126,7 @@ class IsrProposals:
         cause = (partition.key, proposal.partition_epoch, error)
         isr = [broker for broker, _ in proposal.isr]
         self._refusals.note(cause, "%r: isr %s: %s", partition, isr, error.name)
-        partition.carry_out(effects)
+        carry_out(partition, effects)
         return {}
 
     def _accept(self, partition: Partition, proposal: ProposeIsr, result: ChangedPartition) -> None:
@@ -143,7 +144,7 @@ class IsrProposals:
             min_isr=max(leader.metadata.min_isr, result.min_isr),
         )
         now_ms = self._runtime.monotonic_ms()
-        partition.carry_out(leader.on_proposal_accepted(proposal, metadata, now_ms))
+        carry_out(partition, leader.on_proposal_accepted(proposal, metadata, now_ms))
 
 
 def _change(partition: Partition, proposal: ProposeIsr) -> PartitionChange:

@@ -14,6 +14,7 @@ from ...runtime.errors import LogDirectoryFailed
 from ...runtime.runtime import Runtime
 from ...storage.directory import LogDirectory
 from ...storage.log import Log
+from ..partition.leading import carry_out
 from ..partition.partition import Partition
 from ..partitions import Partitions
 from ..replica.silence import LOOK_MS
@@ -118,10 +119,10 @@ class Upkeep:
         if count:
             start = partition.log_start_offset
             log.info("%r: %d old segments deleted, now begins at %d", partition, count, start)
-            partition.note_followers()
+            partition.data_waiters.note_followers(partition)
             if self._partitions.fetchers is not None:
                 self._partitions.fetchers.tell(partition)
-        partition.forget_idle_producers(now_ms, expire_after_ms)
+        forget_idle_producers(partition, now_ms, expire_after_ms)
 
     async def check_lag(self) -> None:
         """Propose to go on without followers that are too far behind."""
@@ -130,7 +131,7 @@ class Upkeep:
             if turn % TURN_PARTITIONS == 0:
                 await asyncio.sleep(0)
             if partition.leader is not None:
-                partition.carry_out(partition.leader.on_lag_check(now_ms))
+                carry_out(partition, partition.leader.on_lag_check(now_ms))
 
     async def check_silence(self) -> None:
         """Propose to go on without followers that have stopped fetching at all."""
@@ -144,7 +145,7 @@ class Upkeep:
                 leader = partition.leader
                 if leader is not None and follower in leader.metadata.isr:
                     is_member = True
-                    partition.carry_out(leader.on_lag_check(now_ms, silent=follower))
+                    carry_out(partition, leader.on_lag_check(now_ms, silent=follower))
             if not is_member:
                 heard.forget(follower)
 
@@ -162,6 +163,13 @@ class Upkeep:
                 await one.flush()
             except LogDirectoryFailed as error:
                 log.error("%s", error)
+
+
+def forget_idle_producers(partition: Partition, now_ms: int, expire_after_ms: int) -> int:
+    """Forget producers idle for that long (`now_ms` is wall time); how many were there?"""
+    since_ms = partition.host.monotonic_ms() - expire_after_ms
+    partition.verifications.remove_older(since_ms)
+    return partition.log.producers.remove_expired(now_ms, expire_after_ms)
 
 
 def high_watermarks(partitions: Partitions, directory: LogDirectory) -> dict[TopicPartition, int]:

@@ -15,13 +15,12 @@ from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partition.requests import (
     EARLIEST_TIMESTAMP,
     Appended,
-    DataWaiter,
     FetchAnswer,
     FetchSpec,
     OffsetAnswer,
 )
 from minikafka.broker.partition.verification import Verification
-from minikafka.broker.partition.waiters import Waiter
+from minikafka.broker.partition.waiters import DataWaiters, Waiter
 from minikafka.broker.partitions import Partitions
 from minikafka.broker.replica.silence import FollowersHeard
 from minikafka.broker.replica.state import PartitionMetadata
@@ -56,7 +55,7 @@ class FakePartition(Partition):
         self.disk_fails = False
         self.is_cold = False
         self.cold_reads = 0
-        self.waiters: dict[DataWaiter, None] = {}
+        self.data_waiters = DataWaiters()
         self.uncommitted: list[tuple[Waiter, int]] = []
         self.fetches: list[FetchSpec] = []
         self.end = 0
@@ -102,8 +101,8 @@ class FakePartition(Partition):
             self.batches.append((appended.base_offset, appended.last_offset, batch))
         if staged and self.commits:
             self.commit(self.end)
-        for waiter in [w for w in self.waiters if w.is_follower] if staged else []:
-            waiter.on_data(self)
+        if staged:
+            self.data_waiters.on_appended(self)
 
     def commit(self, high_watermark: int, error: ErrorCode = ErrorCode.NONE) -> None:
         self.high_watermark = high_watermark
@@ -113,7 +112,7 @@ class FakePartition(Partition):
             waiter.appended.error = error
             if waiter.done is not None:
                 waiter.done()
-        for data_waiter in list(self.waiters):
+        for data_waiter in list(self.data_waiters.waiting or ()):
             if not data_waiter.is_follower:
                 data_waiter.on_data(self)
 
@@ -157,12 +156,6 @@ class FakePartition(Partition):
         await asyncio.sleep(0)
         return data
 
-    def on_data(self, waiter: DataWaiter) -> None:
-        self.waiters[waiter] = None
-
-    def remove(self, waiter: DataWaiter) -> None:
-        self.waiters.pop(waiter, None)
-
     def list_offset(
         self,
         timestamp: int,
@@ -176,9 +169,7 @@ class FakePartition(Partition):
         offset = 0 if timestamp == EARLIEST_TIMESTAMP else self.high_watermark
         return OffsetAnswer(offset=offset, leader_epoch=EPOCH)
 
-    def end_offset_for_epoch(
-        self, epoch: int, *, current_leader_epoch: int = -1, replica_id: int = -1
-    ) -> OffsetAnswer:
+    def end_offset_for_epoch(self, epoch: int, *, current_leader_epoch: int = -1) -> OffsetAnswer:
         return OffsetAnswer(offset=self.end, leader_epoch=min(epoch, EPOCH))
 
 

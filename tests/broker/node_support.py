@@ -159,7 +159,7 @@ class Node:
         """The next fetch of partition 0, answered by its leader."""
         partition = self[0]
         assert partition.follower is not None
-        asked = partition.follower.next_fetch(partition, self.now_ms)
+        asked = partition.follower.next_fetch(partition.log, self.now_ms)
         assert asked is not None
         answer = PartitionData(
             partition_index=0,

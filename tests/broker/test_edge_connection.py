@@ -175,11 +175,11 @@ async def test_a_closed_connection_removes_its_waiters_at_once(make_broker: Make
     producer, consumer = broker.connect(), broker.connect()
     producer.send(produce(b"a", acks=-1), 9)
     consumer.send(fetch(), 12)
-    assert broker.partition.waiters
+    assert len(broker.partition.data_waiters.waiting or ()) == 1
     assert [waiter.done is None for waiter, _ in broker.partition.uncommitted] == [False]
     for client in (producer, consumer):
         client.connection.connection_lost(None)
-    assert broker.partition.waiters == {}
+    assert broker.partition.data_waiters.waiting is None
     assert [waiter.done is None for waiter, _ in broker.partition.uncommitted] == [True]
     assert broker.edge.connections == {}
     broker.partition.commit(1)
@@ -199,7 +199,7 @@ async def test_nothing_is_written_to_a_transport_whose_peer_is_gone(
     await settle()
     assert client.transport.writes == 0
     client.connection.connection_lost(None)
-    assert broker.partition.waiters == {}
+    assert broker.partition.data_waiters.waiting is None
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1, 5000])

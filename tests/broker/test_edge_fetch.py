@@ -78,7 +78,7 @@ async def test_a_long_poll_is_answered_by_the_event_that_brings_data(
     await settle()
     (response,) = client.responses()
     assert len(only(response).records or b"") > 0
-    assert broker.partition.waiters == {}
+    assert broker.partition.data_waiters.waiting is None
 
 
 async def test_a_long_poll_ends_with_its_time(make_broker: MakeBroker) -> None:
@@ -87,7 +87,7 @@ async def test_a_long_poll_ends_with_its_time(make_broker: MakeBroker) -> None:
     client.send(fetch(0, max_wait_ms=20), 12)
     found = await client.next_responses()
     assert only(found[0]).records == b""
-    assert broker.partition.waiters == {}
+    assert broker.partition.data_waiters.waiting is None
 
 
 async def test_min_bytes_is_waited_for_over_all_partitions(make_broker: MakeBroker) -> None:
@@ -175,7 +175,7 @@ async def test_a_storage_error_alone_is_not_answered_at_once(
     (response,) = client.responses()
     assert len(response.responses[0].partitions[1].records) > 0
     assert only(client.ask(fetch(0, max_wait_ms=0), 12)).error_code == bad.error
-    assert [len(each.waiters) for each in broker.partitions.all.values()] == [0, 0]
+    assert [each.data_waiters.waiting for each in broker.partitions.all.values()] == [None, None]
 
 
 async def test_a_leader_that_moved_is_told_at_once_beside_a_storage_error(
@@ -189,7 +189,7 @@ async def test_a_leader_that_moved_is_told_at_once_beside_a_storage_error(
     assert client.responses() == []
     moved = broker.partitions.all[1]
     moved.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    for waiter in list(moved.waiters):
+    for waiter in list(moved.data_waiters.waiting or ()):
         waiter.on_data(moved)
     await settle()
     (response,) = client.responses()

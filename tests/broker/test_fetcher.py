@@ -363,7 +363,7 @@ async def test_a_lost_connection_ends_its_watch(pair: Pair) -> None:
         pair.disconnect()
         pair.leader.produce(value)
         await until(lambda: led.high_watermark == led.log_end_offset)
-    assert len(led._data_waiters or ()) == 1
+    assert len(led.data_waiters.waiting or ()) == 1
 
 
 async def test_a_small_budget_serves_every_partition_in_turn(pair: Pair) -> None:

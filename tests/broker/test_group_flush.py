@@ -68,7 +68,9 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
 
 def when_flushed(node: Node, appended: Appended) -> list[ErrorCode]:
     told: list[ErrorCode] = []
-    node[0].when_flushed(appended, node.now_ms + 60_000, lambda: told.append(appended.error))
+    deadline_ms = node.now_ms + 60_000
+    waits = node.partitions.group_flush.when_flushed
+    waits(node[0], appended, deadline_ms, lambda: told.append(appended.error))
     return told
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from minikafka.broker.partition.intake import OPENED_AT_ONCE, OPENED_PER_EVENT
+from minikafka.broker.partition.own_batches import append_own
 from minikafka.broker.partition.requests import Appended
 from minikafka.protocol.compression import compress
 from minikafka.protocol.errors import ErrorCode
@@ -221,7 +222,7 @@ async def test_times_out_of_bounds_are_refused_by_record(node: Node, level: str)
 
 async def test_own_batches_and_what_followers_take_are_not_walked(node: Node) -> None:
     data = bytearray(GARBAGE["noise"][0])
-    assert node[0].append_own(bytearray(data), WALL_MS).error == ErrorCode.NONE
+    assert append_own(node[0], bytearray(data), WALL_MS).error == ErrorCode.NONE
     node.partitions.write_staged()
     await node.change(state(B, leader_epoch=2, partition_epoch=2))
     stamp(data, 0, 3, 2)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.broker.partition.leading import carry_out
 from minikafka.broker.replica.leader import REFUSED_PAUSE_MS
 from minikafka.broker.replication.isr_proposals import IsrProposals
 from minikafka.protocol.control.messages import ChangedPartition, PartitionsAltered
@@ -27,9 +28,8 @@ class Proposing:
     def catch_up(self, index: int) -> None:
         partition = self.node[index]
         assert partition.leader is not None
-        partition.carry_out(
-            partition.leader.on_follower_fetched(B, 0, self.node.now_ms, self.node.epoch(B))
-        )
+        fetched = partition.leader.on_follower_fetched
+        carry_out(partition, fetched(B, 0, self.node.now_ms, self.node.epoch(B)))
 
 
 def result(index: int, error: int = 0, **more: object) -> ChangedPartition:

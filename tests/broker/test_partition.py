@@ -176,7 +176,7 @@ async def test_a_deleted_topic_fails_those_who_wait_and_its_files_go(node: Node)
     partition = await node.give(LEAD)
     told = wait_for(partition, node.produce(b"a", acks=-1))
     waiter = Caller()
-    partition.on_data(waiter)
+    partition.data_waiters.add(waiter)
     await node.forget_topic()
     assert (told, waiter.calls) == (["UNKNOWN_TOPIC_OR_PARTITION"], 1)
     assert partition.fetch(FetchSpec(0, 100), 0).error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -335,14 +335,14 @@ async def test_a_fetch_of_an_impostor_is_refused_without_a_trace_and_logged_once
 async def test_appends_wake_followers_and_commits_wake_consumers(node: Node) -> None:
     partition = await node.give(LEAD)
     follower, consumer = Caller(is_follower=True), Caller()
-    partition.on_data(follower)
-    partition.on_data(consumer)
+    partition.data_waiters.add(follower)
+    partition.data_waiters.add(consumer)
     node.produce(b"a")
     assert (follower.calls, consumer.calls) == (1, 0)
     node.fetched_by(B, C, offset=1)
     assert (follower.calls, consumer.calls) == (1, 1)
-    partition.remove(follower)
-    partition.remove(follower)
+    partition.data_waiters.remove(follower)
+    partition.data_waiters.remove(follower)
     node.produce(b"b")
     assert follower.calls == 1
     await node.change(state(B, leader_epoch=2, partition_epoch=2))
@@ -400,7 +400,7 @@ async def test_a_follower_appends_exactly_what_the_leader_sent(node: Node) -> No
     assert (partition.log_end_offset, partition.high_watermark) == (3, 2)
     stored = partition.log.reader.read(0, max_bytes=1 << 20, up_to=3).data
     assert bytes(stored) == bytes(sent)
-    assert partition.latest_epoch == 1
+    assert partition.log.latest_epoch == 1
 
 
 async def test_a_follower_takes_nothing_of_a_damaged_answer(node: Node) -> None:
@@ -574,7 +574,7 @@ async def test_a_new_partition_goes_to_the_directory_with_the_fewest(tmp_path: P
 async def test_metadata_older_than_ours_changes_nothing(node: Node) -> None:
     partition = await node.give(state(ME, leader_epoch=3, partition_epoch=5))
     await node.change(state(B, leader_epoch=2, partition_epoch=4))
-    assert partition.is_leader
+    assert partition.leader is not None
 
 
 async def test_a_fenced_outsider_is_no_longer_waited_for(node: Node) -> None:

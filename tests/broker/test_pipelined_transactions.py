@@ -27,6 +27,7 @@ from minikafka.broker.coordinator.transaction.decisions import AddPartitions
 from minikafka.broker.coordinator.transaction_questions import Verified
 from minikafka.broker.edge import Edge, Surroundings
 from minikafka.broker.partition import intake
+from minikafka.broker.partition.own_batches import append_marker
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.fetch import EpochEndOffset
 from minikafka.protocol.messages.produce import (
@@ -267,7 +268,7 @@ async def test_a_late_batch_of_the_transaction_before_ends_no_verification(lab: 
     await settle()
     assert errors(old.responses()) == [OK, OK]
     marker = TransactionMarker(PRODUCER, 2, 0, is_commit=False, transaction_version=2)
-    assert lab.node[0].append_marker(marker, WALL_MS).error is OK
+    assert append_marker(lab.node[0], marker, WALL_MS).error is OK
     new.send(produce({0: 1}, epoch=3), ADDS)
     await lab.answer()
     assert errors(new.responses()) == [OK, OK]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.broker.partition.leading import carry_out
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partition.requests import LATEST_TIMESTAMP, Appended, FetchSpec
 from minikafka.broker.replication.isr_proposals import IsrProposals
@@ -320,7 +321,7 @@ async def test_b_26_two_thousand_shrinks_go_one_request_at_a_time_and_all_comple
     node.now_ms += 60_000
     for partition in node.partitions:
         assert partition.leader is not None
-        partition.carry_out(partition.leader.on_lag_check(node.now_ms))
+        carry_out(partition, partition.leader.on_lag_check(node.now_ms))
     changed, requests = 0, 0
 
     def agree(request: AlterPartitions) -> PartitionsAltered:

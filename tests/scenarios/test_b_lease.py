@@ -58,7 +58,7 @@ async def latest(stage: Stage, broker: int) -> ErrorCode:
 
 def leaders(stage: Stage) -> list[int]:
     """Who believes to lead."""
-    return [each for each in (1, 2, 3) if stage.partition(each, "t").is_leader]
+    return [each for each in (1, 2, 3) if stage.partition(each, "t").leader is not None]
 
 
 @staged(controllers=3, controller=LEASES)

@@ -133,7 +133,7 @@ async def test_c_14_an_epoch_file_that_is_ahead_of_the_log_is_trimmed_by_it(
     partition = await again.give(state(B, leader_epoch=8))
     assert list(partition.log.leader_epochs) == [(1, 0)]
     assert partition.follower is not None
-    position = partition.follower.next_fetch(partition, 0)
+    position = partition.follower.next_fetch(partition.log, 0)
     assert position is not None
     assert (position.offset, position.last_fetched_epoch) == (2, 1)
     await again.stop()

@@ -27,7 +27,7 @@ async def test_d_03_a_stop_waits_for_brokers_that_are_behind_on_metadata(stage: 
     assert stage.daemon(1).alive
     stage.unblock("controller-1", 3)
     await stage.until(lambda: not stage.daemon(1).alive, "1 has gone", 5)
-    assert stage.partition(3, "t").leader_id == 2
+    assert stage.partition(3, "t").metadata.leader == 2
     assert not stage.is_fenced(3)
 
 

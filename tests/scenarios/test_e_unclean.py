@@ -346,7 +346,9 @@ async def test_e_11_with_a_higher_min_isr_nothing_more_commits(stage: Stage) -> 
     await cut_off(stage, 3, b"1")
     await stage.until(lambda: stage.state("t").isr == (1,), "1 is alone")
     await stage.alter_configs("t", {MIN_ISR: "2"})
-    await stage.until(lambda: stage.partition(1, "t").min_isr == 2, "the leader knows")
+    await stage.until(
+        lambda: stage.partition(1, "t").metadata.effective_min_isr == 2, "the leader knows"
+    )
     await stage.send("t", b"2", acks="1")
     assert stage.partition(1, "t").high_watermark == 2
     stage.heal()
@@ -487,7 +489,7 @@ async def test_e_14_what_an_unclean_leader_does_not_have_it_does_not_remember(st
     stage.kill(1, 2)
     await stage.until(lambda: stage.state("t").leader == NO_LEADER, "nobody leads")
     await elect(stage, "t", ElectionType.UNCLEAN, broker=3)
-    await stage.until(lambda: stage.partition(3, "t").is_leader, "3 leads")
+    await stage.until(lambda: stage.partition(3, "t").leader is not None, "3 leads")
     ((_, known),) = stage.partition(3, "t").log.producers
     assert known.batches[-1].last_sequence == 0
     asked = OffsetForLeaderPartition(partition=0, leader_epoch=0)

@@ -11,6 +11,7 @@ import pytest
 from minikafka.aio import Producer
 from minikafka.broker.coordinator.transaction.config import TransactionConfig
 from minikafka.broker.partition.requests import Appended
+from minikafka.broker.upkeep.upkeep import forget_idle_producers
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.records.record_batch import stamp
 from minikafka.protocol.records.records import NewRecord, build
@@ -121,7 +122,7 @@ async def test_g_05_a_forgotten_producer_is_a_new_one(node: Node) -> None:
     send(node, (7, 0, 0))
     send(node, (7, 0, 1))
     day = from_mapping(TransactionConfig, {}).producer_id_expiration_ms
-    forget = node[0].forget_idle_producers
+    forget = partial(forget_idle_producers, node[0])
     assert (forget(WALL_MS + day - 1, day), forget(WALL_MS + day, day)) == (0, 1)
     assert told(send(node, (7, 0, 1))) == (ErrorCode.NONE, 2)
     assert told(send(node, (7, 0, 2))) == (ErrorCode.NONE, 3)

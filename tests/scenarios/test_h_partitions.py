@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.broker.partition.own_batches import append_marker
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partition.requests import (
     LATEST_TIMESTAMP,
@@ -71,7 +72,7 @@ def begin(node: Node, value: bytes, producer: tuple[int, int, int]) -> None:
 
 
 def end(node: Node, producer_id: int, *, commit: bool, epoch: int = 0) -> Appended:
-    return node[0].append_marker(TransactionMarker(producer_id, epoch, 0, commit), WALL_MS)
+    return append_marker(node[0], TransactionMarker(producer_id, epoch, 0, commit), WALL_MS)
 
 
 def replicate(node: Node) -> None:
@@ -158,13 +159,13 @@ async def test_h_05_the_marker_of_the_one_before_voids_nothing(node: Node) -> No
     begin(node, b"a", (7, 0, 0))
     guard = node[0].needs_verification(7, 1, 0, raises_epoch=True)
     before = TransactionMarker(7, 1, 0, is_commit=True, transaction_version=2)
-    assert node[0].append_marker(before, WALL_MS).error is OK
+    assert append_marker(node[0], before, WALL_MS).error is OK
     assert write(node, b"b", (7, 1, 0), guard) is OK
     own = TransactionMarker(7, 2, 0, is_commit=True, transaction_version=2)
-    assert node[0].append_marker(own, WALL_MS).error is OK
+    assert append_marker(node[0], own, WALL_MS).error is OK
     guard = node[0].needs_verification(7, 2, 0, raises_epoch=True)
     own = TransactionMarker(7, 3, 0, is_commit=False, transaction_version=2)
-    assert node[0].append_marker(own, WALL_MS).error is OK
+    assert append_marker(node[0], own, WALL_MS).error is OK
     assert write(node, b"c", (7, 2, 0), guard) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
@@ -190,13 +191,13 @@ async def test_h_07_a_replaced_coordinator_ends_nothing(node: Node) -> None:
     epoch; then TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH, and nothing is written."""
     begin(node, b"a", (7, 1, 0))
     newer = TransactionMarker(7, 1, 5, is_commit=True)
-    assert node[0].append_marker(newer, WALL_MS).error is OK
+    assert append_marker(node[0], newer, WALL_MS).error is OK
     begin(node, b"b", (7, 1, 1))
     end_offset = node[0].log_end_offset
     fenced = TransactionMarker(7, 1, 4, is_commit=False)
-    assert node[0].append_marker(fenced, WALL_MS).error is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert append_marker(node[0], fenced, WALL_MS).error is ErrorCode.TRANSACTION_COORDINATOR_FENCED
     older = TransactionMarker(7, 0, 6, is_commit=False)
-    assert node[0].append_marker(older, WALL_MS).error is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert append_marker(node[0], older, WALL_MS).error is ErrorCode.INVALID_PRODUCER_EPOCH
     assert node[0].log_end_offset == end_offset
     assert node[0].log.producers.has_open_transaction(7, 1)
 

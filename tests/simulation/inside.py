@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from minikafka.broker.partition.hosted_replica import HostedReplica
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partitions import Partitions
 from minikafka.broker.replica.leader import LeaderReplica
@@ -50,7 +49,7 @@ def watched() -> Iterator[None]:
         _votes_noted(),
         _grants_noted(),
         _compactions_counted(),
-        _touches_noted(HostedReplica, ("leader", "metadata", "high_watermark", "offline_because")),
+        _touches_noted(Partition, ("leader", "metadata", "high_watermark", "offline_because")),
         _touches_noted(LeaderReplica, ("metadata",)),
         _touches_noted(Log, ("log_start_offset", "log_end_offset")),
     ):

@@ -353,11 +353,11 @@ class Invariants:
             and now.high_watermark > before.high_watermark
             and replica.leader is not None
             # One step may commit with the ISR that it knew, and then hear of another.
-            and max(len(now.isr), len(before.isr)) < replica.min_isr
+            and max(len(now.isr), len(before.isr)) < replica.metadata.effective_min_isr
         ):
             yield (
                 f"invariant 5: {where}: high watermark moved to {now.high_watermark} with ISR"
-                f" {list(replica.leader.isr)} below min ISR {replica.min_isr}"
+                f" {list(replica.leader.isr)} below min ISR {replica.metadata.effective_min_isr}"
             )
         if before is not None and now.high_watermark > before.high_watermark:
             yield from self._check_counted(where, truth, before, now)
@@ -436,7 +436,7 @@ class Invariants:
             if (daemon.name, replica.key) not in self.distrusted:
                 yield from self.check_committed(daemon, replica.key, end, "invariant 8")
         uncounted = [member for member in candidates if member not in leader.maximal_isr]
-        if uncounted and len(leader.isr) >= replica.min_isr:
+        if uncounted and len(leader.isr) >= replica.metadata.effective_min_isr:
             yield (
                 f"invariant 3: {replica}: the leader counts {list(leader.maximal_isr)},"
                 f" the controller has ISR {list(state.isr)} and ELR {list(state.elr)}"
@@ -457,7 +457,7 @@ class Invariants:
         if (
             now.replica.leader is not None
             and now.log_end_offset > before.log_end_offset
-            and len(now.replica.leader.isr) < now.replica.min_isr
+            and len(now.replica.leader.isr) < now.replica.metadata.effective_min_isr
         ):
             note("transition", "high-watermark-frozen")
 

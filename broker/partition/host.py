@@ -1,0 +1,49 @@
+"""What all partitions of a broker share: its clocks, its lease, and who is told of what they do."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...client.net.refusals import Refusals
+from ...runtime.errors import StorageError
+from ..deadlines import Deadlines
+from ..replica.leader import ProposeIsr
+from ..replica.lease import LeaderLease
+from ..replica.state import KnownBrokers
+from ..replica.throttle import Throttles
+from . import intake
+from .group_flush import GroupFlush
+
+if TYPE_CHECKING:
+    from .partition import Partition
+
+
+@dataclass(slots=True)
+class Host:
+    """One object for all partitions; they change nothing of it but `dirty` and `moved`."""
+
+    broker_id: int
+    wheel: Deadlines
+    monotonic_ms: Callable[[], int]
+    wall_ms: Callable[[], int]
+    lag_max_ms: int
+    propose: Callable[["Partition", ProposeIsr], None]
+    on_storage_error: Callable[["Partition", StorageError], None]
+    group_flush: GroupFlush
+    on_role_changed: Callable[["Partition"], None] = lambda partition: None
+    """Told after a new leader epoch, and after a partition went offline."""
+    lease: LeaderLease = field(default_factory=LeaderLease)
+    brokers: KnownBrokers = field(default_factory=KnownBrokers)
+    throttles: Throttles = field(default_factory=Throttles)
+    refusals: Refusals = field(default_factory=Refusals)
+    openings: intake.Openings = field(default_factory=intake.Openings)
+    dirty: list["Partition"] = field(default_factory=list)
+    """Partitions with staged appends."""
+    moved: dict["Partition", None] = field(default_factory=dict)
+    """Partitions whose high watermark moved since the last checkpoint."""
+
+    @property
+    def has_no_lease(self) -> bool:
+        """Is a lease needed to act as a leader, and not held?"""
+        lease = self.lease
+        return lease.is_required and not lease.is_held(self.monotonic_ms())

@@ -1,0 +1,40 @@
+"""What a leader decides is carried out here, in the order in which it was decided.
+
+The decisions are `replica.leader`'s. What a follower decides is carried out by
+`replication.following`.
+"""
+
+import logging
+from typing import TYPE_CHECKING, assert_never
+
+from ...runtime.errors import StorageError
+from ..replica.leader import Effects, EpochStarted, HighWatermarkAdvanced, IsrChanged, ProposeIsr
+
+if TYPE_CHECKING:
+    from .partition import Partition
+
+log = logging.getLogger(__name__)
+
+
+def carry_out(partition: "Partition", effects: Effects) -> None:
+    """Do what the leader decided; a failing disk ends the role, and with it what is left to do."""
+    for effect in effects:
+        match effect:
+            case HighWatermarkAdvanced(offset):
+                partition.move_high_watermark(offset)
+            case ProposeIsr():
+                partition.host.propose(partition, effect)
+            case IsrChanged(isr):
+                log.info("%r: isr is %s", partition, list(isr))
+                assert partition.leader is not None
+                partition.metadata = partition.leader.metadata
+                partition.data_waiters.note_followers(partition)
+            case EpochStarted(epoch, start_offset):
+                log.info("%r: leading epoch %d from offset %d", partition, epoch, start_offset)
+                try:
+                    partition.log.assign_epoch(epoch, start_offset)
+                except StorageError as error:
+                    partition.on_storage_error(error)
+                    return
+            case _:
+                assert_never(effect)

@@ -1,0 +1,76 @@
+"""Batches that this broker writes into a partition itself: what coordinators keep, and markers.
+
+Nothing of a client is checked here, and a batch of this broker's own has no sequence. Whoever
+appends one waits for its commit as a producer with acks=all does.
+"""
+
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.records.batch_header import TRANSACTIONAL_BIT, BatchHeader
+from ...storage.markers import TransactionMarker, encode_marker
+from .requests import Appended
+from .verification import Verification
+
+if TYPE_CHECKING:
+    from .partition import Partition
+
+
+def append_own(
+    partition: "Partition", batch: bytearray, wall_ms: int, guard: Verification | None = None
+) -> Appended:
+    """Stage a batch under acks=all; one of a transaction belongs to the producer that it names.
+
+    With a `guard` it may begin a transaction here only if that is current; without one the caller
+    vouches for it. Only the producer's epoch, role, min ISR and size are checked.
+    """
+    header = BatchHeader(batch)
+    is_transactional = header.attributes & TRANSACTIONAL_BIT
+    if is_transactional:
+        error = partition.verifications.refuse_own(partition.log.producers, header, guard)
+        if error:
+            return Appended(error)
+    error = _refuse(partition)
+    if error:
+        return Appended(error)
+    if len(batch) > partition.rules.max_message_bytes:
+        return Appended(ErrorCode.MESSAGE_TOO_LARGE)
+    appended = _stage(partition, memoryview(batch), header, wall_ms)
+    if is_transactional:
+        partition.verifications.end(header.producer_id, header.producer_epoch)
+    return appended
+
+
+def append_marker(partition: "Partition", marker: TransactionMarker, wall_ms: int) -> Appended:
+    """End a producer's transaction here: written on return, final when committed (acks=all).
+
+    INVALID_PRODUCER_EPOCH from a producer's older epoch, TRANSACTION_COORDINATOR_FENCED from a
+    coordinator that has been replaced. A marker that ends nothing is written, too.
+    """
+    partition.write_staged()
+    error = _refuse(partition) or partition.log.producers.check_marker(marker)
+    if error:
+        return Appended(error)
+    # Whoever was told that the transaction goes on may not begin it anew (KAFKA-14884).
+    partition.verifications.end_by(marker)
+    records = memoryview(encode_marker(marker, wall_ms))
+    appended = _stage(partition, records, BatchHeader(records), wall_ms)
+    partition.write_staged()
+    return appended
+
+
+def _refuse(partition: "Partition") -> ErrorCode:
+    """Why nothing may be appended under acks=all; NONE if it may."""
+    leader = partition.leader
+    if leader is None:
+        return partition.error_without_leader
+    return ErrorCode.NONE if leader.has_min_isr else ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def _stage(
+    partition: "Partition", records: memoryview, header: BatchHeader, wall_ms: int
+) -> Appended:
+    staging = partition.staging
+    if staging.batches is None:
+        partition.host.dirty.append(partition)
+    return staging.add(records, header, partition.leader_epoch, partition.rules, wall_ms)

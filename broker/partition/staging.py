@@ -1,0 +1,88 @@
+"""Batches that got their offsets and are not written yet: those of one read event, in one write.
+
+Checks nothing: whoever stages a batch has judged it. `Partition.write_staged` takes all of them off
+at once and fills in what became of each.
+"""
+
+from typing import Final
+
+from ...protocol.errors import ErrorCode
+from ...protocol.records.batch_header import CONTROL_BIT, BatchHeader
+from ...storage.log import Log
+from ...storage.producer_state import ProducedBatch
+from . import intake
+from .requests import Appended
+
+NO_ANSWERS: Final[list[Appended]] = []
+"""Stands in while nothing is staged: an idle partition has no list of its own. Never changed."""
+
+
+class Staging:
+    """What one partition is about to append to its log, and what it has answered for it."""
+
+    __slots__ = ("_log", "answers", "batches")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.batches: list[tuple[BatchHeader, memoryview]] | None = None
+        """In offset order; None while nothing is staged."""
+        self.answers: list[Appended] = NO_ANSWERS
+        """Final for acks=1 once the batches are written."""
+
+    def add(
+        self,
+        records: memoryview,
+        header: BatchHeader,
+        leader_epoch: int,
+        rules: intake.IntakeRules,
+        wall_ms: int,
+    ) -> Appended:
+        """Give a batch the next offsets, stamp it in place and keep it to be written."""
+        log, batches = self._log, self.batches
+        if batches is None:
+            batches = self.batches = []
+            self.answers = []
+            base_offset = log.log_end_offset
+        else:
+            last = batches[-1][0]
+            base_offset = last.base_offset + last.last_offset_delta + 1
+        append_time_ms = wall_ms if rules.is_log_append_time else None
+        header = intake.place(records, header, base_offset, leader_epoch, append_time_ms)
+        if header.producer_id >= 0 and not header.attributes & CONTROL_BIT:
+            # Staged already counts: the next batch of this read event continues the sequence. If
+            # the write fails, the directory is lost and this state with it.
+            log.producers.observe(header, wall_ms)
+        batches.append((header, records))
+        appended = Appended(
+            ErrorCode.NONE,
+            base_offset,
+            base_offset + header.last_offset_delta,
+            -1 if append_time_ms is None else append_time_ms,
+            log.log_start_offset,
+        )
+        self.answers.append(appended)
+        return appended
+
+    def answer_known(self, known: ProducedBatch | ErrorCode, rules: intake.IntakeRules) -> Appended:
+        """Answer a repeated batch as the first time; a gap in the sequence is refused."""
+        if isinstance(known, ErrorCode):
+            return Appended(known)
+        log = self._log
+        append_time_ms = known.timestamp if rules.is_log_append_time else -1
+        appended = Appended(
+            ErrorCode.NONE,
+            known.base_offset,
+            known.last_offset,
+            append_time_ms,
+            log.log_start_offset,
+        )
+        if known.last_offset >= log.log_end_offset and self.batches is not None:
+            # It shares the fate of the staged original.
+            self.answers.append(appended)
+        return appended
+
+    def fail(self, error: ErrorCode) -> None:
+        """Drop what is staged: it is never written, and `error` is why."""
+        for appended in self.answers:
+            appended.error = error
+        self.batches, self.answers = None, NO_ANSWERS
