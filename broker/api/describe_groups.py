@@ -51,9 +51,9 @@ def _describe(call: Call, group_id: str) -> DescribedGroup:
     return DescribedGroup(
         group_id=group_id,
         group_state=group.phase.value,
-        protocol_type=group.protocol_type or "",
-        protocol_data=(group.protocol or "") if is_stable else "",
-        members=[_member(group, each, is_stable) for each in group.members.values()],
+        protocol_type=group.roster.protocol_type or "",
+        protocol_data=(group.phases.protocol or "") if is_stable else "",
+        members=[_member(group, each, is_stable) for each in group.roster.members.values()],
     )
 
 
@@ -63,6 +63,6 @@ def _member(group: ClassicGroup, member: Member, is_stable: bool) -> DescribedGr
         group_instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        member_metadata=member.metadata(group.protocol) if is_stable else b"",
+        member_metadata=member.metadata(group.phases.protocol) if is_stable else b"",
         member_assignment=member.assignment if is_stable else b"",
     )

@@ -17,7 +17,7 @@ def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
         groups = [
             ListedGroup(
                 group_id=group.group_id,
-                protocol_type=group.protocol_type or "",
+                protocol_type=group.roster.protocol_type or "",
                 group_state=group.phase.value,
                 group_type=CLASSIC,
             )

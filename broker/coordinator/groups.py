@@ -343,20 +343,20 @@ class Groups:
         """Have the wheel turn when something is due in the group; later is not worth a change."""
         armed = self._armed.get(group)
         if armed is not None:
-            if armed.at_ms <= group.wake_ms:
+            if armed.at_ms <= group.phases.wake_ms:
                 return
             armed.deadline.cancel()
-        if group.wake_ms >= NEVER:
+        if group.phases.wake_ms >= NEVER:
             self._armed.pop(group, None)
             return
 
         def expire() -> None:
             del self._armed[group]
             if shard.is_open:
-                self._carry_out(shard, group, group.on_time(self.now))
+                self._carry_out(shard, group, group.phases.on_time(self.now))
 
-        deadline = self._deadlines.at(group.wake_ms, expire)
-        self._armed[group] = Armed(deadline, group.wake_ms)
+        deadline = self._deadlines.at(group.phases.wake_ms, expire)
+        self._armed[group] = Armed(deadline, group.phases.wake_ms)
 
     def _disarm(self, group: ClassicGroup) -> None:
         armed = self._armed.pop(group, None)
@@ -367,14 +367,14 @@ class Groups:
         shard.state.complete_loading()
         now = self.now
         for group in list(shard.state.groups.values()):
-            self._carry_out(shard, group, group.on_loaded(now))
+            self._carry_out(shard, group, group.phases.on_loaded(now))
         self.upkeep.begin()
 
     def _on_unloaded(self, shard: GroupShard) -> None:
         for group in shard.state.groups.values():
             self._disarm(group)
-            for member in group.members.values():
-                for reply in group.dismiss(member, ErrorCode.NOT_COORDINATOR):
+            for member in group.roster.members.values():
+                for reply in group.roster.dismiss(member, ErrorCode.NOT_COORDINATOR):
                     reply.to(reply.answer)
 
 

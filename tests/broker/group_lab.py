@@ -150,10 +150,10 @@ class GroupLab:
 
     def assign(self) -> None:
         """Everybody syncs; the leader gives each its own name."""
-        members = [c for c in self.clients.values() if c.member_id in self.group.members]
+        members = [c for c in self.clients.values() if c.member_id in self.group.roster.members]
         given = {client.name: client.name.encode() for client in members}
         for client in members:
-            if client.member_id == self.group.leader:
+            if client.member_id == self.group.roster.leader:
                 self.sync(client.name, given)
             else:
                 self.sync(client.name)
@@ -163,9 +163,9 @@ class GroupLab:
     def wait(self, milliseconds: int) -> None:
         """Time passes; whatever is due happens at its time."""
         end_ms = self.now_ms + milliseconds
-        while self.group.wake_ms <= end_ms:
-            self.now_ms = max(self.now_ms, self.group.wake_ms)
-            self.carry_out(self.group.on_time(self.now))
+        while self.group.phases.wake_ms <= end_ms:
+            self.now_ms = max(self.now_ms, self.group.phases.wake_ms)
+            self.carry_out(self.group.phases.on_time(self.now))
         self.now_ms = end_ms
 
     def fail_over(self) -> None:
@@ -176,7 +176,7 @@ class GroupLab:
             assert not isinstance(record, UnknownRecord)
             self.state.apply(record, offset)
         self.state.complete_loading()
-        self.carry_out(self.group.on_loaded(self.now))
+        self.carry_out(self.group.phases.on_loaded(self.now))
 
     # Carrying out.
 
@@ -233,13 +233,15 @@ class GroupLab:
     def check(self) -> None:
         """What always holds."""
         group = self.group
-        assert (group.phase is Phase.EMPTY) <= (not group.members)
-        if group.members:
-            assert group.leader in group.members
-        for instance_id, member_id in group.static_ids.items():
-            assert group.members[member_id].instance_id == instance_id
+        assert (group.phase is Phase.EMPTY) <= (not group.roster.members)
+        if group.roster.members:
+            assert group.roster.leader in group.roster.members
+        for instance_id, member_id in group.roster.static_ids.items():
+            assert group.roster.members[member_id].instance_id == instance_id
         if group.phase is Phase.STABLE:
-            assert all(m.joining is None and m.syncing is None for m in group.members.values())
+            assert all(
+                m.joining is None and m.syncing is None for m in group.roster.members.values()
+            )
 
 
 def told(said: Joined | Synced, name_of: "object") -> str:

@@ -205,7 +205,8 @@ async def test_leaving_one_by_one_and_several_at_once(broker: GroupBroker) -> No
     ]
     answer = await broker.ask(LeaveGroupRequest(group_id="two", members=leaving), 5)
     assert [name(each.error_code) for each in answer.members] == ["UNKNOWN_MEMBER_ID", "NONE"]
-    assert two.member_id not in broker.edge.groups.shards.of("two").state.groups["two"].members  # type: ignore[union-attr]
+    group = broker.edge.groups.shards.of("two").state.groups["two"]  # type: ignore[union-attr]
+    assert two.member_id not in group.roster.members
     answer = await broker.ask(LeaveGroupRequest(group_id="unheard", members=leaving), 5)
     assert name(answer.error_code) == "UNKNOWN_MEMBER_ID"
     answer = await broker.ask(LeaveGroupRequest(group_id="", members=leaving), 5)
@@ -225,7 +226,7 @@ async def test_an_id_that_nobody_uses_goes_without_a_rebalance(broker: GroupBrok
         else:
             leaving = LeaveGroupRequest(group_id="g", member_id=asked.member_id)
             assert (await broker.ask(leaving, 2)).error_code == 0
-        assert not state.groups["g"].pending
+        assert not state.groups["g"].roster.pending
         beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=joined.member_id)
         assert name((await broker.ask(beat, 4)).error_code) == "NONE", ends
 

@@ -109,10 +109,10 @@ def test_tombstones_of_nothing_are_nothing() -> None:
 
 def test_a_group_is_what_its_last_record_says() -> None:
     state = of(group_record("t"), group_record("t", "u"), group_record())
-    assert (state.groups["g"].phase, state.groups["g"].generation) == (Phase.EMPTY, 3)
+    assert (state.groups["g"].phase, state.groups["g"].phases.generation) == (Phase.EMPTY, 3)
     state = of(group_record(), group_record("t"))
     group = state.groups["g"]
-    assert (group.phase, [*group.members], group.leader) == (Phase.STABLE, ["m"], "m")
+    assert (group.phase, [*group.roster.members], group.roster.leader) == (Phase.STABLE, ["m"], "m")
 
 
 # Transactions.
@@ -201,7 +201,7 @@ def test_offsets_of_a_group_that_is_being_rebalanced_do_not_expire() -> None:
     """However long that takes (KAFKA-13636)."""
     state = of(committed(1), committed(2, topic="old"), group_record("t"))
     for phase in (Phase.PREPARING, Phase.COMPLETING):
-        state.groups["g"].phase = phase
+        state.groups["g"].phases.phase = phase
         assert expired(state, 10 * WEEK_MS) == []
 
 

@@ -31,8 +31,8 @@ class Play:
         command(*options)
         self.lab.check()
         group = self.lab.group
-        members = " ".join(map(self.lab.name_of, group.members))
-        now = f"   {group.phase.value}, generation {group.generation}: [{members}]"
+        members = " ".join(map(self.lab.name_of, group.roster.members))
+        now = f"   {group.phase.value}, generation {group.phases.generation}: [{members}]"
         said = [*self.lab.said, *([now] if now != self.before else [])]
         self.before = now
         return said or ["nothing changes"]

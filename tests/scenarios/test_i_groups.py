@@ -58,7 +58,7 @@ def test_i_01_an_answer_that_was_lost_is_given_again() -> None:
     lab.sync("b")
     assert isinstance(b.told[-1], Synced)
     assert b.told[-1].assignment == b"b"
-    assert (lab.group.phase, lab.group.generation) == (Phase.STABLE, 2)
+    assert (lab.group.phase, lab.group.phases.generation) == (Phase.STABLE, 2)
 
 
 def test_i_02_a_generation_that_is_yet_to_come_is_refused() -> None:
@@ -73,7 +73,7 @@ def test_i_02_a_generation_that_is_yet_to_come_is_refused() -> None:
     assert a.told[-1].error is ErrorCode.ILLEGAL_GENERATION
     error = lab.group.check_commit(a.who, a.generation, is_transactional=False)
     assert error is ErrorCode.ILLEGAL_GENERATION
-    assert (lab.group.phase, lab.group.generation) == (Phase.STABLE, 1)
+    assert (lab.group.phase, lab.group.phases.generation) == (Phase.STABLE, 1)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -117,15 +117,17 @@ def share_out(lab: GroupLab, dice: random.Random) -> None:
     clients = [
         client
         for client in lab.clients.values()
-        if client.member_id in lab.group.members
+        if client.member_id in lab.group.roster.members
         and client.told
         and isinstance(client.told[-1], Joined)
     ]
     dice.shuffle(clients)
-    members = [client for client in lab.clients.values() if client.member_id in lab.group.members]
+    members = [
+        client for client in lab.clients.values() if client.member_id in lab.group.roster.members
+    ]
     for client in clients:
         given: dict[str, bytes] = {}
-        if client.member_id == lab.group.leader:
+        if client.member_id == lab.group.roster.leader:
             for number in range(6):
                 owner = dice.choice(members).name
                 given[owner] = given.get(owner, b"") + f" {number}".encode()
@@ -145,7 +147,7 @@ def test_i_04_who_is_silent_during_a_rebalance_is_out_when_its_time_is_over() ->
     assert commit(a.who, 1, is_transactional=False) is ErrorCode.NONE, "it may still give up"
     lab.wait(1)
     assert commit(a.who, 1, is_transactional=False) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert [lab.name_of(each) for each in lab.group.members] == ["b"]
+    assert [lab.name_of(each) for each in lab.group.roster.members] == ["b"]
 
 
 @staged(broker=BROKER)
@@ -261,7 +263,7 @@ async def test_i_08_a_rebalance_longer_than_the_retention_costs_no_offset(
     broker.edge.groups.upkeep.expire(shard)
     assert await broker.committed() == {0: 5}
     # Nothing but the rebalance keeps them: nobody reads that topic.
-    shard.state.groups["g"].phase = Phase.STABLE
+    shard.state.groups["g"].phases.phase = Phase.STABLE
     assert len(deletion.expire(shard.state, "g", wall_ms=wall_ms, retention_ms=WEEK_MS)) == 1
 
 
@@ -320,7 +322,7 @@ def test_i_10_members_old_and_new_agree_on_one_protocol() -> None:
         spoken = {each.protocol: None for each in last if isinstance(each, Joined)}
         assert [*spoken] == ["cooperative-sticky" if number == 2 else "range"]
         assert {each.generation for each in last if isinstance(each, Joined)} == {
-            lab.group.generation
+            lab.group.phases.generation
         }
         lab.assign()
 
@@ -334,11 +336,11 @@ def test_i_11_a_thousand_members_at_once() -> None:
         lab.join(name)
     lab.wait(6_000)
     lab.assign()
-    assert (lab.group.phase, lab.group.generation) == (Phase.STABLE, 1)
+    assert (lab.group.phase, lab.group.phases.generation) == (Phase.STABLE, 1)
     for _ in range(5):
         lab.wait(3_000)
         assert {lab.beat(name) for name in names} == {ErrorCode.NONE}
-    assert len(lab.group.members) == 1_000
+    assert len(lab.group.roster.members) == 1_000
 
 
 async def test_i_12_offsets_that_a_transaction_may_change_are_not_told_as_stable(

@@ -11,9 +11,11 @@ from ....protocol.consumer_protocol import topics_of
 from ....protocol.errors import ErrorCode, RemoteProtocolError
 from .member import Member
 from .phases import Now, Phase, Phases
+from .roster import Roster
 from .values import (
     NO_MEMBER,
     Effects,
+    GroupSettings,
     Join,
     Joined,
     Joins,
@@ -29,8 +31,22 @@ CONSUMER = "consumer"
 """The protocol type whose metadata a broker can read."""
 
 
-class ClassicGroup(Phases):
-    """One group."""
+class ClassicGroup:
+    """One group: its members are in `roster`, and `phases` says what they wait for."""
+
+    def __init__(self, group_id: str, settings: GroupSettings) -> None:
+        self.group_id = group_id
+        self._settings = settings
+        self.roster = Roster()
+        self.phases = Phases(self.roster, settings)
+
+    def __repr__(self) -> str:
+        return f"group {self.group_id} ({self.phase.value}, generation {self.phases.generation})"
+
+    @property
+    def phase(self) -> Phase:
+        """The phase that it is in."""
+        return self.phases.phase
 
     # JoinGroup.
 
@@ -40,15 +56,15 @@ class ClassicGroup(Phases):
         if self._is_full_for(who.member_id):
             effects = self._drop(who.member_id, now)
             return [*effects, _refuse(ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER)]
-        if not self.accepts(join.protocol_type, join.protocols):
+        if not self.roster.accepts(join.protocol_type, join.protocols):
             return [_refuse(ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, who.member_id)]
         if who.member_id == NO_MEMBER:
             return self._join_new(join, ticket, now)
-        if who.member_id in self.pending:
+        if who.member_id in self.roster.pending:
             if who.instance_id is not None:
                 return [_refuse(ticket, ErrorCode.UNKNOWN_MEMBER_ID, who.member_id)]
             return self._add(Member.of(join, who.member_id), join, ticket, now)
-        member = self.check(who)
+        member = self.roster.check(who)
         if isinstance(member, ErrorCode):
             return [_refuse(ticket, member, who.member_id)]
         return self._join_again(member, join, ticket, now)
@@ -56,41 +72,40 @@ class ClassicGroup(Phases):
     def _join_new(self, join: Join, ticket: Ticket, now: Now) -> Effects:
         instance_id = join.who.instance_id
         member_id = f"{instance_id or join.client_id}-{join.fresh_id}"
-        present = self.static_member(instance_id)
+        present = self.roster.static_member(instance_id)
         if present is not None:
             return self._replace(present, member_id, join, ticket, now)
         if join.needs_known_id and instance_id is None:
             # A client whose answer is lost must not leave a member behind that nobody is.
-            self.pending[member_id] = now.ms + join.session_timeout_ms
-            self._wake_by(self.pending[member_id])
+            self.phases.reserve(member_id, now.ms + join.session_timeout_ms)
             return [_refuse(ticket, ErrorCode.MEMBER_ID_REQUIRED, member_id)]
         return self._add(Member.of(join, member_id), join, ticket, now)
 
     def _add(self, member: Member, join: Join, ticket: Ticket, now: Now) -> Effects:
-        if not self.members:
-            self.protocol_type = join.protocol_type
+        if not self.roster.members:
+            self.roster.protocol_type = join.protocol_type
         member.joining = ticket
-        self.add(member)
-        self.expect(member, now)
-        self.note_grown()
-        return [Joins(member.member_id, join.reason), *self.rebalance(now)]
+        self.roster.add(member)
+        self.phases.expect(member, now)
+        self.phases.note_grown()
+        return [Joins(member.member_id, join.reason), *self.phases.rebalance(now)]
 
     def _join_again(self, member: Member, join: Join, ticket: Ticket, now: Now) -> Effects:
         """A member that we know asks for the next generation, or for the present one again."""
         is_same = member.protocols == join.protocols
         if self.phase is Phase.COMPLETING and is_same:
-            return [Reply(ticket, self.joined(member))]  # It did not get the answer.
-        if self.phase is Phase.STABLE and is_same and member.member_id != self.leader:
-            return [Reply(ticket, replace(self.joined(member), members=()))]
+            return [Reply(ticket, self.phases.joined(member))]  # It did not get the answer.
+        if self.phase is Phase.STABLE and is_same and member.member_id != self.roster.leader:
+            return [Reply(ticket, replace(self.phases.joined(member), members=()))]
         effects: Effects = []
         if member.joining is not None:
             effects.append(
                 _refuse(member.joining, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
             )
-        self.update(member, join)
+        self.roster.update(member, join)
         member.joining = ticket
         effects.append(Joins(member.member_id, join.reason, is_known=True))
-        return effects + self.rebalance(now)
+        return effects + self.phases.rebalance(now)
 
     def _replace(
         self, present: Member, member_id: str, join: Join, ticket: Ticket, now: Now
@@ -101,30 +116,30 @@ class ClassicGroup(Phases):
         unless another protocol would win now, or it reads other topics.
         """
         old_id, topics = present.member_id, self._topics(present)
-        effects: Effects = [*self.rename(present, member_id)]
-        self.update(present, join)
+        effects: Effects = [*self.phases.rename(present, member_id)]
+        self.roster.update(present, join)
         if (
             self.phase is not Phase.STABLE
-            or self.vote() != self.protocol
+            or self.roster.vote() != self.phases.protocol
             or self._topics(present) != topics
         ):
             present.joining = ticket
-            self.expect(present, now)
-            return effects + self.rebalance(now)
-        self.touch(present, now)
-        leads = self.leader == member_id
-        answer = self.joined(present, skip_assignment=leads)
+            self.phases.expect(present, now)
+            return effects + self.phases.rebalance(now)
+        self.phases.touch(present, now)
+        leads = self.roster.leader == member_id
+        answer = self.phases.joined(present, skip_assignment=leads)
         if leads and not join.can_skip_assignment:
-            # Told that it leads it would assign anew, and nobody would ask for that.
+            # A client that is told it leads would make a new assignment, and nobody asks for one.
             answer = replace(answer, leader=old_id, skip_assignment=False, members=())
-        return [*effects, Store(self.value(now), (Reply(ticket, answer),))]
+        return [*effects, Store(self.phases.value(now), (Reply(ticket, answer),))]
 
     def _topics(self, member: Member) -> tuple[str, ...] | None:
         """What a consumer reads; None where that cannot be told."""
-        if self.protocol_type != CONSUMER:
+        if self.roster.protocol_type != CONSUMER:
             return None
         try:
-            return topics_of(member.metadata(self.protocol))
+            return topics_of(member.metadata(self.phases.protocol))
         except RemoteProtocolError:
             return None
 
@@ -132,21 +147,21 @@ class ClassicGroup(Phases):
         """Is there no room for this member? Members keep theirs while a generation lasts."""
         if self.phase is Phase.EMPTY:
             return False
-        member = self.members.get(member_id)
+        member = self.roster.members.get(member_id)
         if self.phase is Phase.PREPARING:
             is_in = member is not None and member.joining is not None
-            if is_in or len(self.members) < self.settings.max_size:
+            if is_in or len(self.roster.members) < self._settings.max_size:
                 return False
-            return len(self.joining) >= self.settings.max_size
-        return member is None and len(self.members) >= self.settings.max_size
+            return len(self.roster.joining) >= self._settings.max_size
+        return member is None and len(self.roster.members) >= self._settings.max_size
 
     def _drop(self, member_id: str, now: Now) -> Effects:
-        self.pending.pop(member_id, None)
-        member = self.members.get(member_id)
+        self.roster.pending.pop(member_id, None)
+        member = self.roster.members.get(member_id)
         if member is None:
-            return self.maybe_complete_join(now)
-        effects: Effects = [*self.remove(member)]
-        return effects + self.after_removal(now)
+            return self.phases.maybe_complete_join(now)
+        effects: Effects = [*self.phases.remove(member)]
+        return effects + self.phases.after_removal(now)
 
     # SyncGroup.
 
@@ -155,8 +170,8 @@ class ClassicGroup(Phases):
         member = self._check_sync(sync)
         if isinstance(member, ErrorCode):
             return [Reply(ticket, Synced(error=member))]
-        self.touch(member, now)
-        self.note_synced(member)
+        self.phases.touch(member, now)
+        self.phases.note_synced(member)
         if self.phase is Phase.STABLE:
             return [Reply(ticket, self._synced(member.assignment))]
         effects: Effects = []
@@ -164,36 +179,36 @@ class ClassicGroup(Phases):
             error = Synced(error=ErrorCode.REBALANCE_IN_PROGRESS)
             effects.append(Reply(member.syncing, error))
         member.syncing = ticket
-        if member.member_id != self.leader:
+        if member.member_id != self.roster.leader:
             return effects
         assignments = dict(sync.assignments)
         waiting = tuple(
             Reply(each.syncing, self._synced(assignments.get(each.member_id, b"")))
-            for each in self.members.values()
+            for each in self.roster.members.values()
             if each.syncing is not None
         )
-        for each in self.members.values():
+        for each in self.roster.members.values():
             if each.syncing is not None:
-                self.touch(each, now)  # Waiting counted as a sign of life.
-        return [*effects, Store(self.value(now, assignments), waiting)]
+                self.phases.touch(each, now)  # Waiting counted as a sign of life.
+        return [*effects, Store(self.phases.value(now, assignments), waiting)]
 
     def on_store_refused(self, now: Now) -> Effects:
         """The log did not take the group's record: the generation has no assignment."""
         if self.phase is not Phase.COMPLETING:
             return []
-        for member in self.members.values():
+        for member in self.roster.members.values():
             member.syncing = None  # Answered with the error of the log.
-        return self.rebalance(now)
+        return self.phases.rebalance(now)
 
     def _check_sync(self, sync: Sync) -> Member | ErrorCode:
-        member = self.check(sync.who)
+        member = self.roster.check(sync.who)
         if isinstance(member, ErrorCode):
             return member
-        if sync.generation != self.generation:
+        if sync.generation != self.phases.generation:
             return ErrorCode.ILLEGAL_GENERATION
         if (
-            sync.protocol_type not in (None, self.protocol_type)
-            or sync.protocol not in (None, self.protocol)
+            sync.protocol_type not in (None, self.roster.protocol_type)
+            or sync.protocol not in (None, self.phases.protocol)
         ):  # fmt: skip
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if self.phase is Phase.PREPARING:
@@ -202,19 +217,21 @@ class ClassicGroup(Phases):
 
     def _synced(self, assignment: bytes) -> Synced:
         return Synced(
-            protocol_type=self.protocol_type, protocol=self.protocol, assignment=assignment
+            protocol_type=self.roster.protocol_type,
+            protocol=self.phases.protocol,
+            assignment=assignment,
         )
 
     # Heartbeat.
 
     def heartbeat(self, who: Who, generation: int, now: Now) -> ErrorCode:
         """A sign of life; the answer tells what the member must do."""
-        member = self.check(who)
+        member = self.roster.check(who)
         if isinstance(member, ErrorCode):
             return member
-        if generation != self.generation:
+        if generation != self.phases.generation:
             return ErrorCode.ILLEGAL_GENERATION
-        self.touch(member, now)
+        self.phases.touch(member, now)
         if self.phase is Phase.PREPARING:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
@@ -224,29 +241,31 @@ class ClassicGroup(Phases):
     def leave(self, leaving: Sequence[Who], now: Now) -> tuple[list[ErrorCode], Effects]:
         """Remove members, by id or by lasting name; one result for each."""
         effects: Effects = []
-        count = len(self.members)
+        count = len(self.roster.members)
         errors = [self._leave(who, effects) for who in leaving]
         # An id that was never used had no part in the generation: it goes without a rebalance.
-        is_changed = len(self.members) < count
-        effects += self.after_removal(now) if is_changed else self.maybe_complete_join(now)
+        is_changed = len(self.roster.members) < count
+        effects += (
+            self.phases.after_removal(now) if is_changed else self.phases.maybe_complete_join(now)
+        )
         return errors, effects
 
     def _leave(self, who: Who, effects: Effects) -> ErrorCode:
-        if who.member_id in self.pending:
+        if who.member_id in self.roster.pending:
             if who.instance_id is not None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
-            del self.pending[who.member_id]
+            del self.roster.pending[who.member_id]
             return ErrorCode.NONE
         if who.member_id == NO_MEMBER:
             # An operator removes a static member by its name.
-            member: Member | ErrorCode | None = self.static_member(who.instance_id)
+            member: Member | ErrorCode | None = self.roster.static_member(who.instance_id)
         else:
-            member = self.check(who)
+            member = self.roster.check(who)
         if isinstance(member, ErrorCode):
             return member
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        effects += self.remove(member)
+        effects += self.phases.remove(member)
         return ErrorCode.NONE
 
     # Offsets.
@@ -258,10 +277,10 @@ class ClassicGroup(Phases):
         if generation < 0 and self.phase is Phase.EMPTY:
             return ErrorCode.NONE
         if generation >= 0 or who.member_id != NO_MEMBER or who.instance_id is not None:
-            member = self.check(who)
+            member = self.roster.check(who)
             if isinstance(member, ErrorCode):
                 return member
-            if generation != self.generation:
+            if generation != self.phases.generation:
                 return ErrorCode.ILLEGAL_GENERATION
         elif not is_transactional:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -272,16 +291,16 @@ class ClassicGroup(Phases):
 
     def note_commit(self, who: Who, now: Now) -> None:
         """A commit is a sign of life, too."""
-        member = self.members.get(who.member_id)
+        member = self.roster.members.get(who.member_id)
         if member is not None:
-            self.touch(member, now)
+            self.phases.touch(member, now)
 
     def subscribed(self) -> dict[str, None] | None:
         """Topics that its members read; None where that cannot be told: then it may be any."""
         found: dict[str, None] = {}
-        if self.protocol_type != CONSUMER:
+        if self.roster.protocol_type != CONSUMER:
             return found
-        for member in self.members.values():
+        for member in self.roster.members.values():
             topics = self._topics(member)
             if topics is None:
                 return None

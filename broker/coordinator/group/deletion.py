@@ -46,7 +46,7 @@ def delete_offsets(
     group = state.groups.get(group_id)
     if group is None or group.phase is Phase.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.phase is not Phase.EMPTY and group.protocol_type != CONSUMER:
+    if group.phase is not Phase.EMPTY and group.roster.protocol_type != CONSUMER:
         return ErrorCode.NON_EMPTY_GROUP
     known = state.offsets.of(group_id)
     subscribed = group.subscribed()
@@ -81,8 +81,12 @@ def expire(state: GroupsState, group_id: str, *, wall_ms: int, retention_ms: int
     expired: list[Place] = []
     for place, committed in offsets.items():
         unused_since_ms = committed.commit_wall_ms
-        if group.phase is Phase.EMPTY and group.protocol_type and group.since_wall_ms >= 0:
-            unused_since_ms = group.since_wall_ms  # Its members read until then.
+        if (
+            group.phase is Phase.EMPTY
+            and group.roster.protocol_type
+            and group.phases.since_wall_ms >= 0
+        ):
+            unused_since_ms = group.phases.since_wall_ms  # Its members read until then.
         if is_expired(
             committed, unused_since_ms, wall_ms, retention_ms
         ) and not state.offsets.is_pending(group_id, place):
@@ -92,7 +96,7 @@ def expire(state: GroupsState, group_id: str, *, wall_ms: int, retention_ms: int
         expired = [] if read is None else [place for place in expired if place[0] not in read]
     records: Tombstones = [tombstone(group_id, place) for place in expired]
     is_all = len(expired) == len(offsets) and not state.offsets.has_pending(group_id)
-    if is_all and group.phase is Phase.EMPTY and not group.pending:
+    if is_all and group.phase is Phase.EMPTY and not group.roster.pending:
         records.append(_end_of(group_id))
     return records
 
@@ -100,7 +104,7 @@ def expire(state: GroupsState, group_id: str, *, wall_ms: int, retention_ms: int
 def _may_expire(group: ClassicGroup) -> bool:
     if group.phase is Phase.EMPTY:
         return True
-    return group.phase is Phase.STABLE and group.protocol_type == CONSUMER
+    return group.phase is Phase.STABLE and group.roster.protocol_type == CONSUMER
 
 
 def _end_of(group_id: str) -> GroupMetadataRecord:

@@ -42,13 +42,12 @@ class Now(NamedTuple):
     """Since the epoch: for records."""
 
 
-class Phases(Roster):
-    """A group and the phase it is in; requests are for `ClassicGroup`."""
+class Phases:
+    """The phase that one group is in, and its way to the next; requests are for `ClassicGroup`."""
 
-    def __init__(self, group_id: str, settings: GroupSettings) -> None:
-        super().__init__()
-        self.group_id = group_id
-        self.settings = settings
+    def __init__(self, roster: Roster, settings: GroupSettings) -> None:
+        self._roster = roster
+        self._settings = settings
         self.phase = Phase.EMPTY
         self.generation = 0
         self.protocol: str | None = None
@@ -64,9 +63,6 @@ class Phases(Roster):
         self._first_remaining_ms = 0
         self._has_grown = False
 
-    def __repr__(self) -> str:
-        return f"group {self.group_id} ({self.phase.value}, generation {self.generation})"
-
     # From phase to phase.
 
     def rebalance(self, now: Now) -> Effects:
@@ -81,12 +77,12 @@ class Phases(Roster):
         self._is_first = self.phase is Phase.EMPTY
         self.phase = Phase.PREPARING
         if not self._is_first:
-            self._join_deadline_ms = now.ms + self.rebalance_timeout_ms
+            self._join_deadline_ms = now.ms + self._roster.rebalance_timeout_ms
             self._wake_by(self._join_deadline_ms)
             return effects + self.maybe_complete_join(now)
-        delay_ms = self.settings.initial_rebalance_delay_ms
+        delay_ms = self._settings.initial_rebalance_delay_ms
         self._has_grown = False
-        self._first_remaining_ms = max(self.rebalance_timeout_ms - delay_ms, 0)
+        self._first_remaining_ms = max(self._roster.rebalance_timeout_ms - delay_ms, 0)
         if delay_ms <= 0:
             return effects + self._complete_join(now)
         self._join_deadline_ms = now.ms + delay_ms
@@ -95,9 +91,9 @@ class Phases(Roster):
 
     def maybe_complete_join(self, now: Now) -> Effects:
         """Begin the generation if nobody has to be waited for any more."""
-        if self.phase is not Phase.PREPARING or self._is_first or self.pending:
+        if self.phase is not Phase.PREPARING or self._is_first or self._roster.pending:
             return []
-        if any(member.joining is None for member in self.members.values()):
+        if any(member.joining is None for member in self._roster.members.values()):
             return []
         return self._complete_join(now)
 
@@ -109,7 +105,7 @@ class Phases(Roster):
     def fail_assignment(self, error: ErrorCode) -> Effects:
         """Nobody gets an assignment of this generation."""
         effects: Effects = []
-        for member in self.members.values():
+        for member in self._roster.members.values():
             member.assignment = b""
             if member.syncing is not None:
                 effects.append(Reply(member.syncing, Synced(error=error)))
@@ -121,44 +117,44 @@ class Phases(Roster):
         effects: Effects = []
         self._is_first = False
         self._join_deadline_ms = NEVER
-        for member in list(self.members.values()):
+        for member in list(self._roster.members.values()):
             if member.joining is None and not member.is_static:
                 effects += self.remove(member)
-        if self.members and not self.elect_leader():
+        if self._roster.members and not self._roster.elect_leader():
             # Only static members, and none is back yet: go on waiting.
-            self._join_deadline_ms = now.ms + self.rebalance_timeout_ms
+            self._join_deadline_ms = now.ms + self._roster.rebalance_timeout_ms
             self._wake_by(self._join_deadline_ms)
             return effects
         self.generation += 1
-        if not self.members:
-            self.protocol = self.leader = None
+        if not self._roster.members:
+            self.protocol = self._roster.leader = None
             self.phase = Phase.EMPTY
             return [*effects, Began(None, 0), Store(self.value(now))]
-        self.protocol = self.vote()
+        self.protocol = self._roster.vote()
         self.phase = Phase.COMPLETING
-        effects.append(Began(self.protocol, len(self.members)))
-        for member in self.members.values():
+        effects.append(Began(self.protocol, len(self._roster.members)))
+        for member in self._roster.members.values():
             if member.joining is not None:
                 effects.append(Reply(member.joining, self.joined(member)))
                 member.joining = None
             member.is_new = False
             self.touch(member, now)
             self._unsynced[member.member_id] = None
-        self._sync_deadline_ms = now.ms + self.rebalance_timeout_ms
+        self._sync_deadline_ms = now.ms + self._roster.rebalance_timeout_ms
         self._wake_by(self._sync_deadline_ms)
         return effects
 
     def joined(self, member: Member, *, skip_assignment: bool = False) -> Joined:
         """The present generation, as this member is told of it."""
-        leads = member.member_id == self.leader
+        leads = member.member_id == self._roster.leader
         return Joined(
             member_id=member.member_id,
             generation=self.generation,
-            protocol_type=self.protocol_type,
+            protocol_type=self._roster.protocol_type,
             protocol=self.protocol,
-            leader=self.leader or "",
+            leader=self._roster.leader or "",
             skip_assignment=skip_assignment,
-            members=self.told_to_leader(self.protocol) if leads else (),
+            members=self._roster.told_to_leader(self.protocol) if leads else (),
         )
 
     def note_synced(self, member: Member) -> None:
@@ -177,8 +173,13 @@ class Phases(Roster):
     def expect(self, member: Member, now: Now) -> None:
         """A member joined that may never hear of it: it is given up after a while."""
         member.is_new = True
-        member.deadline_ms = now.ms + self.settings.new_member_timeout_ms
+        member.deadline_ms = now.ms + self._settings.new_member_timeout_ms
         self._wake_by(member.deadline_ms)
+
+    def reserve(self, member_id: str, deadline_ms: int) -> None:
+        """An id was given out: it is forgotten at the deadline unless a member joins with it."""
+        self._roster.pending[member_id] = deadline_ms
+        self._wake_by(deadline_ms)
 
     def on_time(self, now: Now) -> Effects:
         """Give up whoever and whatever is overdue."""
@@ -189,7 +190,7 @@ class Phases(Roster):
         if self._sync_deadline_ms <= now.ms:
             self._sync_deadline_ms = NEVER
             for member_id in list(self._unsynced):
-                effects += self.remove(self.members[member_id])
+                effects += self.remove(self._roster.members[member_id])
                 is_changed = True
             self._unsynced.clear()
         effects += self.after_removal(now) if is_changed else self.maybe_complete_join(now)
@@ -205,24 +206,24 @@ class Phases(Roster):
         return self.maybe_complete_join(now)
 
     def remove(self, member: Member) -> list[Reply]:
-        """One less."""
+        """Take a member out of the group: nobody waits for it any more."""
         self._unsynced.pop(member.member_id, None)
-        return super().remove(member)
+        return self._roster.remove(member)
 
     def rename(self, member: Member, member_id: str) -> list[Reply]:
-        """A static member came back under a new id."""
+        """Give a static member that came back its new id."""
         if member.member_id in self._unsynced:
             del self._unsynced[member.member_id]
             self._unsynced[member_id] = None
-        return super().rename(member, member_id)
+        return self._roster.rename(member, member_id)
 
     def _forget_silent(self, now: Now, effects: Effects) -> bool:
         """Forget them; were members among them? Ids that nobody used never had a part in it."""
         is_changed = False
-        for member_id, deadline_ms in list(self.pending.items()):
+        for member_id, deadline_ms in list(self._roster.pending.items()):
             if deadline_ms <= now.ms:
-                del self.pending[member_id]
-        for member in list(self.members.values()):
+                del self._roster.pending[member_id]
+        for member in list(self._roster.members.values()):
             if member.is_due(now.ms):
                 effects += self.remove(member)
                 is_changed = True
@@ -233,7 +234,7 @@ class Phases(Roster):
         if not self._is_first or not self._has_grown or remaining_ms <= 0:
             return self._complete_join(now)
         self._has_grown = False
-        delay_ms = min(self.settings.initial_rebalance_delay_ms, remaining_ms)
+        delay_ms = min(self._settings.initial_rebalance_delay_ms, remaining_ms)
         self._first_remaining_ms = remaining_ms - delay_ms
         self._join_deadline_ms = now.ms + delay_ms
         return []
@@ -242,10 +243,10 @@ class Phases(Roster):
         self.wake_ms = min(self.wake_ms, deadline_ms)
 
     def _next_due_ms(self) -> int:
-        due = [self._join_deadline_ms, self._sync_deadline_ms, *self.pending.values()]
+        due = [self._join_deadline_ms, self._sync_deadline_ms, *self._roster.pending.values()]
         due += [
             each.deadline_ms
-            for each in self.members.values()
+            for each in self._roster.members.values()
             if each.is_new or (each.joining is None and each.syncing is None)
         ]
         return min(due)
@@ -255,46 +256,48 @@ class Phases(Roster):
     def value(self, now: Now, assignments: Mapping[str, bytes] | None = None) -> GroupMetadataValue:
         """The group as the log is to have it; `assignments` in the place of the present ones."""
         return GroupMetadataValue(
-            protocol_type=self.protocol_type or "",
+            protocol_type=self._roster.protocol_type or "",
             generation=self.generation,
             protocol=self.protocol,
-            leader=self.leader,
+            leader=self._roster.leader,
             current_state_timestamp=now.wall_ms,
             members=[
                 member.record(
                     self.protocol,
                     member.assignment if assignments is None else assignments.get(member_id, b""),
                 )
-                for member_id, member in self.members.items()
+                for member_id, member in self._roster.members.items()
             ],
         )
 
     def replay(self, value: GroupMetadataValue) -> None:
         """Take in a record of this group, just appended or read from the log."""
         self.generation = value.generation
-        self.protocol_type = value.protocol_type or None
+        self._roster.protocol_type = value.protocol_type or None
         self.protocol = value.protocol
         self.since_wall_ms = value.current_state_timestamp
         listed = {record.member_id: record for record in value.members}
         for member_id, record in listed.items():
-            member = self.members.get(member_id)
+            member = self._roster.members.get(member_id)
             if member is None:
                 member = Member.stored(record, value.protocol)
-                self.add(member)
+                self._roster.add(member)
             elif member.metadata(value.protocol) != record.subscription:
                 known = Protocol(value.protocol or "", bytes(record.subscription))
-                self.respeak(member, (known,))
+                self._roster.respeak(member, (known,))
             member.assignment = bytes(record.assignment)
             member.syncing = None  # Whoever stored the record answers it.
-        for member in [each for each in self.members.values() if each.member_id not in listed]:
+        for member in [
+            each for each in self._roster.members.values() if each.member_id not in listed
+        ]:
             self.remove(member)
-        self.leader = value.leader
-        self.phase = Phase.STABLE if self.members else Phase.EMPTY
+        self._roster.leader = value.leader
+        self.phase = Phase.STABLE if self._roster.members else Phase.EMPTY
 
     def on_loaded(self, now: Now) -> Effects:
         """The log is read: members have from now on to be heard of."""
-        for member in self.members.values():
+        for member in self._roster.members.values():
             self.touch(member, now)
-        if len(self.members) > self.settings.max_size:
+        if len(self._roster.members) > self._settings.max_size:
             return self.rebalance(now)
         return []

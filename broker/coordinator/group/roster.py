@@ -40,7 +40,10 @@ class Roster:
             self.leader = member.member_id
 
     def remove(self, member: Member) -> list[Reply]:
-        """One less; if it waits for an answer it is told that it is unknown."""
+        """Strike a member out; if it waits for an answer it is told that it is unknown.
+
+        `Phases.remove` calls this, and forgets what it waited for from that member.
+        """
         del self.members[member.member_id]
         self._count(member, -1)
         instance_id = member.instance_id
@@ -51,7 +54,10 @@ class Roster:
         return self.dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID)
 
     def rename(self, member: Member, member_id: str) -> list[Reply]:
-        """A static member came back under a new id: the old one is fenced, the place is kept."""
+        """Give a static member a new id and keep its place: the old id is fenced.
+
+        `Phases.rename` calls this, and waits for the new id where it waited for the old one.
+        """
         replies = self.dismiss(member, ErrorCode.FENCED_INSTANCE_ID)
         if self.leader == member.member_id:
             self.leader = member_id

@@ -69,11 +69,11 @@ class GroupsState:
 
     def _apply_group(self, group_id: str, record: GroupMetadataRecord) -> None:
         if record.value is not None:
-            self.group(group_id).replay(record.value)
+            self.group(group_id).phases.replay(record.value)
             return
         gone = self.groups.pop(group_id, None)
         if gone is not None:
-            gone.phase = Phase.DEAD
+            gone.phases.phase = Phase.DEAD
 
     # Groups.
 
@@ -107,8 +107,8 @@ class GroupsState:
         """Would nobody miss it?"""
         return (
             group.phase is Phase.EMPTY
-            and group.generation == 0
-            and not group.pending
+            and group.phases.generation == 0
+            and not group.roster.pending
             and not self.offsets.of(group.group_id)
             and not self.offsets.has_pending(group.group_id)
         )
