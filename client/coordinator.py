@@ -124,7 +124,7 @@ class Coordinator:
         connection = await self.connection(lane)
         try:
             key = ApiKey(shape_of(type(message)).api_key)
-            version = connection.version_of(key, at_most)
+            version = connection.versions.of(key, at_most)
             future = connection.send(message, version=version, timeout_ms=timeout_ms)
             return await self._watched(future, connection)
         except UnsupportedVersion:
@@ -194,7 +194,7 @@ class Coordinator:
         self.node_id, self._address = found.node_id, Address(found.host, found.port)
 
     async def _ask_for_it(self, connection: KafkaConnection) -> FindCoordinatorResponse:
-        version = connection.version_of(ApiKey.FIND_COORDINATOR)
+        version = connection.versions.of(ApiKey.FIND_COORDINATOR)
         request = FindCoordinatorRequest(
             key=self.key, key_type=int(self._key_type), coordinator_keys=[self.key]
         )

@@ -303,7 +303,7 @@ class Metadata:
 
     async def _ask(self, address: Address) -> MetadataResponse:
         connection = await self.pool.get(address, CONTROL)
-        version = connection.version_of(ApiKey.METADATA)
+        version = connection.versions.of(ApiKey.METADATA)
         # Version 0 has no null: there an empty list means all.
         named = [MetadataRequestTopic(name=topic) for topic in self._topics]
         everything: list[MetadataRequestTopic] | None = None if version else []
@@ -318,7 +318,7 @@ class Metadata:
 
     async def _ask_names(self, address: Address) -> list[str]:
         connection = await self.pool.get(address, CONTROL)
-        version = connection.version_of(ApiKey.METADATA)
+        version = connection.versions.of(ApiKey.METADATA)
         request = MetadataRequest(topics=None if version else [], allow_auto_topic_creation=False)
         response: MetadataResponse = await connection.request(request, version=version)
         return [topic.name for topic in response.topics if topic.name is not None]

@@ -121,7 +121,7 @@ async def ends_of_epochs(
     async def ask(
         connection: KafkaConnection, wanted: Mapping[TopicPartition, EpochQuestion]
     ) -> Answers[EpochAnswer]:
-        if not connection.supports(ApiKey.OFFSET_FOR_LEADER_EPOCH):
+        if not connection.versions.supports(ApiKey.OFFSET_FOR_LEADER_EPOCH):
             return {tp: EpochAnswer(asked.leader_epoch, FOREVER) for tp, asked in wanted.items()}
         topics: dict[str, OffsetForLeaderTopic] = {}
         for (name, index), question in wanted.items():

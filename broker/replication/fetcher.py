@@ -357,7 +357,7 @@ class ReplicaFetcher:
 
 
 def _version(connection: KafkaConnection) -> int:
-    return connection.version_of(ApiKey.FETCH, at_most=FETCH_VERSION_MAX)
+    return connection.versions.of(ApiKey.FETCH, at_most=FETCH_VERSION_MAX)
 
 
 def _is_asking(partition: Partition) -> bool:

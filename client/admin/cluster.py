@@ -40,7 +40,7 @@ async def describe_cluster(asking: Asking, *, include_fenced: bool = False) -> C
     """
 
     async def ask(connection: KafkaConnection) -> ClusterDescription:
-        if not connection.supports(ApiKey.DESCRIBE_CLUSTER):
+        if not connection.versions.supports(ApiKey.DESCRIBE_CLUSTER):
             metadata: MetadataResponse = await connection.request(MetadataRequest(topics=[]))
             seen = [BrokerDescription(b.node_id, b.host, b.port, b.rack) for b in metadata.brokers]
             return ClusterDescription(
@@ -109,7 +109,7 @@ async def update_features(
     """
 
     async def ask(connection: KafkaConnection) -> UpdateFeaturesResponse:
-        version = connection.version_of(ApiKey.UPDATE_FEATURES)
+        version = connection.versions.of(ApiKey.UPDATE_FEATURES)
         if validate_only and version == 0:
             raise UnsupportedVersion(f"{connection.address}: cannot only validate")
         request = UpdateFeaturesRequest(

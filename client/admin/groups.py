@@ -38,7 +38,7 @@ async def list_groups(
     """List groups by name, of all brokers; only in these states and of these types."""
 
     async def ask(connection: KafkaConnection) -> list[GroupListing]:
-        version = connection.version_of(ApiKey.LIST_GROUPS)
+        version = connection.versions.of(ApiKey.LIST_GROUPS)
         request = ListGroupsRequest(
             states_filter=list(states) if version >= STATES_VERSION else [],
             types_filter=list(types) if version >= TYPES_VERSION else [],

@@ -43,7 +43,7 @@ async def elect_leaders(
     wanted = None if partitions is None else by_topic(partitions)
 
     async def ask(connection: KafkaConnection) -> dict[TopicPartition, ApiError | None]:
-        if election_type and connection.version_of(ApiKey.ELECT_LEADERS) == 0:
+        if election_type and connection.versions.of(ApiKey.ELECT_LEADERS) == 0:
             raise UnsupportedVersion(f"{connection.address}: elects preferred leaders only")
         request = ElectLeadersRequest(
             election_type=election_type,
@@ -75,7 +75,7 @@ async def alter_partition_reassignments(
     by_name = {name_of(partition): TopicPartition(*partition) for partition in targets}
 
     async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[str]:
-        version = connection.version_of(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+        version = connection.versions.of(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
         if not allow_replication_factor_change and version == 0:
             raise UnsupportedVersion(f"{connection.address}: cannot hold the number of copies")
         wanted = {by_name[name]: targets[by_name[name]] for name in names}

@@ -78,7 +78,7 @@ async def delete_topics(asking: Asking, names: Sequence[str]) -> None:
     """Delete topics and all their records."""
 
     async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[str]:
-        version = connection.version_of(ApiKey.DELETE_TOPICS)
+        version = connection.versions.of(ApiKey.DELETE_TOPICS)
         request = DeleteTopicsRequest(timeout_ms=asking.config.default_api_timeout_ms)
         if version >= BY_ID_VERSION:
             request.topics = [DeleteTopicState(name=name) for name in names]
@@ -140,7 +140,7 @@ async def list_topics(asking: Asking, *, include_internal: bool = False) -> list
     async def ask(connection: KafkaConnection) -> list[TopicListing]:
         # Version 0 has no null: there an empty list means all.
         everything: list[MetadataRequestTopic] | None = (
-            None if connection.version_of(ApiKey.METADATA) else []
+            None if connection.versions.of(ApiKey.METADATA) else []
         )
         request = MetadataRequest(topics=everything, allow_auto_topic_creation=False)
         response: MetadataResponse = await connection.request(request)
@@ -160,7 +160,7 @@ async def describe_topics(asking: Asking, names: Sequence[str]) -> dict[str, Top
     """
 
     async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[TopicDescription]:
-        if connection.supports(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
+        if connection.versions.supports(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
             return await _describe_by_page(connection, names)
         return await _describe_by_metadata(connection, names)
 

@@ -252,7 +252,7 @@ class Fetcher:
         session: FetchSession,
         wants: dict[TopicPartition, Want],
     ) -> FetchResponse:
-        version = connection.version_of(ApiKey.FETCH)
+        version = connection.versions.of(ApiKey.FETCH)
         if any(want.topic_id == ZERO_UUID for want in wants.values()):
             version = min(version, TOPIC_ID_VERSION - 1)
         asked = session.ask(wants, may_increment=version >= SESSION_VERSION)

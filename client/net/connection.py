@@ -20,11 +20,12 @@ from ...protocol.errors import ErrorCode, RemoteProtocolError
 from ...protocol.framing import CONTROL_FRAME_BEGIN, FrameReader
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.primitives import read_uvarint
-from ...protocol.schema import Versions, shape_of
+from ...protocol.schema import shape_of
 from ...runtime.keepalive import keep_alive
 from ...runtime.runtime import Runtime
 from ...runtime.version import VERSION
 from .errors import Attempt, ConnectError, ConnectionLost, RequestTimedOut, UnsupportedVersion
+from .versions import AgreedVersions
 
 SOFTWARE_NAME: Final = "minikafka-python"
 SOFTWARE_VERSION: Final = VERSION
@@ -54,14 +55,16 @@ class _Pending:
 
     __slots__ = ("cls", "correlation_id", "deadline_ms", "future", "key", "raw", "version")
 
-    def __init__(self, key: int, version: int, deadline_ms: int, raw: bool) -> None:
+    def __init__(
+        self, key: int, version: int, correlation_id: int, deadline_ms: int, raw: bool
+    ) -> None:
         self.key = key
         self.cls = codec.response_class(key)
         self.version = version
+        self.correlation_id = correlation_id
         self.deadline_ms = deadline_ms
         self.raw = raw
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.correlation_id = -1
 
 
 class KafkaConnection(asyncio.BufferedProtocol):
@@ -82,9 +85,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._scratch = bytearray()
         self._end: str | None = None
         self._lost: asyncio.Future[None] = self._loop.create_future()
-        self._peer: dict[int, Versions] = {}
-        self._chosen: dict[int, int] = {}
-        self.features: dict[str, int] = {}  # finalised when the connection was opened
+        self.versions = AgreedVersions(address)
 
     # -- opening and closing
 
@@ -143,31 +144,6 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     # -- requests
 
-    def supports(self, key: ApiKey) -> bool:
-        """Has the peer any version of this API that we speak?"""
-        return self._common(key) is not None
-
-    def version_of(self, key: ApiKey, at_most: int | None = None) -> int:
-        """Pick the highest version both speak; UnsupportedVersion if there is none."""
-        version = self._chosen.get(key)
-        if version is None:
-            common = self._common(key)
-            if common is None:
-                ours, theirs = shape_of(codec.request_class(key)).versions, self._peer.get(key)
-                raise UnsupportedVersion(
-                    f"{self.address}: {ApiKey(key).name}: the broker has {theirs}, we have {ours}"
-                )
-            version = self._chosen[key] = common.last
-        return version if at_most is None else min(version, at_most)
-
-    def _common(self, key: int) -> Versions | None:
-        peer = self._peer.get(key)
-        if peer is None:
-            return None
-        ours = shape_of(codec.request_class(key)).versions
-        common = Versions(max(peer.first, ours.first), min(peer.last, ours.last))
-        return common if common.first <= common.last else None
-
     async def request(
         self, message: object, *, version: int | None = None, timeout_ms: int | None = None
     ) -> Any:
@@ -190,23 +166,13 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """
         return self._send(message, version, timeout_ms, raw=False)
 
-    async def request_raw(
-        self, message: object, *, version: int | None = None, timeout_ms: int | None = None
-    ) -> memoryview:
-        """Send a request and hand back the body of its response, not decoded and not copied.
-
-        The view lies in the receive buffer: it is valid until the next request on this connection.
-        Nothing else may be in flight. Decode it with `codec.decode`, or read it in place.
-        """
-        assert not self._pending, "a raw request must be the only one in flight"
-        return await self.send_raw(message, version=version, timeout_ms=timeout_ms)
-
     def send_raw(
         self, message: object, *, version: int | None = None, timeout_ms: int | None = None
     ) -> "asyncio.Future[memoryview]":
-        """The same where others may follow before it is answered: then the answer is copied.
+        """Send a request at once; the future holds the body of its response, not decoded.
 
-        Nothing may be sent while an answer that has come is still to be read.
+        The view lies in the receive buffer: read it, or `codec.decode` it, before the next request
+        is sent. It is a copy only where others were sent before the answer came.
         """
         return self._send(message, version, timeout_ms, raw=True)
 
@@ -214,7 +180,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Send a request that the peer does not answer (Produce with acks=0)."""
         self._check_usable()
         key = shape_of(type(message)).api_key
-        self._write(message, self.version_of(ApiKey(key)) if version is None else version)
+        self._write(message, self.versions.of(key) if version is None else version)
 
     def _send(
         self, message: object, version: int | None, timeout_ms: int | None, *, raw: bool
@@ -222,12 +188,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._check_usable()
         key = shape_of(type(message)).api_key
         if version is None:
-            version = self.version_of(ApiKey(key))
+            version = self.versions.of(key)
         if timeout_ms is None:
             timeout_ms = self._options.request_timeout_ms
         deadline_ms = self._runtime.monotonic_ms() + timeout_ms
-        pending = _Pending(key, version, deadline_ms, raw)
-        pending.correlation_id = self._write(message, version)
+        pending = _Pending(key, version, self._write(message, version), deadline_ms, raw)
         self._pending.append(pending)
         if self._timer is None or deadline_ms < self._timer_at_ms:
             self._arm(deadline_ms)
@@ -254,20 +219,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
         )
-        version = shape_of(ApiVersionsRequest).versions.last
+        version: int | None = shape_of(ApiVersionsRequest).versions.last
         timeout_ms = self._options.connect_timeout_ms
-        while True:
+        while version is not None:
             answer: ApiVersionsResponse = await self._send(request, version, timeout_ms, raw=False)
-            served = answer.api_keys
-            self._peer = {a.api_key: Versions(a.min_version, a.max_version) for a in served}
-            if answer.error_code == ErrorCode.NONE:
-                self.features = {f.name: f.max_version_level for f in answer.finalized_features}
-                return
-            code = ErrorCode(answer.error_code)
-            if code is not ErrorCode.UNSUPPORTED_VERSION or version == 0:
-                raise RemoteProtocolError(f"ApiVersions v{version} was answered {code.name}")
-            offered = self._peer.get(ApiKey.API_VERSIONS)
-            version = min(offered.last, version - 1) if offered is not None else 0
+            version = self.versions.on_answer(answer, version)
 
     # -- deadlines: one timer for all requests of the connection
 

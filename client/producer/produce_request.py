@@ -24,7 +24,7 @@ def produce_version(
 ) -> int:
     """Choose the version: topics without ids need an older one, older transactions as well."""
     most = None if adds_partitions else IMPLICIT_VERSION - 1
-    version = connection.version_of(ApiKey.PRODUCE, most)
+    version = connection.versions.of(ApiKey.PRODUCE, most)
     if version >= TOPIC_ID_VERSION:
         ids = [view.topic_id(queue.partition.topic) for queue, _ in parcel.batches]
         if ZERO_UUID in ids:

@@ -367,7 +367,7 @@ class Transactions:
 
 def _check_version(connection: KafkaConnection, request: object, at_least: int) -> None:
     key = ApiKey(shape_of(type(request)).api_key)
-    version = connection.version_of(key)
+    version = connection.versions.of(key)
     if version < at_least:
         why = f"{connection.address}: {key.name}: version {at_least} is needed, it has {version}"
         raise UnsupportedVersion(why)
@@ -375,5 +375,5 @@ def _check_version(connection: KafkaConnection, request: object, at_least: int) 
 
 def _is_implicit(connection: KafkaConnection) -> bool:
     """Has the cluster finalised what EndTxn 5 and Produce 12 rest on?"""
-    is_final = connection.features.get("transaction.version", 0) >= 2
-    return is_final and connection.version_of(ApiKey.END_TXN) >= IMPLICIT_END
+    is_final = connection.versions.features.get("transaction.version", 0) >= 2
+    return is_final and connection.versions.of(ApiKey.END_TXN) >= IMPLICIT_END

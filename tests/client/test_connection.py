@@ -56,12 +56,12 @@ async def test_the_highest_common_version_is_chosen() -> None:
         cluster.versions[ApiKey.FETCH] = (4, 99)
         del cluster.versions[ApiKey.INIT_PRODUCER_ID]
         connection = await connect(cluster)
-        assert connection.version_of(ApiKey.METADATA) == 9
-        assert connection.version_of(ApiKey.FETCH) == 18
-        assert connection.version_of(ApiKey.FETCH, at_most=12) == 12
-        assert not connection.supports(ApiKey.INIT_PRODUCER_ID)
+        assert connection.versions.of(ApiKey.METADATA) == 9
+        assert connection.versions.of(ApiKey.FETCH) == 18
+        assert connection.versions.of(ApiKey.FETCH, at_most=12) == 12
+        assert not connection.versions.supports(ApiKey.INIT_PRODUCER_ID)
         with pytest.raises(UnsupportedVersion, match="INIT_PRODUCER_ID"):
-            connection.version_of(ApiKey.INIT_PRODUCER_ID)
+            connection.versions.of(ApiKey.INIT_PRODUCER_ID)
         await connection.close()
 
 
@@ -96,7 +96,7 @@ async def test_an_error_35_without_anything_else_means_version_0() -> None:
         port = server.sockets[0].getsockname()[1]
         connection = await KafkaConnection.open(RUNTIME, "127.0.0.1", port)
         assert answered == [4, 0]
-        assert connection.version_of(ApiKey.METADATA) == 5
+        assert connection.versions.of(ApiKey.METADATA) == 5
         await connection.close()
 
 
@@ -263,9 +263,9 @@ async def test_a_raw_answer_is_the_body_as_received() -> None:
         topic = cluster.create("a")
         topic.partitions[0].append(build([(1, None, b"x" * 100_000)]))
         connection = await connect(cluster)
-        version = connection.version_of(ApiKey.FETCH)
+        version = connection.versions.of(ApiKey.FETCH)
         for _ in range(3):
-            view = await connection.request_raw(fetch_request(cluster))
+            view = await connection.send_raw(fetch_request(cluster))
             decoded = codec.decode(FetchResponse, version, view)
             data = decoded.responses[0].partitions[0].records
             assert bytes(data or b"") == bytes(topic.partitions[0].batches[0])
@@ -307,7 +307,7 @@ async def test_bytes_nobody_asked_for_do_not_reach_a_raw_answer() -> None:
     async with server:
         port = server.sockets[0].getsockname()[1]
         connection = await KafkaConnection.open(RUNTIME, "127.0.0.1", port)
-        view = await connection.request_raw(MetadataRequest(topics=[]))
+        view = await connection.send_raw(MetadataRequest(topics=[]))
         assert bytes(view) == (b"\x00A" * 9)[1:]
         first_answered.set()
         await connection._lost
