@@ -8,7 +8,7 @@ COMPILE = $(BIN)/python -m compileall -q runtime protocol storage client control
 # Python may write bytecode: from it tests are collected in half the time, twice in `make test`.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help lint quick check test fmt run bench simulate mutants compat chaos codec docs dist clean
+.PHONY: help lint quick check test fmt run bench simulate mutants compat chaos codec docs dist map clean
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -59,6 +59,10 @@ codec: $(STAMP) ## the C of the compiled record codec, from its Cython source, a
 	$(BIN)/cython -3 --module-name minikafka.protocol.records._records protocol/records/_records.pyx -o protocol/records/_records.c
 	@sed -i "1i /* From _records.pyx, sha256 $$(sha256sum protocol/records/_records.pyx | cut -d' ' -f1): make codec */" protocol/records/_records.c
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+
+IN ?=
+map: $(STAMP) ## every folder and module in a line, P where it is pure: IN=folder for one of them
+	@$(BIN)/python -m tests.style.house_map $(IN)
 
 fmt: $(STAMP) ## rewrite formatting and imports
 	$(BIN)/ruff check --fix-only .

@@ -1,1 +1,1 @@
-"""What a controller answers, one module per request."""
+"""What a controller answers to each request, and the connections the requests come on."""

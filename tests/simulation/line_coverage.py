@@ -1,6 +1,6 @@
 """Which lines of the code that decides were reached by the seeds of an exploration.
 
-What decides is what ARCHITECTURE.md's map marks with P in the rooms of the cluster, and some more.
+What decides is what pyproject.toml lists as pure in the rooms of the cluster, and some more.
 Lines that run as a module is imported do not count: no seed could miss them. Neither do those that
 only a bug can reach, nor `__repr__`, which is for logs.
 """
@@ -14,18 +14,19 @@ from pathlib import Path
 
 import coverage
 
+from ..style.house_map import name_of, pure_modules
+
 ROOT = Path(__file__).parents[2]
 ROOMS = ("broker", "controller", "storage")
 DECIDE_TOO = (
     "broker/partition/log_starts.py",
     "broker/partition/partition.py",
     "broker/partition/reading.py",
-    "broker/replica/selector.py",
     "protocol/control/image.py",
     "storage/compaction/compactor.py",
     "storage/recovery.py",
 )
-"""They carry out as well, and so are not marked; what they decide nobody else does."""
+"""They carry out as well, and so are not pure; what they decide nobody else does."""
 LEAST = 0.9
 """Of all these lines; less, over `ENOUGH_SEEDS`, fails an exploration."""
 ENOUGH_SEEDS = 20
@@ -94,14 +95,7 @@ def table(modules: list[ModuleLines]) -> Iterator[str]:
 @cache
 def deciding_modules() -> tuple[str, ...]:
     """Their paths below the root of the repository."""
-    marked = []
-    room = ""
-    for line in (ROOT / "ARCHITECTURE.md").read_text().splitlines():
-        if line.startswith("### "):
-            room = line[4:].rstrip("/")
-        elif room in ROOMS and line[:1].isalpha() and line.split()[1:2] == ["P"]:
-            marked.append(f"{room}/{line.split()[0]}")
-    return (*marked, *DECIDE_TOO)
+    return (*(name_of(path) for path in pure_modules(*ROOMS)), *DECIDE_TOO)
 
 
 def lines_of_functions(path: str) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Which lines of decisions ran: the modules come from the map, the lines from functions."""
+"""Which lines of decisions ran: the modules come from pyproject.toml, the lines from functions."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from .line_coverage import (
 )
 
 
-def test_what_decides_is_what_the_map_marks() -> None:
+def test_what_decides_is_what_is_listed_as_pure() -> None:
     modules = deciding_modules()
     assert {"broker/replica/leader.py", "controller/quorum/node.py", "storage/retention.py"} <= {
         *modules

@@ -1,4 +1,4 @@
-"""What the documents point at exists, and the map in ARCHITECTURE.md is the whole house."""
+"""What the documents point at exists, and every folder and module has its line in the map."""
 
 import re
 from collections.abc import Iterator
@@ -6,16 +6,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from .house_map import ROOMS, ROOT, first_line, folders, name_of
+
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(#[^)\s]*)?\)")
-ROOMS = ("runtime", "protocol", "storage", "client", "controller", "broker", "spark", "deploy")
 NO_MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:work|home|root|Users)/")
 TEXTS = {".py", ".md", ".toml", ".txt", ".yml", ".yaml", ".cfg", ""}
-
-
-def name_of(path: Path) -> str:
-    return str(path.relative_to(ROOT))
 
 
 def broken_links(document: Path, text: str) -> list[str]:
@@ -62,31 +58,65 @@ def test_a_page_without_a_line_would_be_seen() -> None:
     assert unlisted(index) == ["config.md", f"{name}: Commit groups"]
 
 
-def modules_in_map(text: str) -> Iterator[str]:
-    """Names below `### room/`; an indented one is in the folder that the line above names."""
-    room = folder = ""
-    for line in text.partition("\n## File map\n")[2].splitlines():
-        if heading := re.fullmatch(r"### (\w+)/.*", line):
-            room, folder = heading.group(1), ""
-        elif room in ROOMS and line and not line.startswith("```"):
-            first = line.split(maxsplit=1)[0]
-            if line.startswith(" "):
-                yield from (f"{room}/{folder}{name}" for name in line.split())
-            elif first.endswith("/"):
-                folder = first
-            else:
-                yield f"{room}/{first}"
+FOLDER = re.compile(r"`([\w/]+)/`")
+CODE = re.compile(r"`([^`\n]+)`")
+ALL_FOLDERS = [folder for room in ROOMS for folder in folders(ROOT / room)]
+ALL_MODULES = [path for folder in ALL_FOLDERS for path in sorted(folder.glob("*.py"))]
 
 
-def test_the_map_names_every_module_once_and_nothing_else() -> None:
-    named = sorted(modules_in_map((ROOT / "ARCHITECTURE.md").read_text()))
-    there = sorted(
-        name_of(path)
-        for room in ROOMS
-        for path in (ROOT / room).rglob("*.py")
-        if path.name != "__init__.py"
-    )
-    assert named == there
+def misfits(line: str) -> Iterator[str]:
+    """Why a first line of a docstring would be no good row of the map."""
+    if not line:
+        yield "is missing"
+    elif len(line) > 100:
+        yield f"has {len(line)} characters, 100 are allowed"
+    elif not line.endswith("."):
+        yield "does not end as a sentence"
+
+
+def test_every_folder_and_module_says_in_a_line_what_it_is() -> None:
+    found = {name_of(path): list(misfits(first_line(path))) for path in ALL_MODULES}
+    assert {name: why for name, why in found.items() if why} == {}
+
+
+def test_a_line_that_does_not_fit_the_map_would_be_seen() -> None:
+    lines = ["", "A line" + 100 * "x" + ".", "It goes on in", "It is short."]
+    assert [len(list(misfits(line))) for line in lines] == [1, 1, 1, 0]
+
+
+def test_architecture_has_a_row_for_every_folder() -> None:
+    lines = (ROOT / "ARCHITECTURE.md").read_text().splitlines()
+    rows = [line for line in lines if line.startswith("| ")]
+    named = [name for row in rows for name in FOLDER.findall(row.split("|")[1])]
+    of_rooms = [name for name in named if name.partition("/")[0] in ROOMS]
+    assert sorted(of_rooms) == sorted(name_of(folder) for folder in ALL_FOLDERS)
+    assert [name for name in named if not (ROOT / name).is_dir()] == []
+
+
+def test_architecture_can_be_read_at_one_go() -> None:
+    assert (ROOT / "ARCHITECTURE.md").stat().st_size <= 16 * 1024
+
+
+def unknown_names(text: str, known: frozenset[str]) -> list[str]:
+    """Code in the text with a word in it that is nowhere in the product."""
+    code = CODE.findall(re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    return [each for each in code if not known.issuperset(re.findall(r"\w+", each))]
+
+
+@pytest.fixture(scope="module")
+def words_of_the_product() -> frozenset[str]:
+    texts = [f"{name_of(path)} {path.read_text()}" for path in ALL_MODULES]
+    return frozenset(word for text in texts for word in re.findall(r"\w+", text))
+
+
+def test_the_ways_go_by_names_that_are_there(words_of_the_product: frozenset[str]) -> None:
+    text = (ROOT / "docs" / "ways.md").read_text()
+    assert unknown_names(text, words_of_the_product | {"make", "map"}) == []
+
+
+def test_a_name_that_is_gone_would_be_seen(words_of_the_product: frozenset[str]) -> None:
+    text = "`Partition.on_metadata` -> `Partition.on_nothing_at_all`"
+    assert unknown_names(text, words_of_the_product) == ["Partition.on_nothing_at_all"]
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:

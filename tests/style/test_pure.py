@@ -5,28 +5,23 @@ not be touched, clocks and dice among it, is banned for every module by `test_ba
 """
 
 import ast
-import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-ENTRIES: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["minikafka"][
-    "pure"
-]
+from .house_map import ROOT, name_of, pure_entries
+
 BANNED = ("asyncio", "logging", "runtime.runtime", "runtime.fs")
 ASYNC = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
+
+
+ENTRIES = pure_entries()
 
 
 def modules(entry: str) -> list[Path]:
     path = ROOT / entry
     return sorted(path.rglob("*.py")) if path.is_dir() else [path]
-
-
-def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
 
 
 PURE = sorted({path for entry in ENTRIES for path in modules(entry)})
@@ -78,29 +73,8 @@ def test_what_is_not_pure_is_found(source: str, finding: str) -> None:
     assert finding in list(findings(source, "broker/replica/leader.py"))
 
 
-def marked_in_map(text: str) -> Iterator[str]:
-    """Modules marked P in the map; one in an indented line has the mark of its folder."""
-    room = folder = ""
-    is_pure = False
-    for line in text.partition("\n## File map\n")[2].splitlines():
-        if heading := re.fullmatch(r"### (\w+)/.*", line):
-            room, folder = heading.group(1), ""
-        elif line and not line.startswith("```"):
-            names = line.split() if line.startswith(" ") else line.split(maxsplit=1)[:1]
-            if not line.startswith(" "):
-                is_pure = re.match(r"\S+ +P ", line) is not None
-                folder = names.pop() if names[0].endswith("/") else ""
-            if is_pure:
-                yield from (f"{room}/{folder}{name}" for name in names)
-
-
-def test_the_map_marks_the_same_modules() -> None:
-    marked = sorted(marked_in_map((ROOT / "ARCHITECTURE.md").read_text()))
-    assert marked == [name_of(path) for path in PURE if path.name != "__init__.py"]
-
-
 def test_what_is_pure_is_named_once_and_is_there() -> None:
-    assert sorted(set(ENTRIES)) == ENTRIES
+    assert sorted(set(ENTRIES)) == [*ENTRIES]
     assert all((ROOT / entry).exists() for entry in ENTRIES)
     folders = [entry for entry in ENTRIES if (ROOT / entry).is_dir()]
     assert not [each for each in ENTRIES for folder in folders if each.startswith(f"{folder}/")]

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from .house_map import ROOMS, ROOT
+
 PAGE = ROOT / "docs" / "scenarios.md"
-ROOMS = ("runtime", "protocol", "storage", "client", "controller", "broker", "spark", "deploy")
 ROW = re.compile(r"^\| ([A-N]-\d\d) \| (.+) \|$", re.MULTILINE)
 TEST = re.compile(r"^ *(?:async )?def test_([a-n])_(\d\d)_\w+\(", re.MULTILINE)
 MENTION = re.compile(r"(?<![\w-])([A-N]-\d\d)(?![\w-])")
