@@ -10,8 +10,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
-from ..protocol.control.image import Delta, MetadataImage
-from ..protocol.control.messages import Endpoint, RegisterBroker
+from ..protocol.control.messages import RegisterBroker
 from ..protocol.control.records import SUPPORTED_FEATURES
 from ..protocol.errors import ApiError, ErrorCode
 from ..runtime.config import from_mapping
@@ -19,17 +18,19 @@ from ..runtime.daemon import Stop
 from ..runtime.errors import ConfigError, MinikafkaError
 from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
+from .admission.doors import share_descriptors
 from .api.table import make_apis
-from .config import BrokerConfig, controller_addresses
+from .assembly import Surroundings, make_edge, make_peers, make_sessions
+from .config import BrokerConfig, controller_addresses, inter_broker_listener
 from .control.controller_channel import ChannelSettings, ControllerChannel
 from .control.metadata_follower import MetadataFollower
 from .control.metadata_position import MetadataConfig, MetadataLost, MetadataPosition
 from .deadlines import Deadlines
-from .edge import Edge, Surroundings
+from .edge import Edge
 from .net.connection import Connection
-from .net.doors import share_descriptors
 from .net.listeners import Listeners
 from .partitions import Partitions, PartitionSettings
+from .publishing import Publishing
 from .replication.fetcher import FetchSettings
 from .replication.fetchers import ReplicaFetchers
 from .replication.isr_proposals import IsrProposals
@@ -41,6 +42,7 @@ from .topic_defaults import TopicDefaults
 from .upkeep.compaction import Compaction, CompactionConfig
 from .upkeep.scrub import Scrub, ScrubSettings
 from .upkeep.upkeep import Upkeep, UpkeepSettings, close_directories
+from .whereabouts import Whereabouts
 
 T = TypeVar("T")
 
@@ -91,14 +93,20 @@ class Broker:
         )
         given_up_at = from_mapping(MetadataConfig, settings.properties).given_up_at
         self.position = MetadataPosition(lambda: self.partitions.online, given_up_at=given_up_at)
-        what = (self._publish, self.position, self._on_metadata_lost)
-        self.follower = MetadataFollower(runtime, self.channel, *what)
+        self.follower = MetadataFollower(
+            runtime,
+            self.channel,
+            lambda delta, image: publishing.publish(delta, image),
+            self.position,
+            self._on_metadata_lost,
+        )
         self.proposals = IsrProposals(runtime, self.channel, config.node_id)
         self.log_ends = LogEndReports(runtime, self.channel, self.partitions.is_electing)
         self.lost = LostReplicas(
             runtime, self.channel, config.log_dir_failure_timeout_ms, self._stop.crash
         )
-        self.fetchers = ReplicaFetchers(runtime, self._fetch_settings(), self._endpoint_of)
+        self.whereabouts = Whereabouts(self.follower, config.node_id, inter_broker_listener(config))
+        self.fetchers = ReplicaFetchers(runtime, self._fetch_settings(), self.whereabouts.peer)
         every = self._upkeep_settings(defaults)
         self.upkeep = Upkeep(runtime, every, self.partitions, self.position.save)
         self.scrub = Scrub(runtime, _scrub_settings(config), self.partitions)
@@ -107,21 +115,11 @@ class Broker:
             lambda: defaults.table_of(self.follower.image, CompactionConfig),
             self.partitions,
         )
-        self.repairs = Repairs(runtime, config.node_id, self.partitions.find, self._endpoint_of)
-        self.edge = Edge(
-            Surroundings(
-                runtime=runtime,
-                config=config,
-                partitions=self.partitions,
-                deadlines=self.deadlines,
-                controller=self.channel,
-                image=lambda: self.follower.image,
-                topic_defaults=defaults,
-                file_settings=settings.properties,
-                lease=self.channel.lease,
-            )
-        )
-        self._apis = make_apis()
+        self.repairs = Repairs(runtime, config.node_id, self.partitions.find, self.whereabouts.peer)
+        self.peers = make_peers(runtime, self.whereabouts)
+        self.edge = self._make_edge(settings, defaults)
+        self._apis = make_apis(make_sessions(runtime, config))
+        publishing = Publishing(self.partitions, self.edge, self.peers, self.compaction)
         self._introduce()
 
     @classmethod
@@ -162,7 +160,7 @@ class Broker:
         if hands_over and not await self.channel.shut_down(within_ms):
             log.warning("the controller did not let us go within %d ms", within_ms)
         await self._listeners.close()
-        self.edge.close_connections()
+        self.edge.doors.close()
         await self._end_work(keep_channel=True)
         await self.position.save()
         await close_directories(self.partitions, broker_epoch=self.channel.broker_epoch)
@@ -220,6 +218,23 @@ class Broker:
         partitions.failing.on_replicas_lost = self.lost.lose
         partitions.on_electing = self.log_ends.ask
 
+    def _make_edge(self, settings: Settings, defaults: TopicDefaults) -> Edge:
+        return make_edge(
+            Surroundings(
+                runtime=self.runtime,
+                config=self.config,
+                file_settings=settings.properties,
+                topic_defaults=defaults,
+                deadlines=self.deadlines,
+                metadata=self.follower,
+                whereabouts=self.whereabouts,
+                controller=self.channel,
+                partitions=self.partitions,
+                peers=self.peers,
+                lease=self.channel.lease,
+            )
+        )
+
     def _registration(self) -> RegisterBroker:
         config, directories = self.config, self.partitions.directories
         epochs = {each.clean_broker_epoch for each in directories}
@@ -270,19 +285,6 @@ class Broker:
 
     # What happens while it runs.
 
-    async def _publish(self, delta: Delta, image: MetadataImage) -> None:
-        await self.partitions.apply_delta(delta, image)
-        gone = [topic.name for topic in delta.deleted_topics.values()]
-        self.edge.groups.upkeep.forget_topics(gone)
-        self.edge.on_metadata(delta)
-        if delta.touches_broker_settings:
-            self.compaction.on_settings()
-
-    def _endpoint_of(self, broker_id: int) -> Endpoint | None:
-        """Where this broker dials another one."""
-        broker = self.follower.image.brokers.get(broker_id)
-        return None if broker is None else broker.endpoint(self.edge.inter_broker_listener)
-
     def _on_refused(self, error: ApiError) -> None:
         if self._refused.done():
             return
@@ -314,12 +316,12 @@ class Broker:
         await self.log_ends.close()
         await self.lost.close()
         await self.edge.transactions.close()
-        await self.edge.peers.close()
+        await self.peers.close()
         await self.edge.producer_ids.close()
         await self.edge.groups.close()
         await self.partitions.group_flush.close()
         if not keep_channel:
-            self.edge.close_connections()
+            self.edge.doors.close()
             await self.channel.close()
             self.deadlines.close()
             self._refused.cancel()

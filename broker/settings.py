@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from ..runtime.config import check_keys, from_mapping
 from ..runtime.kafka_keys import KNOWN_UNUSED
+from .admission.limits import ConnectionLimits
 from .config import BrokerConfig
 from .control.metadata_position import MetadataConfig
 from .coordinator.group.config import GroupConfig
 from .coordinator.transaction.config import TransactionConfig
-from .net.limits import ConnectionLimits
 from .replica.selector import ReplicaSelectorConfig
 from .topic_defaults import BROKER_KEYS, TopicDefaults
 from .upkeep.compaction import CompactionConfig

@@ -15,9 +15,9 @@ from ..runtime.config import Setting, from_mapping, settings_of
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import DYNAMIC_UNUSED
 from ..storage.topic_config import TopicConfig
+from .admission.limits import ConnectionLimits
 from .config import BrokerConfig
 from .coordinator.transaction.config import TransactionConfig
-from .net.limits import ConnectionLimits
 from .upkeep.compaction import CompactionConfig
 
 C = TypeVar("C")

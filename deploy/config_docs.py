@@ -6,11 +6,11 @@ python -m minikafka.deploy.config_docs > docs/config.md
 from collections.abc import Iterator
 from typing import Final
 
+from ..broker.admission.limits import ConnectionLimits
 from ..broker.config import BrokerConfig
 from ..broker.control.metadata_position import MetadataConfig
 from ..broker.coordinator.group.config import GroupConfig
 from ..broker.coordinator.transaction.config import TransactionConfig
-from ..broker.net.limits import ConnectionLimits
 from ..broker.replica.selector import ReplicaSelectorConfig
 from ..broker.upkeep.compaction import CompactionConfig
 from ..client.config import AdminConfig, ConsumerConfig, ProducerConfig

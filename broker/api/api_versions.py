@@ -46,7 +46,7 @@ class ApiVersions:
 
     def _response(self, edge: Edge, version: int) -> ApiVersionsResponse:
         image = edge.image
-        this = image.brokers.get(edge.node_id)
+        this = image.brokers.get(edge.config.node_id)
         ours = {} if this is None else this.features
         supported = {name: told_range(name, levels) for name, levels in ours.items()} | NOT_HERE
         return ApiVersionsResponse(

@@ -39,7 +39,7 @@ def client_host(call: Call) -> str:
 
 def replica_id_of(call: Call, claimed: int) -> int:
     """Who asks for offsets: a broker only over the brokers' own listener, else a consumer."""
-    is_broker = call.connection.listener == call.edge.inter_broker_listener
+    is_broker = call.connection.listener == call.edge.whereabouts.inter_broker_listener
     return claimed if is_broker else CONSUMER
 
 
@@ -49,7 +49,7 @@ def endpoints_of(
     """Id, host, port and rack of the brokers that are reachable through `listener`."""
     nodes: list[tuple[int, str, int, str | None]] = []
     for broker_id in dict.fromkeys(broker_ids):
-        found = edge.endpoint(broker_id, listener)
+        found = edge.whereabouts.endpoint(broker_id, listener)
         if found is not None:
             endpoint, rack = found
             nodes.append((broker_id, endpoint.host, endpoint.port, rack))

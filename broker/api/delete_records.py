@@ -113,7 +113,7 @@ class DeletedRecords(Answer):
 
     def _look(self) -> None:
         """Settle what can be."""
-        live = {broker.broker_id: None for broker in self.call.edge.live_brokers()}
+        live = {broker.broker_id: None for broker in self.call.edge.whereabouts.live_brokers()}
         still: list[Waiting] = []
         for each in self._waiting:
             partition = each.partition

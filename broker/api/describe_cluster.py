@@ -29,7 +29,7 @@ def handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterRespon
     asks = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=image.cluster_id or "",
-        controller_id=edge.controller_id(),
+        controller_id=edge.whereabouts.controller_id(),
         brokers=[
             DescribeClusterBroker(
                 broker_id=broker.broker_id,

@@ -79,8 +79,8 @@ def _rows(
         for key, row in ROWS.items():
             yield row, key, list(edge.topic_defaults.layers(image, name, key))
     elif resource.resource_type == ResourceType.BROKER:
-        if name and name != str(edge.node_id):
-            why = f"this is broker {edge.node_id}: ask broker {name!r} itself"
+        if name and name != str(edge.config.node_id):
+            why = f"this is broker {edge.config.node_id}: ask broker {name!r} itself"
             raise ApiError(ErrorCode.INVALID_REQUEST, why)
         yield from _broker_rows(edge, is_default=not name)
     elif resource.resource_type not in NOTHING_SET:
@@ -117,7 +117,7 @@ def _kept(
 def _broker_layers(edge: Edge, row: Setting) -> Iterator[Layer]:
     configs = edge.image.configs
     for source, name in (
-        (ConfigSource.DYNAMIC_BROKER_CONFIG, str(edge.node_id)),
+        (ConfigSource.DYNAMIC_BROKER_CONFIG, str(edge.config.node_id)),
         (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, ""),
     ):
         dynamic = configs.get((ResourceType.BROKER, name), {})

@@ -10,8 +10,8 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, ZERO_UUID
-from ..edge import replicas_offline
 from ..net.answer import Call
+from ..whereabouts import replicas_offline
 from .common import TOPIC_OPERATIONS, is_legal_topic_name
 
 PAGE_MAX = 2000

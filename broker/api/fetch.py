@@ -14,12 +14,12 @@ from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.types import Buffer
 from ..deadlines import Deadline
 from ..edge import Edge
-from ..fetch_sessions import FetchContext, FetchPartition, Key, SessionRequest
 from ..net.answer import Answer, Call
 from ..partition.partition import Partition
 from ..partition.requests import CONSUMER, DEBUGGING_CONSUMER
 from .fetch_reading import Asker, Reading
 from .fetch_response import refused, respond
+from .fetch_sessions import FetchContext, FetchPartition, FetchSessions, Key, SessionRequest
 from .fetch_watch import FollowerWatch, watch_of
 
 TOPIC_IDS_FROM = 13
@@ -30,30 +30,36 @@ STORAGE_FAILURE_WAIT_MS = 300
 """Until a consumer hears that the disk failed it, if nothing else: some ask again at once."""
 
 
-def handle(call: Call, request: FetchRequest) -> FetchResponse | Answer:
-    """Answer at once, or park."""
-    edge = call.edge
-    asker = _asker(call, request)
-    if isinstance(asker, ErrorCode):
-        return refused(asker)
-    session = _session_request(call, request, is_follower=asker.is_follower)
-    context = edge.sessions.resolve(session, edge.runtime.monotonic_ms())
-    if context.error:
-        return refused(context.error)
-    watch: FollowerWatch | None = None
-    if asker.is_follower:
-        edge.partitions.heard.on_fetched(asker.replica_id, edge.runtime.monotonic_ms())
-    if asker.is_follower and context.session is not None:
-        watch = watch_of(call.connection, context.session, asker.replica_id)
-        asked = watch.begin(session, edge.runtime.monotonic_ms())
-        reading = Reading(edge, asker, asked, watch)
-    else:
-        reading = Reading(edge, asker, context.partitions)
-    reading.read_all()
-    is_due = reading.is_enough and not (reading.has_failed and reading.is_storage_failure)
-    if (is_due or request.max_wait_ms <= 0) and not reading.is_cold:
-        return respond(call, context, reading, asker.isolation)
-    return ParkedFetch(call, context, reading, asker, watch).park(request.max_wait_ms)
+class Fetch:
+    """The API, with the sessions of one broker."""
+
+    def __init__(self, sessions: FetchSessions) -> None:
+        self._sessions = sessions
+
+    def handle(self, call: Call, request: FetchRequest) -> FetchResponse | Answer:
+        """Answer at once, or park."""
+        edge = call.edge
+        asker = _asker(call, request)
+        if isinstance(asker, ErrorCode):
+            return refused(asker)
+        session = _session_request(call, request, is_follower=asker.is_follower)
+        context = self._sessions.resolve(session, edge.runtime.monotonic_ms())
+        if context.error:
+            return refused(context.error)
+        watch: FollowerWatch | None = None
+        if asker.is_follower:
+            edge.partitions.heard.on_fetched(asker.replica_id, edge.runtime.monotonic_ms())
+        if asker.is_follower and context.session is not None:
+            watch = watch_of(call.connection, context.session, asker.replica_id)
+            asked = watch.begin(session, edge.runtime.monotonic_ms())
+            reading = Reading(edge, asker, asked, watch)
+        else:
+            reading = Reading(edge, asker, context.partitions)
+        reading.read_all()
+        is_due = reading.is_enough and not (reading.has_failed and reading.is_storage_failure)
+        if (is_due or request.max_wait_ms <= 0) and not reading.is_cold:
+            return respond(call, context, reading, asker.isolation)
+        return ParkedFetch(call, context, reading, asker, watch).park(request.max_wait_ms)
 
 
 class ParkedFetch(Answer):
@@ -153,7 +159,8 @@ class ParkedFetch(Answer):
         if reading.is_cold:
             self._start_cold()
             return None
-        if not self.is_follower and not self.call.edge.holds_lease():
+        edge = self.call.edge
+        if not self.is_follower and not edge.lease.is_held(edge.runtime.monotonic_ms()):
             # It was read by a leader that may be none any more.
             reading.read_again(list(range(len(reading.partitions))))
         self.call.connection.outbox.hold(0)
@@ -232,7 +239,7 @@ def _racks(
         return None
 
     def rack_of(broker_id: int) -> str | None:
-        found = edge.endpoint(broker_id, listener)
+        found = edge.whereabouts.endpoint(broker_id, listener)
         return None if found is None else found[1]
 
     return rack_of
@@ -242,7 +249,7 @@ def _refuse_replica(call: Call, request: FetchRequest, epoch: int) -> ErrorCode:
     edge = call.edge
     # A follower's fetch moves the high watermark: only over the brokers' own listener, and only
     # with the epoch that fences an older start of the same broker.
-    if epoch < 0 or call.connection.listener != edge.inter_broker_listener:
+    if epoch < 0 or call.connection.listener != edge.whereabouts.inter_broker_listener:
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     ours = edge.image.cluster_id
     # While our metadata is loaded anew there is no partition to answer for, whoever asks.

@@ -11,10 +11,10 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.errors import StorageError
 from ...storage.log import OffsetOutOfRange
 from ..edge import Edge
-from ..fetch_sessions import FetchPartition, Key
 from ..partition.partition import Partition
 from ..partition.requests import CONSUMER, FetchAnswer, FetchSpec
 from ..replica.selector import NOBODY, nearest
+from .fetch_sessions import FetchPartition, Key
 from .fetch_watch import FollowerWatch
 
 

@@ -13,11 +13,11 @@ from ...protocol.messages.fetch import (
 )
 from ...protocol.messages.leader_hint import LeaderIdAndEpoch, NodeEndpoint
 from ...protocol.types import NO_LEADER, ZERO_UUID
-from ..fetch_sessions import FetchContext, FetchPartition, Key
 from ..net.answer import Call
 from ..partition.requests import READ_COMMITTED, FetchAnswer
 from .common import STALE_LEADER, endpoints_of
 from .fetch_reading import Reading
+from .fetch_sessions import FetchContext, FetchPartition, Key
 
 CURRENT_LEADER_FROM = 12
 NODE_ENDPOINTS_FROM = 16
@@ -93,7 +93,7 @@ def _leader(call: Call, asked: FetchPartition, answer: FetchAnswer) -> LeaderIdA
         image = call.edge.image
         if isinstance(name_or_id, str):
             name_or_id = image.topic_ids.get(name_or_id, b"")
-        leader_id, epoch = call.edge.leader_of(name_or_id, index)
+        leader_id, epoch = call.edge.whereabouts.leader_of(name_or_id, index)
     if leader_id == NO_LEADER:
         return None
     return LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)

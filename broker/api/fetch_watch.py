@@ -6,14 +6,10 @@ those and no others. A partition is left alone only where reading it again would
 the follower is in the ISR, holds all of the log, and was told the rest. Reads nothing itself.
 """
 
-from typing import TYPE_CHECKING
-
-from ..fetch_sessions import FetchPartition, FetchSession, Key, SessionRequest
+from ..net.connection import Connection
 from ..partition.partition import Partition
 from ..partition.requests import FetchAnswer
-
-if TYPE_CHECKING:
-    from ..net.connection import Connection
+from .fetch_sessions import FetchPartition, FetchSession, Key, SessionRequest
 
 
 class FollowerWatch:
@@ -31,7 +27,7 @@ class FollowerWatch:
         "unread",
     )
 
-    def __init__(self, connection: "Connection", session: FetchSession, follower: int) -> None:
+    def __init__(self, connection: Connection, session: FetchSession, follower: int) -> None:
         self._connection = connection
         self._follower = follower
         self._sources: dict[Key, Partition] = {}
@@ -132,10 +128,10 @@ class FollowerWatch:
             leader.on_idle_fetches(self._follower, self._fetched_at_ms)
 
 
-def watch_of(connection: "Connection", session: FetchSession, follower: int) -> FollowerWatch:
+def watch_of(connection: Connection, session: FetchSession, follower: int) -> FollowerWatch:
     """The connection's watch of this session, begun anew where it watched another."""
     watch = connection.watch
-    if watch is None or watch.session is not session:
+    if not isinstance(watch, FollowerWatch) or watch.session is not session:
         if watch is not None:
             watch.close()
         watch = connection.watch = FollowerWatch(connection, session, follower)

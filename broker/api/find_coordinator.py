@@ -53,7 +53,9 @@ def _find(call: Call, key_type: int, key: str) -> Coordinator:
     home = home_of(key) if topic_name == TRANSACTIONS_TOPIC else key
     index = partition_of(home, len(topic.partitions))
     leader = topic.partitions[index].leader
-    where = None if leader == NO_LEADER else edge.endpoint(leader, call.connection.listener)
+    where = (
+        None if leader == NO_LEADER else edge.whereabouts.endpoint(leader, call.connection.listener)
+    )
     if where is None:
         why = f"{topic_name}-{index} has no leader"
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)

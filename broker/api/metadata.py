@@ -19,8 +19,9 @@ from ...protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, ZERO_UUID
-from ..edge import Edge, replicas_offline
+from ..edge import Edge
 from ..net.answer import Call
+from ..whereabouts import replicas_offline
 from .common import (
     CLUSTER_OPERATIONS,
     OPERATIONS_NOT_ASKED,
@@ -117,7 +118,7 @@ def _response(
     return MetadataResponse(
         brokers=_brokers(edge, call.connection.listener),
         cluster_id=image.cluster_id,
-        controller_id=edge.controller_id(),
+        controller_id=edge.whereabouts.controller_id(),
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS if ask_cluster else OPERATIONS_NOT_ASKED,
     )
@@ -128,7 +129,7 @@ def _brokers(edge: Edge, listener: str) -> list[MetadataResponseBroker]:
         MetadataResponseBroker(
             node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
         )
-        for broker in edge.live_brokers()
+        for broker in edge.whereabouts.live_brokers()
         if (endpoint := broker.endpoint(listener)) is not None
     ]
 

@@ -208,8 +208,8 @@ class ProduceAnswer(Answer):
         edge = self.call.edge
         by_id = self.call.version >= TOPIC_IDS_FROM
         topic_id = topic.topic_id if by_id else edge.image.topic_ids.get(topic.name, b"")
-        leader_id, epoch = edge.leader_of(topic_id, index)
-        if leader_id in (NO_LEADER, edge.node_id):
+        leader_id, epoch = edge.whereabouts.leader_of(topic_id, index)
+        if leader_id in (NO_LEADER, edge.config.node_id):
             return None
         return LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
 

@@ -8,7 +8,6 @@ The codec stays the only place that knows the formats: both patterns are cut out
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...protocol.codec import frame_response
 from ...protocol.errors import ErrorCode
@@ -22,15 +21,13 @@ from ...protocol.messages.produce import (
 )
 from ...protocol.primitives import read_uvarint
 from ...protocol.types import Buffer
+from ..edge import Edge
 from ..net.answer import Answer, Call
+from ..net.connection import Connection
 from ..partition.partition import Partition
 from ..partition.requests import Appended
 from ..partition.waiters import Waiter
 from .produce_answer import ALL, TOPIC_IDS_FROM, ProduceAnswer
-
-if TYPE_CHECKING:
-    from ..edge import Edge
-    from ..net.connection import Connection
 
 CLIENT_ID_AT = 8
 FLEXIBLE_FROM = 9
@@ -144,7 +141,7 @@ class Patterns:
         self._sizes: list[int] = []
 
     def answer(
-        self, edge: "Edge", connection: "Connection", frame: memoryview
+        self, edge: Edge, connection: Connection, frame: memoryview
     ) -> RepeatedProduce | None:
         """Append what the frame carries, if it repeats an earlier one."""
         for size in self._sizes:

@@ -9,22 +9,20 @@ the answer, in other requests and over other connections, queues behind: one que
 
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ...protocol.records.batch_header import BatchHeader
 from ...protocol.types import TopicPartition
 from ..coordinator.transaction.decisions import AddPartitions
+from ..edge import Edge
 from ..net.answer import Answer, Call
 from ..partition.intake import may_need_opening
 from ..partition.partition import Partition
 from ..partition.requests import Appended
 from ..partition.verification import Verification, Waiting
 from .produce_answer import ProduceAnswer
-
-if TYPE_CHECKING:
-    from ..edge import Edge
 
 ADDS_PARTITIONS_FROM = 12
 ABORTABLE_FROM = 11
@@ -237,7 +235,7 @@ class TransactionalProduce(ProduceAnswer):
 
 
 def _settle(
-    edge: "Edge",
+    edge: Edge,
     guards: Mapping[TopicPartition, Verification],
     errors: Mapping[TopicPartition, ErrorCode],
 ) -> None:

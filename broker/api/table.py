@@ -25,7 +25,6 @@ from . import (
     describe_topic_partitions,
     describe_transactions,
     end_txn,
-    fetch,
     find_coordinator,
     forwarded,
     heartbeat,
@@ -49,12 +48,13 @@ from . import (
     write_txn_markers,
 )
 from .api_versions import ApiVersions
+from .fetch import Fetch
+from .fetch_sessions import FetchSessions
 from .metadata import Metadata
 
 HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     # Records, topics, the cluster.
     ApiKey.PRODUCE: produce.handle,
-    ApiKey.FETCH: fetch.handle,
     ApiKey.LIST_OFFSETS: list_offsets.handle,
     ApiKey.CREATE_TOPICS: forwarded.create_topics,
     ApiKey.DELETE_TOPICS: forwarded.delete_topics,
@@ -108,13 +108,19 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     ApiKey.INIT_COMMIT_GROUP: init_commit_group.handle,
     ApiKey.COMMIT_GROUP: commit_group.handle,
 }
-"""Each API with its function. `make_apis` adds Metadata and ApiVersions, which have state."""
+"""Each API with its function, but for those that have state, which `make_apis` adds."""
+SPOKEN: Final = (*HANDLERS, ApiKey.FETCH, ApiKey.METADATA, ApiKey.API_VERSIONS)
+"""Every API that a broker answers."""
 
 
-def make_apis() -> Mapping[int, Api]:
-    """The dispatch table of one broker."""
-    rows = {**HANDLERS, ApiKey.METADATA: Metadata().handle}
-    versions = ApiVersions([*rows, ApiKey.API_VERSIONS])
+def make_apis(sessions: FetchSessions) -> Mapping[int, Api]:
+    """The dispatch table of one broker, which keeps its fetch sessions here."""
+    fetch, metadata, versions = Fetch(sessions), Metadata(), ApiVersions(SPOKEN)
+    rows: dict[ApiKey, Callable[..., object]] = {
+        **HANDLERS,
+        ApiKey.FETCH: fetch.handle,
+        ApiKey.METADATA: metadata.handle,
+    }
     apis = {int(key): _api(key, handle) for key, handle in rows.items()}
     of_versions = _api(ApiKey.API_VERSIONS, versions.handle)
     apis[int(ApiKey.API_VERSIONS)] = of_versions._replace(refuse_version=versions.refuse)

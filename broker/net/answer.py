@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...protocol.codec import frame_response, is_flexible
 from ...protocol.types import Buffer
+from ..edge import Edge
 
 if TYPE_CHECKING:
-    from ..edge import Edge
     from .connection import Connection
 
 
@@ -26,7 +26,7 @@ class Call:
 
     def __init__(
         self,
-        edge: "Edge",
+        edge: Edge,
         connection: "Connection",
         version: int,
         correlation_id: int,
@@ -88,7 +88,7 @@ class Answer:
 class Repeats(Protocol):
     """Requests of one connection that need not be decoded, because an earlier one was."""
 
-    def answer(self, edge: "Edge", connection: "Connection", frame: memoryview) -> Answer | None:
+    def answer(self, edge: Edge, connection: "Connection", frame: memoryview) -> Answer | None:
         """Handle the request, None if it repeats nothing."""
 
     def learn(self, frame: memoryview, version: int, request: Any) -> None:

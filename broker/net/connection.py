@@ -15,20 +15,17 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from ...protocol.codec import BAD_BYTES, decode_request_header, decoder_of, frame_response
 from ...protocol.errors import ProtocolError, RemoteProtocolError
 from ...protocol.types import Buffer
 from ...runtime.errors import InvariantViolation
+from ..deadlines import Deadline
+from ..edge import Edge
 from .answer import Answer, Api, Call, Repeats
 from .inbox import QUEUED_BYTES_MAX, Inbox
 from .outbox import Outbox
-
-if TYPE_CHECKING:
-    from ..api.fetch_watch import FollowerWatch
-    from ..deadlines import Deadline
-    from ..edge import Edge
 
 log = logging.getLogger(__name__)
 
@@ -38,16 +35,23 @@ LINGER_MS = 10_000
 """How long a peer may take to read the rest once we have closed."""
 
 
+class Watch(Protocol):
+    """Something that an API keeps for one connection, for as long as it is open."""
+
+    def close(self) -> None:
+        """The connection is gone."""
+
+
 class Connection(asyncio.BufferedProtocol):
     """Reads requests, has them answered, and writes the answers."""
 
-    def __init__(self, edge: "Edge", listener: str, apis: Mapping[int, Api]) -> None:
+    def __init__(self, edge: Edge, listener: str, apis: Mapping[int, Api]) -> None:
         self.listener = listener
         self.peer = self.host = "?"
         self.is_replica = False
         """A follower fetches here: it must go on even when the edge holds too much, because
         what the edge holds is waiting for followers."""
-        self.watch: FollowerWatch | None = None
+        self.watch: Watch | None = None
         """What its session of fetches has still to read."""
         self.wall_ms = 0
         self.started = 0
@@ -76,7 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.host, self.peer = peer[0], f"{peer[0]}:{peer[1]}"
-        refused = self._edge.admit(self)
+        refused = self._edge.doors.admit(self)
         if refused is not None:
             self.close_after_answers(refused)
             return
@@ -85,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget everything that waited on behalf of the client."""
         self._is_closing = True
-        self._edge.release(self)
+        self._edge.doors.release(self)
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
@@ -161,7 +165,7 @@ class Connection(asyncio.BufferedProtocol):
         """End at once; what is not sent is lost."""
         if not self._is_closing:
             self._is_closing = True
-            self._edge.say_closed(self.peer, why)
+            self._edge.refusals.close(self.peer, why, self._edge.runtime.monotonic_ms())
             self._transport.abort()
 
     def close(self) -> None:
@@ -177,9 +181,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.outbox.flush()
         self._is_closing = True
-        self._edge.say_closed(self.peer, why)
-        self._transport.close()
         now_ms = self._edge.runtime.monotonic_ms()
+        self._edge.refusals.close(self.peer, why, now_ms)
+        self._transport.close()
         self._edge.deadlines.at(now_ms + LINGER_MS, self._transport.abort)
 
     # The flow.

@@ -4,14 +4,10 @@ Owns both and counts what they hold. When a request is handled is the connection
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from ...protocol.framing import FrameReader
-from .load import FREE_BYTES
-
-if TYPE_CHECKING:
-    from ..edge import Edge
-    from .load import Peer
+from ..admission.load import FREE_BYTES, Peer
+from ..edge import Edge
 
 QUEUED_BYTES_MAX = 1 << 20
 """Requests of one connection that may wait as copies; one more, however large, is let in."""
@@ -22,7 +18,7 @@ class Inbox:
 
     __slots__ = ("_edge", "_is_counted", "_peer", "held_bytes", "queue", "reader")
 
-    def __init__(self, edge: "Edge", peer: "Peer") -> None:
+    def __init__(self, edge: Edge, peer: Peer) -> None:
         self._edge = edge
         self._peer = peer
         self.held_bytes = 0

@@ -5,13 +5,10 @@ Owns the transport's writing side. Whether the connection goes on is the connect
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
 from ...protocol.types import Buffer
-
-if TYPE_CHECKING:
-    from ..edge import Edge
-    from .load import Peer
+from ..admission.load import Peer
+from ..edge import Edge
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +34,7 @@ class Outbox:
         "rests_on_lease",
     )
 
-    def __init__(self, transport: asyncio.Transport, edge: "Edge", peer: "Peer") -> None:
+    def __init__(self, transport: asyncio.Transport, edge: Edge, peer: Peer) -> None:
         self._transport = transport
         self._edge = edge
         self._peer = peer
@@ -69,7 +66,7 @@ class Outbox:
         self._bytes = 0
         if self.rests_on_lease:
             self.rests_on_lease = False
-            if not self._edge.holds_lease():
+            if not self._edge.lease.is_held(self._edge.runtime.monotonic_ms()):
                 # The process may have stood still since it decided: others may lead by now.
                 log.warning("the leader's lease ended before an answer was sent: connection closed")
                 self._transport.abort()

@@ -4,12 +4,14 @@ import asyncio
 import itertools
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from minikafka.broker.api.table import make_apis
-from minikafka.broker.config import BrokerConfig
+from minikafka.broker.assembly import Surroundings, make_edge, make_peers, make_sessions
+from minikafka.broker.config import BrokerConfig, inter_broker_listener
+from minikafka.broker.control.controller_channel import ActiveController
 from minikafka.broker.deadlines import Deadlines
-from minikafka.broker.edge import Edge, Surroundings
+from minikafka.broker.edge import Edge
 from minikafka.broker.net.connection import Connection
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partition.requests import (
@@ -25,6 +27,7 @@ from minikafka.broker.partitions import Partitions
 from minikafka.broker.replica.silence import FollowersHeard
 from minikafka.broker.replica.state import PartitionMetadata
 from minikafka.broker.topic_defaults import TopicDefaults
+from minikafka.broker.whereabouts import Metadata, Whereabouts
 from minikafka.protocol.codec import decode_response_frame, frame_request, response_class
 from minikafka.protocol.control import records as r
 from minikafka.protocol.control.image import MetadataImage
@@ -34,7 +37,7 @@ from minikafka.protocol.records import batch_header
 from minikafka.protocol.records.record_checks import Verdict
 from minikafka.protocol.records.records import NewRecord, build
 from minikafka.runtime.config import from_mapping
-from minikafka.runtime.runtime import SystemRuntime
+from minikafka.runtime.runtime import Runtime, SystemRuntime
 
 TOPIC = "flights"
 TOPIC_ID = bytes(range(16))
@@ -352,6 +355,42 @@ class Client:
         return response
 
 
+class Stock(NamedTuple):
+    """What an edge is made of and a test has of its own."""
+
+    runtime: Runtime
+    partitions: Partitions
+    deadlines: Deadlines
+    metadata: Metadata
+    controller: ActiveController
+
+
+class Front:
+    """The edge of a broker, and what answers through it, over parts that the test has."""
+
+    def __init__(self, stock: Stock, settings: dict[str, str], defaults: TopicDefaults) -> None:
+        config = from_mapping(BrokerConfig, settings)
+        where = Whereabouts(stock.metadata, config.node_id, inter_broker_listener(config))
+        self.peers = make_peers(stock.runtime, where)
+        self.edge = make_edge(
+            Surroundings(
+                **stock._asdict(),
+                config=config,
+                file_settings=settings,
+                topic_defaults=defaults,
+                whereabouts=where,
+                peers=self.peers,
+            )
+        )
+        self.sessions = make_sessions(stock.runtime, config)
+        self.apis = make_apis(self.sessions)
+
+
+def connections_of(edge: Edge) -> list[Connection]:
+    """Those that are open."""
+    return [each for each in edge.doors.connections if isinstance(each, Connection)]
+
+
 class FakeBroker:
     """An edge with everything around it faked."""
 
@@ -363,19 +402,9 @@ class FakeBroker:
         self.partitions = FakePartitions(*(partitions or (FakePartition(0),)))
         self.controller = FakeController()
         self.image = image_of(len(self.partitions))
-        self.edge = Edge(
-            Surroundings(
-                runtime=self.runtime,
-                config=from_mapping(BrokerConfig, mapping),
-                partitions=self.partitions,
-                deadlines=self.deadlines,
-                controller=self.controller,
-                image=lambda: self.image,
-                topic_defaults=TopicDefaults(NODE, mapping),
-                file_settings=mapping,
-            )
-        )
-        self.apis = make_apis()
+        stock = Stock(self.runtime, self.partitions, self.deadlines, self, self.controller)
+        front = Front(stock, mapping, TopicDefaults(NODE, mapping))
+        self.edge, self.peers, self.apis = front.edge, front.peers, front.apis
         self.clients: list[Client] = []
 
     def connect(self, listener: str = "PLAINTEXT") -> Client:

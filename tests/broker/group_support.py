@@ -1,13 +1,14 @@
 """A broker that coordinates groups: its whole edge over real logs, without a network."""
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from minikafka.broker.api.table import make_apis
-from minikafka.broker.config import BrokerConfig
 from minikafka.broker.coordinator.keys import GROUPS_TOPIC
-from minikafka.broker.edge import Edge, Surroundings
+from minikafka.broker.edge import Edge
+from minikafka.broker.net.answer import Api
+from minikafka.broker.peers import Peers
 from minikafka.protocol.control.image import PartitionState
 from minikafka.protocol.control.records import TOPIC as TOPIC_RESOURCE
 from minikafka.protocol.control.records import (
@@ -36,9 +37,8 @@ from minikafka.protocol.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from minikafka.runtime.config import from_mapping
 
-from .edge_support import Client, FakeController
+from .edge_support import Client, FakeController, Front, Stock
 from .group_lab import Client as Member
 from .node_support import ME, Node, state
 
@@ -51,11 +51,12 @@ class GroupBroker(Node):
     """Broker 1: it leads `__consumer_offsets` (one partition) and `t` (four)."""
 
     edge: Edge
+    peers: Peers
+    apis: Mapping[int, Api]
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.controller = FakeController()
-        self.apis = make_apis()
 
     async def open(self, offsets: PartitionState = ALONE, **settings: str) -> "GroupBroker":
         """Start with these settings, keys with underscores for dots."""
@@ -65,18 +66,9 @@ class GroupBroker(Node):
             **{key.replace("_", "."): value for key, value in settings.items()},
         }
         mapping = {"node.id": str(ME), "controller.quorum.bootstrap.servers": "c:1", **given}
-        self.edge = Edge(
-            Surroundings(
-                runtime=self.runtime,
-                config=from_mapping(BrokerConfig, mapping),
-                partitions=self.partitions,
-                deadlines=self.wheel,
-                controller=self.controller,
-                image=lambda: self.image,
-                topic_defaults=self.defaults,
-                file_settings=mapping,
-            )
-        )
+        stock = Stock(self.runtime, self.partitions, self.wheel, self, self.controller)
+        front = Front(stock, mapping, self.defaults)
+        self.edge, self.peers, self.apis = front.edge, front.peers, front.apis
         self.loaded = asyncio.Event()
         on_loaded = self.edge.groups.shards.on_loaded
 
@@ -124,7 +116,7 @@ class GroupBroker(Node):
     async def close(self) -> None:
         await self.edge.groups.close()
         await self.edge.transactions.close()
-        await self.edge.peers.close()
+        await self.peers.close()
         await self.edge.producer_ids.close()
         await self.stop()
 

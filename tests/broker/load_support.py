@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from minikafka.broker.net.load import Caps, Load
+from minikafka.broker.admission.load import Caps, Load
 from minikafka.protocol.framing import SMALLEST_BUFFER
 
 MiB = 1 << 20

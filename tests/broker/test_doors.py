@@ -4,22 +4,27 @@ import logging
 
 import pytest
 
-from minikafka.broker.net.doors import Doors, share_descriptors
+from minikafka.broker.admission.doors import Doors, share_descriptors
 from minikafka.client.net.refusals import SAY_AGAIN_MS, Refusals
+
+PLACES = 10_000
 
 
 class FakeGuest:
     def __init__(self, host: str = "10.0.0.1", *, is_silent: bool = True) -> None:
         self.host = host
         self.is_silent = is_silent
-        self.is_cut = False
+        self.is_cut = self.is_closed = False
 
     def cut(self, why: str) -> None:
         self.is_cut = True
 
+    def close(self) -> None:
+        self.is_closed = True
 
-def make(connections_max: int = 100, per_host_max: int = 1000) -> Doors[FakeGuest]:
-    return Doors(connections_max=connections_max, per_host_max=per_host_max)
+
+def make(connections_max: int = 100, per_host_max: int = 1000) -> Doors:
+    return Doors(PLACES, connections_max=connections_max, per_host_max=per_host_max)
 
 
 def test_a_newcomer_takes_the_place_of_one_that_is_silent() -> None:

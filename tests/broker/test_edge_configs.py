@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from minikafka import ConfigResource
+from minikafka.broker.publishing import bound_connections
 from minikafka.broker.topic_defaults import check_dynamic
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.codec import decode, encode_bytes
 from minikafka.protocol.control import records as r
-from minikafka.protocol.control.image import Delta
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages import alter_configs as whole
 from minikafka.protocol.messages import incremental_alter_configs as incremental
@@ -196,9 +196,8 @@ async def test_the_bound_of_connections_changes_at_run_time(make_broker: MakeBro
     check_dynamic("max.connections", "2")
     clients = [broker.connect(), broker.connect()]
     assert [client.transport.is_closed for client in clients] == [True, False]
-    delta = Delta()
-    broker.image.apply(r.ConfigRecord(BROKER, "1", "max.connections", "2"), 70, delta)
-    broker.edge.on_metadata(delta)
+    broker.image.apply(r.ConfigRecord(BROKER, "1", "max.connections", "2"), 70)
+    bound_connections(broker.edge, broker.image)
     clients += [broker.connect(), broker.connect()]
     assert [client.transport.is_closed for client in clients] == [True, True, False, False]
 
@@ -206,9 +205,8 @@ async def test_the_bound_of_connections_changes_at_run_time(make_broker: MakeBro
 async def test_the_bound_per_address_changes_at_run_time(make_broker: MakeBroker) -> None:
     broker = make_broker()
     check_dynamic("max.connections.per.ip", "1")
-    delta = Delta()
-    broker.image.apply(r.ConfigRecord(BROKER, "", "max.connections.per.ip", "1"), 70, delta)
-    broker.edge.on_metadata(delta)
+    broker.image.apply(r.ConfigRecord(BROKER, "", "max.connections.per.ip", "1"), 70)
+    bound_connections(broker.edge, broker.image)
     clients = [broker.connect(), broker.connect()]
     assert [client.transport.is_closed for client in clients] == [False, True]
 

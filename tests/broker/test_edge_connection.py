@@ -181,7 +181,7 @@ async def test_a_closed_connection_removes_its_waiters_at_once(make_broker: Make
         client.connection.connection_lost(None)
     assert broker.partition.data_waiters.waiting is None
     assert [waiter.done is None for waiter, _ in broker.partition.uncommitted] == [True]
-    assert broker.edge.connections == {}
+    assert broker.edge.doors.connections == {}
     broker.partition.commit(1)
     await settle()
     assert producer.responses() == consumer.responses() == []
@@ -467,6 +467,6 @@ async def test_a_connection_that_is_made_after_the_broker_closed_its_doors_is_cl
 ) -> None:
     """The loop makes it some turns after it was accepted."""
     broker = make_broker()
-    broker.edge.close_connections()
+    broker.edge.doors.close()
     assert broker.connect().transport.is_closed
-    assert not broker.edge.connections
+    assert not broker.edge.doors.connections

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from minikafka.broker.fetch_sessions import (
+from minikafka.broker.api.fetch_sessions import (
     EVICTION_MS,
     FINAL_EPOCH,
     INITIAL_EPOCH,

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.broker.api.fetch_sessions import FetchSessions
 from minikafka.broker.api.fetch_watch import FollowerWatch
-from minikafka.broker.api.table import make_apis
-from minikafka.broker.config import BrokerConfig
-from minikafka.broker.edge import Edge, Surroundings
+from minikafka.broker.edge import Edge
 from minikafka.broker.net.connection import Connection
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partition.requests import FetchAnswer, FetchSpec
@@ -20,10 +19,9 @@ from minikafka.broker.replication.fetcher import FetchSettings
 from minikafka.broker.replication.fetchers import ReplicaFetchers
 from minikafka.protocol.control.image import PartitionState
 from minikafka.protocol.control.messages import Endpoint
-from minikafka.runtime.config import from_mapping
 
 from .channel_support import until
-from .edge_support import FakeController
+from .edge_support import FakeController, Front, Stock, connections_of
 from .node_support import ME, B, C, Node, state, values_in
 
 TWO = {"replicas": (ME, B), "isr": (ME, B)}
@@ -37,6 +35,7 @@ class Pair:
     leader: Node
     follower: Node
     edge: Edge
+    sessions: FetchSessions
     server: asyncio.Server
     fetchers: ReplicaFetchers
 
@@ -54,7 +53,7 @@ class Pair:
 
     def disconnect(self) -> None:
         """Cut every connection of the leader."""
-        for connection in list(self.edge.connections):
+        for connection in connections_of(self.edge):
             connection.close()
 
 
@@ -75,19 +74,9 @@ async def brisk(tmp_path: Path) -> AsyncIterator[Pair]:
 async def pair_of(tmp_path: Path, *, max_wait_ms: int) -> AsyncIterator[Pair]:
     leader = await Node(tmp_path / "leader").start()
     follower = await Node(tmp_path / "follower", me=B).start()
-    edge = Edge(
-        Surroundings(
-            runtime=leader.runtime,
-            config=from_mapping(BrokerConfig, SETTINGS),
-            partitions=leader.partitions,
-            deadlines=leader.wheel,
-            controller=FakeController(),
-            image=lambda: leader.image,
-            topic_defaults=leader.defaults,
-            file_settings={},
-        )
-    )
-    apis = make_apis()
+    stock = Stock(leader.runtime, leader.partitions, leader.wheel, leader, FakeController())
+    front = Front(stock, SETTINGS, leader.defaults)
+    edge, apis = front.edge, front.apis
     server = await asyncio.get_running_loop().create_server(
         lambda: Connection(edge, "PLAINTEXT", apis), "127.0.0.1", 0
     )
@@ -104,13 +93,13 @@ async def pair_of(tmp_path: Path, *, max_wait_ms: int) -> AsyncIterator[Pair]:
         ),
         lambda broker_id: Endpoint("PLAINTEXT", "127.0.0.1", made.port),
     )
-    made = Pair(leader, follower, edge, server, fetchers)
+    made = Pair(leader, follower, edge, front.sessions, server, fetchers)
     follower.partitions.fetchers = fetchers
     follower.partitions.group_flush.on_follower_flushed = fetchers.tell
     yield made
     await fetchers.close()
     server.close()
-    edge.close_connections()
+    edge.doors.close()
     await server.wait_closed()
     await follower.stop()
     await leader.stop()
@@ -220,7 +209,7 @@ async def test_a_fetcher_ends_with_its_last_partition(pair: Pair) -> None:
     assert len(pair.fetchers) == 1
     await pair.follower.change(state(B, **TWO, leader_epoch=2, partition_epoch=2))
     assert len(pair.fetchers) == 0
-    await until(lambda: not pair.edge.connections)
+    await until(lambda: not connections_of(pair.edge))
 
 
 async def test_partitions_are_shared_out_over_the_fetchers_of_a_leader(pair: Pair) -> None:
@@ -228,7 +217,7 @@ async def test_partitions_are_shared_out_over_the_fetchers_of_a_leader(pair: Pai
     pair.fetchers._settings = replace(pair.fetchers._settings, fetchers_per_leader=3)
     await pair.give(*[state(ME, **TWO)] * 7)
     assert len(pair.fetchers) == 3
-    await until(lambda: len(pair.edge.connections) == 3)
+    await until(lambda: len(connections_of(pair.edge)) == 3)
     places = dict(pair.fetchers._place_of)
     assert sorted(len([p for p in places.values() if p.number == n]) for n in range(3)) == [2, 2, 3]
     await pair.follower.change(state(ME, **TWO, leader_epoch=2, partition_epoch=2))
@@ -243,7 +232,7 @@ async def test_after_the_first_fetch_only_changed_partitions_are_named(pair: Pai
     led, _ = await pair.give(*[state(ME, **TWO)] * 5)
     pair.leader.produce(b"a", index=3)
     await until(lambda: pair.leader[3].high_watermark == 1)
-    (session,) = pair.edge.sessions
+    (session,) = pair.sessions
     assert len(session.partitions) == 5
     assert session.epoch > 1
     assert led.leader is not None
@@ -275,13 +264,14 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 
 def watch_in(pair: Pair) -> FollowerWatch:
-    (watch,) = [each.watch for each in pair.edge.connections if each.watch is not None]
+    (watch,) = [each.watch for each in connections_of(pair.edge) if each.watch is not None]
+    assert isinstance(watch, FollowerWatch)
     return watch
 
 
 async def quiet(pair: Pair) -> FollowerWatch:
     """Nothing is left to read or to tell."""
-    await until(lambda: any(c.watch is not None for c in pair.edge.connections))
+    await until(lambda: any(c.watch is not None for c in connections_of(pair.edge)))
     watch = watch_in(pair)
     await until(lambda: not watch.unread)
     return watch
@@ -294,7 +284,7 @@ async def test_only_what_changed_is_read_again(brisk: Pair, reads: Reads) -> Non
     brisk.leader.produce(b"a", index=7)
     await until(lambda: brisk.leader[7].high_watermark == 1)
     await quiet(brisk)
-    (session,) = brisk.edge.sessions
+    (session,) = brisk.sessions
     epoch = session.epoch
     await until(lambda: session.epoch > epoch + 10)
     assert list(reads.take()) == [7]
@@ -320,7 +310,7 @@ async def test_a_follower_outside_the_isr_is_looked_at_with_each_fetch(
     led, _ = await brisk.give(state(ME, replicas=(ME, B), isr=(ME,)))
     await until(lambda: led.leader is not None and led.leader.proposal is not None)
     reads.take()
-    (session,) = brisk.edge.sessions
+    (session,) = brisk.sessions
     epoch = session.epoch
     await until(lambda: session.epoch > epoch + 5)
     assert reads.take()[0] >= 5
@@ -337,7 +327,7 @@ async def test_an_idle_follower_that_fetched_all_the_time_was_caught_up(brisk: P
     """Its fetches looked at no partition for longer than any follower may lag."""
     led, _ = await brisk.give(state(ME, **TWO))
     await quiet(brisk)
-    (session,) = brisk.edge.sessions
+    (session,) = brisk.sessions
     brisk.leader.now_ms += 60_000
     epoch = session.epoch
     await until(lambda: session.epoch > epoch + 2)
@@ -350,7 +340,7 @@ async def test_a_follower_that_was_silent_while_it_was_idle_was_not(brisk: Pair)
     led, _ = await brisk.give(state(ME, **TWO))
     await quiet(brisk)
     await brisk.fetchers.close()
-    await until(lambda: not brisk.edge.connections)
+    await until(lambda: not connections_of(brisk.edge))
     brisk.leader.now_ms += 60_000
     brisk.leader.produce(b"a")
     assert led.leader is not None

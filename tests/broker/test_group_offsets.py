@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from minikafka.broker.api.write_txn_markers import COMMIT_TIMEOUT_MS
+from minikafka.broker.assembly import PEER_REQUEST_MS
 from minikafka.broker.coordinator.group import classic, deletion
 from minikafka.broker.coordinator.group.offsets import Offsets, tombstone
 from minikafka.broker.coordinator.group.phases import Phase
 from minikafka.broker.coordinator.group.state import GroupsState
 from minikafka.broker.coordinator.group.values import GroupSettings
 from minikafka.broker.coordinator.keys import GROUPS_TOPIC
-from minikafka.broker.edge import PEER_REQUEST_MS
 from minikafka.protocol.consumer_protocol import topics_of
 from minikafka.protocol.coordinator_records import (
     GroupMetadataKey,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minikafka.broker.net.load import FREE_BYTES, LEAST_RESPONSE, PATIENCE_MS, SMALL_BYTES
+from minikafka.broker.admission.load import FREE_BYTES, LEAST_RESPONSE, PATIENCE_MS, SMALL_BYTES
 from minikafka.protocol.framing import SMALLEST_BUFFER
 
 from .load_support import FRAME_MAX, REQUESTS, STALL_MS, Edge, FakePeer, MiB

@@ -21,11 +21,8 @@ from typing import Any
 
 import pytest
 
-from minikafka.broker.api.table import make_apis
-from minikafka.broker.config import BrokerConfig
 from minikafka.broker.coordinator.transaction.decisions import AddPartitions
 from minikafka.broker.coordinator.transaction_questions import Verified
-from minikafka.broker.edge import Edge, Surroundings
 from minikafka.broker.partition import intake
 from minikafka.broker.partition.own_batches import append_marker
 from minikafka.protocol.errors import ErrorCode
@@ -38,10 +35,17 @@ from minikafka.protocol.messages.produce import (
 from minikafka.protocol.records.record_batch import Codec, headers
 from minikafka.protocol.records.records import BatchBuilder
 from minikafka.protocol.types import TopicPartition
-from minikafka.runtime.config import from_mapping
 from minikafka.storage.markers import TransactionMarker
 
-from .edge_support import Client, FakeBroker, FakeController, settle
+from .edge_support import (
+    Client,
+    FakeBroker,
+    FakeController,
+    Front,
+    Stock,
+    connections_of,
+    settle,
+)
 from .node_support import ME, WALL_MS, B, Node, led_batch, state
 
 OK = ErrorCode.NONE
@@ -61,20 +65,10 @@ class Lab(FakeBroker):
         settings = {"node.id": str(ME), "controller.quorum.bootstrap.servers": "c:1"}
         self.node = node
         self.runtime = node.runtime
-        self.edge = Edge(
-            Surroundings(
-                runtime=node.runtime,
-                config=from_mapping(BrokerConfig, settings),
-                partitions=node.partitions,
-                deadlines=node.wheel,
-                controller=FakeController(),
-                image=lambda: node.image,
-                topic_defaults=node.defaults,
-                file_settings=settings,
-            )
-        )
+        stock = Stock(node.runtime, node.partitions, node.wheel, node, FakeController())
+        front = Front(stock, settings, node.defaults)
+        self.edge, self.apis = front.edge, front.apis
         self.edge.transactions.verify = self._verify  # type: ignore[method-assign]
-        self.apis = make_apis()
         self.clients: list[Client] = []
         self.questions: list[tuple[AddPartitions, Verified]] = []
 
@@ -89,7 +83,7 @@ class Lab(FakeBroker):
 
     @property
     def held_bytes(self) -> int:
-        return sum(connection.inbox.held_bytes for connection in self.edge.connections)
+        return sum(connection.inbox.held_bytes for connection in connections_of(self.edge))
 
     def sequences(self, producer_id: int = PRODUCER) -> list[tuple[int, int]]:
         """Epoch and first sequence of each batch of the producer in the first partition."""

@@ -115,7 +115,7 @@ class Lab:
         self.transactions.shards = cast("Shards[Ledger]", self.shards)
         self.asked: list[tuple[int, object]] = []
         self.reply: Reply = lambda broker_id, message: written(message)
-        broker.edge.peers.ask = self._ask  # type: ignore[method-assign]
+        broker.peers.ask = self._ask  # type: ignore[method-assign]
         broker.edge.producer_ids._store(5000, 7000)
         internal = r.TopicRecord("__transaction_state", INTERNAL_ID)
         broker.image.apply(internal, 100)

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from minikafka.broker.api.table import make_apis
+from minikafka.broker.api.table import SPOKEN
 from minikafka.protocol.api import ApiKey
 
 PYTHON: Final = ("confluent-kafka", "aiokafka", "kafka-python")
@@ -70,8 +70,7 @@ def having(feature: str) -> list[str]:
 
 def needs(*keys: ApiKey) -> pytest.MarkDecorator:
     """Skip where the broker does not speak these APIs."""
-    spoken = make_apis()
-    missing = [key.name for key in keys if key not in spoken]
+    missing = [key.name for key in keys if key not in SPOKEN]
     return pytest.mark.skipif(bool(missing), reason=f"not spoken: {', '.join(missing)}")
 
 

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from minikafka.broker.api.table import make_apis
+from minikafka.broker.api.table import SPOKEN
 from minikafka.protocol.api import ApiKey, advertised_versions
 
 from .clients import ALL, FOREIGN, JAVASCRIPT, TITLES
@@ -94,7 +94,7 @@ def ranges(versions: Iterable[int]) -> str:
 
 def apis() -> list[ApiKey]:
     """Every API that the broker answers, in order of its key."""
-    return [ApiKey(key) for key in sorted(make_apis())]
+    return [ApiKey(key) for key in sorted(SPOKEN)]
 
 
 def api_name(key: ApiKey) -> str:

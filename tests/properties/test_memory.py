@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from minikafka.broker.net.load import FREE_BYTES, LEAST_RESPONSE, PATIENCE_MS, SMALL_BYTES
+from minikafka.broker.admission.load import FREE_BYTES, LEAST_RESPONSE, PATIENCE_MS, SMALL_BYTES
 
 from ..broker.load_support import (
     FRAME_MAX,

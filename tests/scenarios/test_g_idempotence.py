@@ -20,6 +20,7 @@ from minikafka.runtime.config import from_mapping
 from minikafka.runtime.errors import ConfigError
 from minikafka.storage.producer_state import MAX_SEQUENCE
 
+from ..broker.edge_support import connections_of
 from ..broker.node_support import ME, WALL_MS, B, Node, batch, state, values_in
 from ..simulation.stage import Stage, staged
 
@@ -166,7 +167,7 @@ async def test_g_06_what_a_transaction_sends_meanwhile_waits_in_line(stage: Stag
         asyncio.get_running_loop().call_later(0.5, partial(verify, *asked, **options))
 
     def held_bytes() -> int:
-        return sum(each.inbox.held_bytes for each in edge.connections)
+        return sum(each.inbox.held_bytes for each in connections_of(edge))
 
     edge.transactions.verify = slowly  # type: ignore[method-assign]
     size = len(build([NewRecord(WALL_MS, None, b"00")]))

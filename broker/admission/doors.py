@@ -5,7 +5,7 @@ for anything, or nothing for long; where there is none, the newcomer is refused.
 connect and stay silent keep nobody out, a follower that comes back least of all.
 """
 
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol
 
 from ...storage.files import DEFAULT_MAX_OPEN
 
@@ -43,21 +43,36 @@ class Guest(Protocol):
     def cut(self, why: str) -> None:
         """End: somebody else takes its place."""
 
+    def close(self) -> None:
+        """End: the broker stops."""
 
-G = TypeVar("G", bound=Guest)
 
-
-class Doors(Generic[G]):
+class Doors:
     """The open connections, by when they came or were last looked at."""
 
-    def __init__(self, *, connections_max: int, per_host_max: int) -> None:
-        self.connections_max = connections_max
-        self.per_host_max = per_host_max
-        self.connections: dict[G, None] = {}
+    def __init__(self, places: int, *, connections_max: int, per_host_max: int) -> None:
+        """`places` is how many connections the process has descriptors for."""
+        self._places = places
+        self.connections: dict[Guest, None] = {}
         self._hosts: dict[str, int] = {}
+        self._is_closed = False
+        self.bound(connections_max=connections_max, per_host_max=per_host_max)
 
-    def admit(self, guest: G) -> str | None:
+    def bound(self, *, connections_max: int, per_host_max: int) -> None:
+        """Hold to these bounds from now on; connections that are open stay."""
+        self.connections_max = min(connections_max, self._places)
+        self.per_host_max = per_host_max
+
+    def close(self) -> None:
+        """Close every connection, and admit none that was accepted and is not yet made."""
+        self._is_closed = True
+        for guest in list(self.connections):
+            guest.close()
+
+    def admit(self, guest: Guest) -> str | None:
         """Take a new connection in, or say why not."""
+        if self._is_closed:
+            return "the broker stops"
         from_there = self._hosts.get(guest.host, 0)
         if from_there >= self.per_host_max:
             return f"{from_there} connections from its address: max.connections.per.ip"
@@ -71,7 +86,7 @@ class Doors(Generic[G]):
         self._hosts[guest.host] = self._hosts.get(guest.host, 0) + 1
         return None
 
-    def release(self, guest: G) -> None:
+    def release(self, guest: Guest) -> None:
         """A connection is closed."""
         if guest not in self.connections:
             return
@@ -82,7 +97,7 @@ class Doors(Generic[G]):
         else:
             del self._hosts[guest.host]
 
-    def _find_silent(self) -> G | None:
+    def _find_silent(self) -> Guest | None:
         """One that can go, of a few that were not looked at for the longest time."""
         for _ in range(min(LOOKED_AT, len(self.connections))):
             guest = next(iter(self.connections))

@@ -11,9 +11,9 @@ by sessions and by cached partitions in all. Never reads a log.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ..protocol.errors import ErrorCode
-from ..protocol.messages.fetch import UNKNOWN_HIGH_WATERMARK
-from .partition.requests import FetchAnswer
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import UNKNOWN_HIGH_WATERMARK
+from ..partition.requests import FetchAnswer
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
