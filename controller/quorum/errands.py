@@ -69,9 +69,9 @@ class Errands:
             lambda voter_id: self.take(node.on_peer_lost(voter_id)),
             lambda voter_id: self.take(node.on_peer_refused(voter_id, self.now_ms())),
         )
-        timeout_ms = 2 * node.settings.fetch_timeout_ms
-        for voter_id in node.voters.ids:
-            if voter_id != node.me:
+        timeout_ms = 2 * node.standing.settings.fetch_timeout_ms
+        for voter_id in node.standing.voters.ids:
+            if voter_id != node.standing.me:
                 peer = Peer(self._runtime, voter_id, endpoints[voter_id], events, timeout_ms)
                 self.peers[voter_id] = peer
                 peer.start()
@@ -100,9 +100,9 @@ class Errands:
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     def _hello(self) -> Hello:
-        me = self._node.settings.me
+        me = self._node.standing.settings.me
         return Hello(
-            cluster_id=self._node.cluster_id,
+            cluster_id=self._node.standing.cluster_id,
             min_version=PROTOCOL_VERSION_MIN,
             max_version=PROTOCOL_VERSION_MAX,
             node_id=me.voter_id,
@@ -183,7 +183,7 @@ class Errands:
         self._set_timer()
 
     async def _ask(self, to: int, request: Any) -> None:
-        timeout_ms = 2 * self._node.settings.fetch_timeout_ms
+        timeout_ms = 2 * self._node.standing.settings.fetch_timeout_ms
         try:
             answer = await self.peers[to].call(request, timeout_ms=timeout_ms)
         except ApiError as error:

@@ -27,17 +27,22 @@ WRITE_AGAIN_MS: Final = 500
 """Pause after a failed write: a full disk does not empty at once."""
 
 
-class QuorumNode(Standing):
+class QuorumNode:
     """The inputs of the state machine; each returns what to do."""
+
+    def __init__(self, standing: Standing) -> None:
+        self.standing = standing
+        """What the inputs change, and what they decide by."""
 
     def on_started(self, now_ms: int) -> list[QuorumEffect]:
         """Take part. The first of the voters tries first, an only one at once."""
-        self.role = Unattached(now_ms + self.turn_ms(m.NO_NODE))
+        at = self.standing
+        at.role = Unattached(now_ms + at.turn_ms(m.NO_NODE))
         return self.on_deadline(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When to call `on_deadline`."""
-        match self.role:
+        match self.standing.role:
             case Leading() | Following() as role:
                 return role.next_deadline_ms()
             case waiting:
@@ -45,168 +50,182 @@ class QuorumNode(Standing):
 
     def on_deadline(self, now_ms: int) -> list[QuorumEffect]:
         """Time passed."""
+        at = self.standing
         due_ms = self.next_deadline_ms()
         if due_ms is None or now_ms < due_ms:
             return []
         slept = now_ms - due_ms >= OWN_STALL_MS
-        match self.role:
+        match at.role:
             case Leading() as role:
                 if slept:
                     role.forgive(now_ms)
                 if role.has_lost_quorum(now_ms):
-                    why = f"no majority of the voters has fetched for {self.settings.resign_ms} ms"
-                    self.resign(now_ms, why, self.random_ms())
+                    why = f"no majority of the voters has fetched for {at.settings.resign_ms} ms"
+                    at.resign(now_ms, why, at.random_ms())
                 else:
-                    self.effects += role.on_deadline(now_ms)
+                    at.effects += role.on_deadline(now_ms)
             case Following() as role:
                 if slept:
                     role.since_ms = now_ms
                 if role.is_silent(now_ms):
-                    self.look_for_votes(now_ms)
+                    at.look_for_votes(now_ms)
                 else:
-                    self.effects += role.on_deadline(now_ms)
+                    at.effects += role.on_deadline(now_ms)
             case _:
-                self.look_for_votes(now_ms)
-        return self.take_effects()
+                at.look_for_votes(now_ms)
+        return at.take_effects()
 
     def on_request(self, ticket: int, request: m.QuorumRequest, now_ms: int) -> list[QuorumEffect]:
         """Another controller asks; it is answered under this ticket, sooner or later."""
-        REQUESTS[type(request)](self, ticket, request, now_ms)
-        return self.take_effects()
+        at = self.standing
+        REQUESTS[type(request)](at, ticket, request, now_ms)
+        return at.take_effects()
 
     def on_leaving(self, now_ms: int) -> list[QuorumEffect]:
         """The process stops: lead no more and stand no more."""
-        self.is_leaving = True
-        if isinstance(self.role, Leading):
-            self.resign(now_ms, "this controller stops", self.random_ms())
-        return self.take_effects()
+        at = self.standing
+        at.is_leaving = True
+        if isinstance(at.role, Leading):
+            at.resign(now_ms, "this controller stops", at.random_ms())
+        return at.take_effects()
 
     def on_cluster_id(self, cluster_id: str) -> list[QuorumEffect]:
         """The metadata says which cluster this is."""
-        if self.cluster_id is None:
-            self.cluster_id = cluster_id
-            match self.role:
+        at = self.standing
+        if at.cluster_id is None:
+            at.cluster_id = cluster_id
+            match at.role:
                 case Leading() | Following() as role:
                     role.cluster_id = cluster_id
-            self.save(self.leader_id)
-        return self.take_effects()
+            at.save(at.leader_id)
+        return at.take_effects()
 
     # What came of what we asked.
 
     def on_answered(self, to: int, request: Any, answer: Any, now_ms: int) -> list[QuorumEffect]:
         """An answer of a voter to what was sent to it."""
+        at = self.standing
         if answer.error in (ErrorCode.INVALID_VOTER_KEY, ErrorCode.INCONSISTENT_CLUSTER_ID):
             text = f"node {to} refused {type(request).__name__}: {answer.message}"
-            self.effects.append(Noted(f"{type(request).__name__} {to} {answer.error}", text))
-        refusal = self.implausible(answer.epoch)
+            at.effects.append(Noted(f"{type(request).__name__} {to} {answer.error}", text))
+        refusal = at.implausible(answer.epoch)
         if refusal is not None:
-            self.effects.append(Noted(f"epoch of {to}", f"node {to} answered: {refusal.detail}"))
+            at.effects.append(Noted(f"epoch of {to}", f"node {to} answered: {refusal.detail}"))
             return self.on_unanswered(to, request, now_ms)
-        if answer.epoch > self.epoch:
-            self.attend(answer.epoch, answer.leader_id, now_ms)
-        if request.epoch == self.epoch:
+        if answer.epoch > at.epoch:
+            at.attend(answer.epoch, answer.leader_id, now_ms)
+        if request.epoch == at.epoch:
             match request:
                 case m.Vote():
                     self._on_ballot(to, request, answer, now_ms)
                 case m.FetchQuorumLog():
                     self._on_fetched(to, request, answer, now_ms)
-                case m.BeginQuorumEpoch() if isinstance(self.role, Leading):
+                case m.BeginQuorumEpoch() if isinstance(at.role, Leading):
                     if answer.error:
-                        self.role.on_untold(to, now_ms)
+                        at.role.on_untold(to, now_ms)
                     else:
-                        self.role.on_begun(to)
-        return self.take_effects()
+                        at.role.on_begun(to)
+        return at.take_effects()
 
     def _on_ballot(self, to: int, request: m.Vote, answer: m.VoteAnswer, now_ms: int) -> None:
-        role = self.role
+        at = self.standing
+        role = at.role
         if not isinstance(role, Prospective if request.pre_vote else Candidate):
             return
-        if answer.epoch == self.epoch and answer.leader_id != m.NO_NODE and not answer.is_granted:
-            self.attend(answer.epoch, answer.leader_id, now_ms)
+        if answer.epoch == at.epoch and answer.leader_id != m.NO_NODE and not answer.is_granted:
+            at.attend(answer.epoch, answer.leader_id, now_ms)
             return
-        voter = answer.voter or self.voters.key(to)
+        voter = answer.voter or at.voters.key(to)
         if voter.voter_id != to:
             return
         if not answer.error:
-            self.voters.learn([voter])
+            at.voters.learn([voter])
         role.ballot.count(voter, answer.is_granted and not answer.error)
-        if role.ballot.is_won and self.may_stand:
+        if role.ballot.is_won and at.may_stand:
             if request.pre_vote:
-                self.stand(now_ms)
+                at.stand(now_ms)
             else:
-                self.lead(now_ms)
+                at.lead(now_ms)
         elif role.ballot.is_lost:
-            role.until_ms = min(role.until_ms, now_ms + self.pause_ms())
+            role.until_ms = min(role.until_ms, now_ms + at.pause_ms())
 
     def _on_fetched(
         self, to: int, request: m.FetchQuorumLog, answer: m.QuorumLogFetched, now_ms: int
     ) -> None:
-        role = self.role
+        at = self.standing
+        role = at.role
         if not isinstance(role, Following) or to != role.leader_id:
             return
         if not answer.error:
-            self.effects += role.on_fetched(request, answer, now_ms)
+            at.effects += role.on_fetched(request, answer, now_ms)
         elif answer.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            self.change(Unattached(now_ms + self.turn_ms(to)))
+            at.change(Unattached(now_ms + at.turn_ms(to)))
         else:
             role.on_unanswered(request, now_ms)
 
     def on_unanswered(self, to: int, request: Any, now_ms: int) -> list[QuorumEffect]:
         """The connection was lost, or time was over."""
-        match self.role:
+        at = self.standing
+        match at.role:
             case Leading() as role if isinstance(request, m.BeginQuorumEpoch):
-                if request.epoch == self.epoch:
+                if request.epoch == at.epoch:
                     role.on_untold(to, now_ms)
             case Following() as role if isinstance(request, m.FetchQuorumLog):
                 role.on_unanswered(request, now_ms)
-        return self.take_effects()
+        return at.take_effects()
 
     def on_peer_lost(self, voter_id: int) -> list[QuorumEffect]:
         """The connection to a voter ended: would we still swear that it leads?"""
-        if isinstance(self.role, Following) and self.role.leader_id == voter_id:
-            self.role.is_suspect = True
-        return self.take_effects()
+        at = self.standing
+        if isinstance(at.role, Following) and at.role.leader_id == voter_id:
+            at.role.is_suspect = True
+        return at.take_effects()
 
     def on_peer_refused(self, voter_id: int, now_ms: int) -> list[QuorumEffect]:
         """Its host is there and nothing listens: the process is gone."""
-        if isinstance(self.role, Following) and self.role.leader_id == voter_id:
-            self.change(Unattached(now_ms + self.turn_ms(voter_id)))
+        at = self.standing
+        if isinstance(at.role, Following) and at.role.leader_id == voter_id:
+            at.change(Unattached(now_ms + at.turn_ms(voter_id)))
             return self.on_deadline(now_ms)
-        return self.take_effects()
+        return at.take_effects()
 
     # What came of our own disk.
 
     def on_stable(self, now_ms: int) -> list[QuorumEffect]:
         """All that was written is on stable storage."""
-        if self.recover_to is not None and self.log.stable >= self.recover_to:
-            self.recover_to = None
-            self.save(self.leader_id)
-        match self.role:
+        at = self.standing
+        if at.recover_to is not None and at.log.stable >= at.recover_to:
+            at.recover_to = None
+            at.save(at.leader_id)
+        match at.role:
             case Leading() as role:
-                self.effects += role.on_stable(now_ms)
-            case Following() as role if self.log.stable == self.log.end:
-                self.effects += role.on_idle()
-        return self.take_effects()
+                at.effects += role.on_stable(now_ms)
+            case Following() as role if at.log.stable == at.log.end:
+                at.effects += role.on_idle()
+        return at.take_effects()
 
     def on_write_failed(self, why: str, now_ms: int) -> list[QuorumEffect]:
         """What was not stable is gone from the log."""
-        match self.role:
+        at = self.standing
+        match at.role:
             case Leading():
-                self.resign(now_ms, why, WRITE_AGAIN_MS)
+                at.resign(now_ms, why, WRITE_AGAIN_MS)
             case Following() as role:
                 role.on_write_failed(now_ms + WRITE_AGAIN_MS)
-        return self.take_effects()
+        return at.take_effects()
 
     def on_snapshot_loaded(self) -> list[QuorumEffect]:
         """The log begins at the end of the newest snapshot now, and is empty."""
-        snapshot = self.log.snapshot
-        if snapshot is not None and snapshot.end_offset > self.high_watermark:
-            self.effects.append(Committed(snapshot.end_offset))
-        if isinstance(self.role, Following):
-            self.role.high_watermark = max(self.role.high_watermark, self.log.start_offset)
-            self.effects += self.role.on_idle()
-        return self.take_effects()
+        at = self.standing
+        snapshot = at.log.snapshot
+        if snapshot is not None and snapshot.end_offset > at.high_watermark:
+            at.effects.append(Committed(snapshot.end_offset))
+        if isinstance(at.role, Following):
+            at.role.high_watermark = max(at.role.high_watermark, at.log.start_offset)
+            at.effects += at.role.on_idle()
+        return at.take_effects()
 
     def majority_contact_ms(self, now_ms: int) -> int:
         """No one else led before this time; -1 when that is not known."""
-        return self.role.majority_contact_ms(now_ms) if isinstance(self.role, Leading) else -1
+        at = self.standing
+        return at.role.majority_contact_ms(now_ms) if isinstance(at.role, Leading) else -1

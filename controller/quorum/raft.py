@@ -36,6 +36,7 @@ from .log_writer import LogWriter, WriterEvents
 from .metadata_log import MetadataLog
 from .node import WRITE_AGAIN_MS, QuorumNode
 from .quorum_state import COPY_NAME, FILE_NAME, QuorumState, read_quorum_state, write_quorum_state
+from .standing import Standing
 from .voters import QuorumSettings
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class RaftQuorum:
         """Use `open`."""
         self.node = node
         self.is_leader = False
-        self.high_watermark = node.high_watermark
+        self.high_watermark = node.standing.high_watermark
         self._runtime = runtime
         self._log = metadata_log
         self._endpoints = dict(endpoints)
@@ -92,11 +93,11 @@ class RaftQuorum:
             log.error("the quorum-state of node %d is %s", settings.me.voter_id, what)
             state = QuorumState(cluster_id)
         dice = runtime.rng.randrange
-        node = QuorumNode(
+        standing = Standing(
             settings, state, metadata_log, dice, abstains=abstains, wall_ms=runtime.wall_ms
         )
-        node.cluster_id = node.cluster_id or cluster_id
-        return cls(runtime, metadata_log, node, endpoints or {})
+        standing.cluster_id = standing.cluster_id or cluster_id
+        return cls(runtime, metadata_log, QuorumNode(standing), endpoints or {})
 
     def start(self, listener: QuorumListener) -> None:
         """Take part, and report to `listener`."""
@@ -113,16 +114,16 @@ class RaftQuorum:
     @property
     def epoch(self) -> int:
         """The newest epoch that this node knows."""
-        return self.node.epoch
+        return self.node.standing.epoch
 
     @property
     def leader_id(self) -> int:
         """Who leads in `epoch`, -1 while that is not known."""
-        return self.node.leader_id
+        return self.node.standing.leader_id
 
     def leader_endpoint(self) -> Endpoint | None:
         """Where the leader listens, as the configuration names it."""
-        return self._endpoints.get(self.node.leader_id)
+        return self._endpoints.get(self.node.standing.leader_id)
 
     @property
     def log_start_offset(self) -> int:
@@ -144,7 +145,7 @@ class RaftQuorum:
 
     def describe(self) -> QuorumDescription:
         """The quorum as this leader sees it; ApiError on other nodes."""
-        role = self.node.role
+        role = self.node.standing.role
         if not isinstance(role, Leading):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this controller does not lead")
         wall_ms = self._runtime.wall_ms()
@@ -169,7 +170,7 @@ class RaftQuorum:
                 assert_never(effect)
 
     def _on_reign(self, effect: e.Elected | e.Deposed | e.LeaderChanged) -> None:
-        role = self.node.role
+        role = self.node.standing.role
         match effect:
             case e.Elected(epoch):
                 if not isinstance(role, Leading) or role.epoch != epoch:
@@ -202,7 +203,7 @@ class RaftQuorum:
     async def _answer_with_records(self, effect: e.AnswerWithRecords) -> None:
         answer = effect.answer
         records = await self._log.read(effect.offset, effect.max_bytes, effect.up_to)
-        if not isinstance(self.node.role, Leading) or self.epoch != answer.epoch:
+        if not isinstance(self.node.standing.role, Leading) or self.epoch != answer.epoch:
             # What is read now may be another leader's, and must not go out under our epoch.
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
             self._errands.give(
@@ -221,7 +222,7 @@ class RaftQuorum:
 
     def append(self, records: Sequence[MetadataRecord]) -> int:
         """Place records after the last; give the offset of the last of them. Leader only."""
-        role = self.node.role
+        role = self.node.standing.role
         if not self.is_leader or not isinstance(role, Leading):
             raise ApiError(ErrorCode.NOT_CONTROLLER, "this controller does not lead any more")
         return self._writer.stage(records, role.epoch)
@@ -294,14 +295,14 @@ class RaftQuorum:
 
     async def _load_snapshot(self, effect: e.LoadSnapshot) -> None:
         """Fetch it whole, then begin the log at its end, if we still follow that leader."""
-        role, snapshot = self.node.role, effect.snapshot
+        role, snapshot = self.node.standing.role, effect.snapshot
         try:
-            timeout_ms = 4 * self.node.settings.fetch_timeout_ms
+            timeout_ms = 4 * self.node.standing.settings.fetch_timeout_ms
             data = await self._errands.peers[effect.leader_id].fetch_snapshot(snapshot, timeout_ms)
-            if self.node.role is not role or not isinstance(role, Following):
+            if self.node.standing.role is not role or not isinstance(role, Following):
                 return
             await self._log.snapshots.keep(snapshot, data)
-            if self.node.role is not role or self.high_watermark > snapshot.end_offset:
+            if self.node.standing.role is not role or self.high_watermark > snapshot.end_offset:
                 return
             self._log.start_at(snapshot.end_offset)
             await self._log.flush()
@@ -322,7 +323,9 @@ class RaftQuorum:
         self._errands.take(self.node.on_leaving(self._errands.now_ms()))
         if was_leader and self._errands.peers:
             try:
-                async with asyncio.timeout(2 * self.node.settings.election_timeout_ms / 1000):
+                async with asyncio.timeout(
+                    2 * self.node.standing.settings.election_timeout_ms / 1000
+                ):
                     await self._leader_known.wait()
             except TimeoutError:
                 log.warning("stopping, and no other controller leads yet")

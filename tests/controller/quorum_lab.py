@@ -16,6 +16,7 @@ from minikafka.controller.quorum.leading import Leading
 from minikafka.controller.quorum.log_facts import LogEnd
 from minikafka.controller.quorum.node import QuorumNode
 from minikafka.controller.quorum.quorum_state import QuorumState
+from minikafka.controller.quorum.standing import Standing
 from minikafka.controller.quorum.voters import QuorumSettings
 from minikafka.protocol.control import quorum_messages as m
 from minikafka.protocol.control.messages import SnapshotId
@@ -91,7 +92,7 @@ class Host:
 
     @property
     def role(self) -> str:
-        return "Down" if self.node is None else type(self.node.role).__name__
+        return "Down" if self.node is None else type(self.node.standing.role).__name__
 
     def start(self, *, abstains: bool = False) -> None:
         lab = self.lab
@@ -103,7 +104,7 @@ class Host:
         self.saving, self.is_leader = None, False
         self.tickets.clear()
         self.high_watermark = self.log.snapshot.end_offset if self.log.snapshot else 0
-        self.node = QuorumNode(
+        standing = Standing(
             settings,
             self.state,
             self.log,
@@ -111,6 +112,7 @@ class Host:
             abstains=abstains,
             wall_ms=lambda: WALL_MS + lab.now_ms,
         )
+        self.node = QuorumNode(standing)
         self.take(self.node.on_started(lab.now_ms))
 
     def crash(self) -> None:
@@ -164,7 +166,7 @@ class Host:
             case e.Answer(ticket, answer):
                 self._answer(ticket, answer)
             case e.AnswerWithRecords(ticket, answer, offset, _, up_to):
-                if isinstance(node.role, Leading) and node.epoch == answer.epoch:
+                if isinstance(node.standing.role, Leading) and node.standing.epoch == answer.epoch:
                     records = repr(log.entries[offset : min(up_to, offset + 5)]).encode()
                     fields = {name: getattr(answer, name) for name in ("high_watermark", "sent_ms")}
                     whole = m.QuorumLogFetched(
@@ -180,7 +182,9 @@ class Host:
                 log.truncate(offset)
             case e.LoadSnapshot(leader_id, snapshot):
                 self._load(lab.hosts[leader_id].log, snapshot)
-            case e.Elected(epoch) if isinstance(node.role, Leading) and node.epoch == epoch:
+            case e.Elected(epoch) if (
+                isinstance(node.standing.role, Leading) and node.standing.epoch == epoch
+            ):
                 self.is_leader = True
                 lab.on_elected(self, epoch)
             case e.Deposed():
@@ -214,9 +218,13 @@ class Host:
 
     def append(self, value: str) -> bool:
         """The leader's client."""
-        if self.node is None or not self.is_leader or not isinstance(self.node.role, Leading):
+        if (
+            self.node is None
+            or not self.is_leader
+            or not isinstance(self.node.standing.role, Leading)
+        ):
             return False
-        self.log.entries.append((self.node.role.epoch, value))
+        self.log.entries.append((self.node.standing.role.epoch, value))
         if self.flushes:
             self.flush()
         return True
@@ -322,7 +330,9 @@ class Lab:
         """The one of the newest epoch."""
         found = [each for each in self.hosts.values() if each.is_leader and each.node is not None]
         assert found, {each.node_id: each.role for each in self.hosts.values()}
-        return max(found, key=lambda host: host.node.epoch if host.node is not None else -1)
+        return max(
+            found, key=lambda host: host.node.standing.epoch if host.node is not None else -1
+        )
 
     # What must always be true: invariants 16 and 17.
 

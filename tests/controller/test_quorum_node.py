@@ -114,7 +114,7 @@ def test_who_has_another_disk_follows_and_is_not_counted() -> None:
     assert leader.append("nobody has it")
     request = fetch(lab, m.VoterKey(2, b"new disk"), offset=2, last_epoch=1)
     answers(lab, leader, request)
-    role = leader.node.role if leader.node is not None else None
+    role = leader.node.standing.role if leader.node is not None else None
     assert isinstance(role, Leading)
     assert role.followers[2].end_offset == 1
     assert leader.high_watermark == 1
@@ -147,14 +147,14 @@ def test_a_voter_that_lost_its_log_votes_only_for_who_has_it() -> None:
         (answer,) = answers(lab, loser, vote)
         granted.append(answer.is_granted)  # type: ignore[attr-defined]
     assert granted == [False, True]
-    may_stand = [loser.node.may_stand]
+    may_stand = [loser.node.standing.may_stand]
     lab.cut = lambda source, target: False
     lab.run(3000)
     assert loser.log.entries == lab.leader.log.entries
     assert loser.state.recover_to is None
-    may_stand.append(loser.node.may_stand)
+    may_stand.append(loser.node.standing.may_stand)
     assert may_stand == [False, True]
-    role = loser.node.role
+    role = loser.node.standing.role
     assert isinstance(role, Following)
     assert role.may_count
 
@@ -173,7 +173,7 @@ def test_a_leader_that_leaves_hands_over_to_the_longest_log_at_once() -> None:
     lab.settle()
     assert lab.leader is quick
     assert lab.now_ms == at_ms
-    assert not leader.node.may_stand
+    assert not leader.node.standing.may_stand
 
 
 def test_the_last_contact_with_a_majority_is_when_it_was_asked_not_when_it_answered() -> None:
@@ -181,7 +181,7 @@ def test_the_last_contact_with_a_majority_is_when_it_was_asked_not_when_it_answe
     leader = lab.leader
     node = leader.node
     assert node is not None
-    assert isinstance(node.role, Leading)
+    assert isinstance(node.standing.role, Leading)
     lab.run(1000)
     known_ms = node.majority_contact_ms(lab.now_ms)
     assert 0 < known_ms <= lab.now_ms
@@ -209,7 +209,7 @@ def test_a_follower_calls_nothing_committed_that_the_leader_has_not_found_in_its
     lab = led()
     (host, *_) = others(lab)
     assert host.node is not None
-    role = host.node.role
+    role = host.node.standing.role
     assert isinstance(role, Following)
     assert isinstance(role.log, MemoryLog)
     role.log.entries += [(role.epoch, "written, not yet stable")] * 3

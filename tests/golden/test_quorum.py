@@ -40,7 +40,7 @@ class Play:
         if host.node is None:
             return f"   {node_id} is down"
         log = ", ".join(f"{value}/{epoch}" for epoch, value in host.log.entries)
-        what = f"{host.role} in epoch {host.node.epoch}"
+        what = f"{host.role} in epoch {host.node.standing.epoch}"
         return f"   {node_id} {what}: [{log}] committed below {host.high_watermark}"
 
     # Commands.

@@ -43,8 +43,8 @@ async def all_readable(stage: Stage) -> None:
 
 
 async def has_everything_again(stage: Stage, who: str) -> None:
-    node = stage.controller(who).quorum.node  # type: ignore[attr-defined]
-    await stage.until(lambda: node.recover_to is None, f"{who} has everything again")
+    at = stage.controller(who).quorum.node.standing  # type: ignore[attr-defined]
+    await stage.until(lambda: at.recover_to is None, f"{who} has everything again")
 
 
 def strays(stage: Stage) -> list[str]:

@@ -171,7 +171,7 @@ def test_a_04_records_of_an_older_epoch_are_committed_only_by_one_of_the_present
     assert len(third.log.entries) == 4
     third.log.stable_offset = 3
     lab.run(400)
-    role = heir.node.role if heir.node is not None else None
+    role = heir.node.standing.role if heir.node is not None else None
     assert isinstance(role, Leading)
     assert role.followers[third.node_id].end_offset == 3
     assert heir.high_watermark == 2
@@ -246,12 +246,16 @@ def test_a_08_a_follower_told_to_cut_what_is_committed_ends_instead() -> None:
     leader = lab.leader
     leader.log.entries[1] = (0, "damaged")
     leader.log.entries[0] = (0, "damaged")
-    role = follower.node.role
+    role = follower.node.standing.role
     role.fetch()  # type: ignore[union-attr]
     request = role._asked  # type: ignore[union-attr]
     end = m.EpochEnd(0, 1)
     answer = m.QuorumLogFetched(
-        0, epoch=follower.node.epoch, leader_id=leader.node_id, high_watermark=2, diverging=end
+        0,
+        epoch=follower.node.standing.epoch,
+        leader_id=leader.node_id,
+        high_watermark=2,
+        diverging=end,
     )
     node = follower.node
     lab.check = lambda: None  # type: ignore[method-assign]

@@ -89,7 +89,7 @@ def _grants_noted() -> Any:
     on_request = QuorumNode.on_request
 
     def noting(self: QuorumNode, ticket: int, request: Any, now_ms: int) -> Any:
-        held = self.log.end
+        held = self.standing.log.end
         effects = on_request(self, ticket, request, now_ms)
         process = PROCESS.get()
         if process is not None and isinstance(request, Vote) and not request.pre_vote:
@@ -198,7 +198,7 @@ class Grant(NamedTuple):
 def voter_key(process: Process | None, voter_id: int) -> VoterKey:
     """As whom a controller votes; of one that does not run only the id is known."""
     quorum = process.quorum if process is not None else None
-    return VoterKey(voter_id) if quorum is None else quorum.node.settings.me
+    return VoterKey(voter_id) if quorum is None else quorum.node.standing.settings.me
 
 
 def quorum_of(process: Process) -> QuorumSeen | None:
@@ -206,15 +206,15 @@ def quorum_of(process: Process) -> QuorumSeen | None:
     quorum = process.quorum
     if quorum is None:
         return None
-    node = quorum.node
-    snapshot = node.log.snapshot
+    at = quorum.node.standing
+    snapshot = at.log.snapshot
     return QuorumSeen(
-        node.epoch,
-        node.leader_id == node.me,
+        at.epoch,
+        at.leader_id == at.me,
         quorum.high_watermark,
         quorum.log_end_offset,
         snapshot.end_offset if snapshot is not None else 0,
-        node.log._cuts,
+        at.log._cuts,
     )
 
 
@@ -232,9 +232,9 @@ def quorum_key(process: Process) -> tuple[object, ...] | None:
     quorum = process.quorum
     if quorum is None:
         return None
-    node = quorum.node
-    log = node.log
-    return (node.epoch, node.role, quorum.high_watermark, quorum.log_end_offset, log._cuts)
+    at = quorum.node.standing
+    log = at.log
+    return (at.epoch, at.role, quorum.high_watermark, quorum.log_end_offset, log._cuts)
 
 
 def granted_votes(process: Process) -> list[Granted]:

@@ -13,7 +13,6 @@ from .test_budgets import CLASS_LINES, MODULES, name_of
 OVER: dict[str, int] = {
     "broker/api/produce_transactional.TransactionalProduce": 359,
     "client/producer/producer.Producer": 357,
-    "controller/quorum/node.QuorumNode": 423,
 }
 """Lines of each class over the budget. They may only fall; none is ever added."""
 
