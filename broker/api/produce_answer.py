@@ -111,7 +111,7 @@ class ProduceAnswer(Answer):
         """
         if partition is None or appended.error or appended.last_offset < 0:
             return
-        if not self._acks or (self._acks != ALL and not partition.metadata.group_flush):
+        if not self._acks or (self._acks != ALL and not partition.role.metadata.group_flush):
             return
         self._waiting += 1
         deadline_ms = self.call.edge.runtime.monotonic_ms() + max(self._timeout_ms, 0)

@@ -95,7 +95,9 @@ class RepeatedProduce(Answer):
         """The append is written. Wait until it is final for what acks asks."""
         request, partition = self._pattern.request, self._partition
         acks = request.acks
-        if not acks or self.appended.error or (acks != ALL and not partition.metadata.group_flush):
+        if not acks or self.appended.error:
+            return
+        if acks != ALL and not partition.role.metadata.group_flush:
             return
         deadline_ms = self.call.edge.runtime.monotonic_ms() + max(request.timeout_ms, 0)
         # Held by one until the wait has begun: an append that is committed already wakes nobody.

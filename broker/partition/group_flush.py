@@ -61,7 +61,7 @@ class GroupFlush:
     def catch_up(self, partition: "Partition") -> None:
         """Flush what is not flushed yet, if the partition's copy counts only as far as it is."""
         log = partition.log
-        if partition.metadata.group_flush and log.flushed_offset < log.log_end_offset:
+        if partition.role.metadata.group_flush and log.flushed_offset < log.log_end_offset:
             self.soon(partition)
 
     def when_flushed(

@@ -21,13 +21,11 @@ def carry_out(partition: "Partition", effects: Effects) -> None:
     for effect in effects:
         match effect:
             case HighWatermarkAdvanced(offset):
-                partition.move_high_watermark(offset)
+                partition.on_high_watermark_moved(offset)
             case ProposeIsr():
                 partition.host.propose(partition, effect)
             case IsrChanged(isr):
                 log.info("%r: isr is %s", partition, list(isr))
-                assert partition.leader is not None
-                partition.metadata = partition.leader.metadata
                 partition.data_waiters.note_followers(partition)
             case EpochStarted(epoch, start_offset):
                 log.info("%r: leading epoch %d from offset %d", partition, epoch, start_offset)

@@ -9,15 +9,16 @@ decides, `replication.following` what a follower does.
 Never waits: a cold page or a commit is handed back as something to wait on. Appends are staged and
 written together; anything else writes them first.
 
-    role         leader               follower               what changes it
-    none         None                 None                   the first metadata, a lost directory
-    leader       LeaderReplica        None                   metadata that names another leader
-    follower     None                 FollowerReplica        metadata that names this broker
+    role               leader       follower     what changes it
+    NoRole             None         None         the first metadata
+    LeaderReplica      the role     None         metadata that names another leader; going offline
+    FollowerReplica    None         the role     metadata that names this broker; going offline
+
+The role alone keeps the newest metadata and the high watermark, and the log its own end.
 """
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.records.batch_header import TRANSACTIONAL_BIT
@@ -28,7 +29,7 @@ from ...storage.log import Log
 from ...storage.topic_config import TopicConfig
 from ..replica.follower import FollowerReplica
 from ..replica.leader import LeaderReplica
-from ..replica.state import PartitionMetadata
+from ..replica.state import NoRole, PartitionMetadata
 from . import intake, reading
 from .host import Host
 from .leading import carry_out
@@ -40,6 +41,8 @@ from .waiters import CommitWaiters, DataWaiters, Waiter
 log = logging.getLogger(__name__)
 
 ALL = -1
+Role = LeaderReplica | FollowerReplica | NoRole
+"""Keeps what changes with it, once: the newest metadata and the high watermark."""
 
 
 class Partition:
@@ -49,14 +52,13 @@ class Partition:
         "_commit_waiters",
         "data_waiters",
         "follower",
-        "high_watermark",
         "host",
         "index",
         "key",
         "leader",
         "log",
-        "metadata",
         "offline_because",
+        "role",
         "rules",
         "staging",
         "topic",
@@ -65,23 +67,16 @@ class Partition:
     )
 
     def __init__(
-        self,
-        host: Host,
-        key: TopicIdPartition,
-        name: TopicPartition,
-        log: Log,
-        high_watermark: int = 0,
+        self, host: Host, key: TopicIdPartition, name: TopicPartition, log: Log, committed: int = 0
     ) -> None:
-        """`high_watermark` is what the checkpoint says: it may be older than the log."""
+        """`committed` is the high watermark of the checkpoint: it may be older than the log."""
         self.host = host
         self.topic_id = key.topic_id
         self.topic, self.index = name
         self.key = key
         self.log = log
-        self.metadata = PartitionMetadata(NO_LEADER, -1, -1, (), ())
-        self.leader: LeaderReplica | None = None
-        self.follower: FollowerReplica | None = None
-        self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        committed = min(max(committed, log.log_start_offset), log.log_end_offset)
+        self._become(NoRole(PartitionMetadata(NO_LEADER, -1, -1, (), ()), committed))
         self.offline_because = ErrorCode.NONE
         """What everybody is answered once the directory failed or the topic is gone."""
         self.rules = intake.rules_of(log.config)
@@ -89,15 +84,25 @@ class Partition:
         self.verifications = Verifications()
         self._commit_waiters: CommitWaiters | None = None
         self.data_waiters = DataWaiters()
-        log.producers.settle(self.high_watermark)
+        log.producers.settle(committed)
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
 
     @property
+    def metadata(self) -> PartitionMetadata:
+        """The controller's newest record of this partition; the role keeps it."""
+        return self.role.metadata
+
+    @property
+    def high_watermark(self) -> int:
+        """All below it is committed; the role keeps it."""
+        return self.role.high_watermark
+
+    @property
     def leader_epoch(self) -> int:
         """The newest leader epoch known here."""
-        return self.metadata.leader_epoch
+        return self.role.metadata.leader_epoch
 
     @property
     def error_without_leader(self) -> ErrorCode:
@@ -180,8 +185,8 @@ class Partition:
             effects = leader.on_appended(self.log.log_end_offset, self.host.monotonic_ms())
             if effects:
                 carry_out(self, effects)
-        if self.metadata.group_flush:
-            self.host.group_flush.soon(self)
+            if leader.metadata.group_flush:
+                self.host.group_flush.soon(self)
         if self.data_waiters.waiting:
             self.data_waiters.on_appended(self)
 
@@ -196,7 +201,7 @@ class Partition:
             done()
             return None
         offset = appended.last_offset + 1
-        if offset <= self.high_watermark:
+        if offset <= leader.high_watermark:
             if not leader.commits_with_min_isr:
                 appended.error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
             done()
@@ -208,12 +213,7 @@ class Partition:
         return waiter
 
     def needs_verification(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        base_sequence: int,
-        *,
-        raises_epoch: bool = False,
+        self, producer_id: int, producer_epoch: int, sequence: int, *, raises_epoch: bool = False
     ) -> Verification | None:
         """The attempt that a batch has to come back with; None if its transaction is open here.
 
@@ -223,7 +223,7 @@ class Partition:
         if self.log.producers.has_open_transaction(producer_id, producer_epoch):
             return None
         attempt = Verification(
-            producer_epoch, base_sequence, self.host.monotonic_ms(), raises_epoch=raises_epoch
+            producer_epoch, sequence, self.host.monotonic_ms(), raises_epoch=raises_epoch
         )
         return self.verifications.begin(producer_id, attempt)
 
@@ -261,8 +261,7 @@ class Partition:
         if metadata.partition_epoch <= self.metadata.partition_epoch or self.offline_because:
             return
         self.write_staged()
-        changes_epoch = metadata.leader_epoch != self.metadata.leader_epoch
-        self.metadata = metadata
+        changes_epoch = metadata.leader_epoch != self.leader_epoch
         if metadata.leader == self.host.broker_id:
             self._lead(metadata)
         else:
@@ -276,20 +275,22 @@ class Partition:
         """The topic's settings changed."""
         self.log.reconfigure(config)
         self.rules = intake.rules_of(config)
-        min_isr = config.min_insync_replicas
-        group = config.is_group_flush
-        self.metadata = replace(self.metadata, min_isr=min_isr, group_flush=group)
-        self.host.group_flush.catch_up(self)
+        min_isr, group = config.min_insync_replicas, config.is_group_flush
+        if self.follower is not None:
+            self.follower.on_settings_changed(min_isr, group_flush=group)
+            self.host.group_flush.catch_up(self)
         if self.leader is not None:
             now_ms = self.host.monotonic_ms()
             changed = self.leader.on_settings_changed
-            carry_out(self, changed(min_isr, group_flush=group, now_ms=now_ms))
+            effects = changed(min_isr, group_flush=group, now_ms=now_ms)
+            self.host.group_flush.catch_up(self)
+            carry_out(self, effects)
             self.data_waiters.note_followers(self)
 
     def go_offline(self, error: ErrorCode) -> None:
         """The role ends for good: the directory failed, or the topic is gone."""
         self.offline_because = error
-        self.follower = None
+        self._become(NoRole(self.metadata, self.high_watermark))
         self.staging.fail(error)
         self._end_leadership(error)
         self.data_waiters.wake(self)
@@ -300,36 +301,39 @@ class Partition:
         self.host.on_storage_error(self, error)
 
     def _lead(self, metadata: PartitionMetadata) -> None:
-        host = self.host
-        if self.leader is None:
-            self.follower = None
-            self.leader = LeaderReplica(
-                host.broker_id, host.brokers, host.lag_max_ms, self.high_watermark
-            )
-            self.leader.flushed_offset = self.log.flushed_offset
-        end = self.log.log_end_offset
+        host, leader, end = self.host, self.leader, self.log.log_end_offset
+        if leader is None:
+            known = self.high_watermark
+            leader = LeaderReplica(host.broker_id, host.brokers, host.lag_max_ms, known)
+            leader.flushed_offset = self.log.flushed_offset
         if metadata.recovering:
             log.warning("%r: elected uncleanly: what was committed from %d on is gone", self, end)
-        carry_out(self, self.leader.on_metadata(metadata, end, host.monotonic_ms()))
+        effects = leader.on_metadata(metadata, end, host.monotonic_ms())
+        self._become(leader)
+        carry_out(self, effects)
 
     def _follow(self, metadata: PartitionMetadata) -> None:
-        if self.leader is not None:
+        has_led = self.leader is not None
+        follower = self.follower or FollowerReplica(self.high_watermark)
+        follower.on_metadata(metadata)
+        self._become(follower)
+        if has_led:
             self._end_leadership(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self.follower is None:
-            self.follower = FollowerReplica(self.high_watermark)
-        self.follower.on_metadata(metadata)
+
+    def _become(self, role: Role) -> None:
+        self.role = role
+        self.leader = role if isinstance(role, LeaderReplica) else None
+        self.follower = role if isinstance(role, FollowerReplica) else None
 
     def _end_leadership(self, error: ErrorCode) -> None:
         """Tell producers that wait: what they wait for may or may not survive."""
-        self.leader = None
         self.verifications.end_leadership()
         if self._commit_waiters is not None:
             self._commit_waiters.fail(error)
         self.host.group_flush.fail(self, error)
 
-    def move_high_watermark(self, offset: int) -> None:
-        """Note it for the checkpoint, answer producers, wake consumers."""
-        self.high_watermark = offset
+    def on_high_watermark_moved(self, offset: int) -> None:
+        """The role moved it: note it for the checkpoint, answer producers, wake consumers."""
         self.host.moved[self] = None
         if self.log.producers.unsettled is not None:
             self.log.producers.settle(offset)

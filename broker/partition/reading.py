@@ -94,7 +94,7 @@ def refuse(
     """
     if partition.offline_because:
         return partition.offline_because
-    error = check_leader_epoch(current_leader_epoch, partition.metadata.leader_epoch)
+    error = check_leader_epoch(current_leader_epoch, partition.role.metadata.leader_epoch)
     if error:
         return error
     if partition.leader is None and (leader_only or partition.follower is None):
@@ -104,9 +104,8 @@ def refuse(
 
 def refused(partition: "Partition", error: ErrorCode) -> FetchAnswer:
     """An error, and the leader as we know it."""
-    return FetchAnswer(
-        error, leader_id=partition.metadata.leader, leader_epoch=partition.metadata.leader_epoch
-    )
+    metadata = partition.role.metadata
+    return FetchAnswer(error, leader_id=metadata.leader, leader_epoch=metadata.leader_epoch)
 
 
 def last_stable_offset(log: Log, high_watermark: int) -> int:
@@ -122,8 +121,8 @@ def last_stable_offset(log: Log, high_watermark: int) -> int:
 
 
 def _answer(partition: "Partition") -> FetchAnswer:
-    high_watermark = partition.high_watermark
-    metadata = partition.metadata
+    role = partition.role
+    high_watermark, metadata = role.high_watermark, role.metadata
     return FetchAnswer(
         ErrorCode.NONE,
         high_watermark,
@@ -162,7 +161,7 @@ def _throttle_of(partition: "Partition", follower: int) -> Throttle | None:
     """What bounds our serving this copy to a follower; None for members of the ISR."""
     host = partition.host
     throttle = host.throttles.leader
-    if not throttle.is_on or follower in partition.metadata.isr:
+    if not throttle.is_on or follower in partition.role.metadata.isr:
         return None
     listed = partition.log.config.leader_replication_throttled_replicas
     return throttle if names(listed, partition.index, host.broker_id) else None

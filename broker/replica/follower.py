@@ -16,7 +16,7 @@ no epochs below its log start: what of ours would end up below it without a proo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
@@ -134,7 +134,7 @@ class Phase(Enum):
     HALTED = "halted"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class FollowerReplica:
     """Follows one leader epoch of one partition at a time."""
 
@@ -161,6 +161,10 @@ class FollowerReplica:
         self.phase = Phase.FETCHING if metadata.leader >= 0 else Phase.HALTED
         self._delay_ms = DELAY_MIN_MS
         return True
+
+    def on_settings_changed(self, min_isr: int, *, group_flush: bool) -> None:
+        """min.insync.replicas or flush.policy was configured anew."""
+        self.metadata = replace(self.metadata, min_isr=min_isr, group_flush=group_flush)
 
     def next_fetch(self, log: LogView, now_ms: int) -> FetchPosition | None:
         """What to ask for now; None while delayed, asking or halted."""

@@ -70,7 +70,7 @@ class ProposeIsr:
 
 @dataclass(frozen=True, slots=True)
 class IsrChanged:
-    """For the log line: the committed ISR is now this."""
+    """The committed ISR is now this: a line of the log, and the next answer to each follower."""
 
     isr: tuple[int, ...]
 

@@ -54,6 +54,14 @@ class PartitionMetadata:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class NoRole:
+    """A replica before its first metadata, and one that is offline for good: it does nothing."""
+
+    metadata: PartitionMetadata
+    high_watermark: int
+
+
 @dataclass(slots=True)
 class KnownBrokers:
     """Brokers as metadata has them; one shared object, replaced field by field."""

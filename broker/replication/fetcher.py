@@ -275,7 +275,7 @@ class ReplicaFetcher:
         start = partition.log.log_start_offset
         if position is not None and start:
             position = position._replace(log_start_offset=start)
-        if position is not None and partition.metadata.group_flush:
+        if position is not None and partition.role.metadata.group_flush:
             return position._replace(flushed_offset=partition.log.flushed_offset)
         return position
 

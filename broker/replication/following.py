@@ -75,7 +75,7 @@ def throttle_of(partition: Partition) -> Throttle | None:
     """What bounds our fetching of this copy; None for nothing, and for a member of the ISR."""
     host = partition.host
     throttle, me = host.throttles.follower, host.broker_id
-    if not throttle.is_on or me in partition.metadata.isr:
+    if not throttle.is_on or me in partition.role.metadata.isr:
         return None
     listed = partition.log.config.follower_replication_throttled_replicas
     return throttle if names(listed, partition.index, me) else None
@@ -125,7 +125,7 @@ def _carry_out_one(
         case Append():
             partition.log.append_run(answer.batches, data)
         case HighWatermarkMoved(offset):
-            partition.move_high_watermark(offset)
+            partition.on_high_watermark_moved(offset)
         case LogStartRaised(offset):
             partition.log.advance_log_start(offset)
         case TruncateTo(offset):

@@ -25,7 +25,7 @@ from minikafka.broker.partition.verification import Verification
 from minikafka.broker.partition.waiters import DataWaiters, Waiter
 from minikafka.broker.partitions import Partitions
 from minikafka.broker.replica.silence import FollowersHeard
-from minikafka.broker.replica.state import PartitionMetadata
+from minikafka.broker.replica.state import NoRole, PartitionMetadata
 from minikafka.broker.topic_defaults import TopicDefaults
 from minikafka.broker.whereabouts import Metadata, Whereabouts
 from minikafka.protocol.codec import decode_response_frame, frame_request, response_class
@@ -50,7 +50,7 @@ class FakePartition(Partition):
 
     def __init__(self, index: int, *, commits: bool = True) -> None:
         self.topic_id, self.topic, self.index = TOPIC_ID, TOPIC, index
-        self.metadata = PartitionMetadata(1, 0, 0, (1,), (1,))
+        self.role = NoRole(PartitionMetadata(1, 0, 0, (1,), (1,)), 0)
         self.commits = commits
         self.batches: list[tuple[int, int, bytes]] = []
         self.staged: list[tuple[Appended, bytes]] = []
@@ -62,7 +62,6 @@ class FakePartition(Partition):
         self.uncommitted: list[tuple[Waiter, int]] = []
         self.fetches: list[FetchSpec] = []
         self.end = 0
-        self.high_watermark = 0
 
     @property
     def log_start_offset(self) -> int:
@@ -108,7 +107,7 @@ class FakePartition(Partition):
             self.data_waiters.on_appended(self)
 
     def commit(self, high_watermark: int, error: ErrorCode = ErrorCode.NONE) -> None:
-        self.high_watermark = high_watermark
+        self.role = NoRole(self.metadata, high_watermark)
         done = [entry for entry in self.uncommitted if entry[1] <= high_watermark]
         self.uncommitted = [entry for entry in self.uncommitted if entry[1] > high_watermark]
         for waiter, _ in done:

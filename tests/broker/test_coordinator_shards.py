@@ -215,4 +215,5 @@ def append_marker(story: Story, producer_id: int, *, is_commit: bool) -> None:
         leader_epoch=1,
     )
     partition.log.append([(BatchHeader(batch), batch)])
-    partition.high_watermark = partition.log_end_offset
+    assert partition.leader is not None
+    partition.leader.high_watermark = partition.log_end_offset

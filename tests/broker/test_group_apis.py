@@ -346,7 +346,9 @@ async def test_an_offset_is_told_once_it_is_committed(tmp_path: Path) -> None:
     assert (committing.responses(), reading.responses()) == ([], [])
     partition = broker.partitions.find(GROUPS_TOPIC, 0)
     assert not isinstance(partition, ErrorCode)
-    partition.move_high_watermark(1)
+    assert partition.leader is not None
+    partition.leader.high_watermark = 1
+    partition.on_high_watermark_moved(1)
     await settle()
     (committed,), (read,) = committing.responses(), reading.responses()
     assert committed.topics[0].partitions[0].error_code == 0

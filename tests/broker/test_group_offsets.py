@@ -398,7 +398,9 @@ async def test_markers_that_are_not_replicated_in_time_do_not_hold_up_others(
     assert slow.partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT
     partition = broker.partitions.find(GROUPS_TOPIC, 0)
     assert not isinstance(partition, ErrorCode)
-    partition.move_high_watermark(1)
+    assert partition.leader is not None
+    partition.leader.high_watermark = 1
+    partition.on_high_watermark_moved(1)
     await settle()
     assert coordinator.responses() == [], "what comes too late is nobody's"
     await broker.close()

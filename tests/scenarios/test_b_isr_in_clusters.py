@@ -129,7 +129,6 @@ async def test_b_18_a_new_leader_does_not_tell_an_end_before_its_epoch_commits(
     await stage.send("t", b"0", b"1", b"2")
     stage.cut(2, 3)
     stage.partition(2, "t").follower.high_watermark = 1  # type: ignore[union-attr]
-    stage.partition(2, "t").high_watermark = 1
     stage.mute(9, 10)
     stage.kill(1)
     await stage.until(lambda: stage.partition(2, "t").leader is not None, "broker 2 leads")

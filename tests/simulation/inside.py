@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partitions import Partitions
+from minikafka.broker.replica.follower import FollowerReplica
 from minikafka.broker.replica.leader import LeaderReplica
 from minikafka.broker.server import Broker
 from minikafka.controller.driver import Controller
@@ -49,8 +50,9 @@ def watched() -> Iterator[None]:
         _votes_noted(),
         _grants_noted(),
         _compactions_counted(),
-        _touches_noted(Partition, ("leader", "metadata", "high_watermark", "offline_because")),
-        _touches_noted(LeaderReplica, ("metadata",)),
+        _touches_noted(Partition, ("role", "offline_because")),
+        _touches_noted(LeaderReplica, ("metadata", "high_watermark")),
+        _touches_noted(FollowerReplica, ("metadata", "high_watermark")),
         _touches_noted(Log, ("log_start_offset", "log_end_offset")),
     ):
         yield
@@ -128,7 +130,7 @@ def touched_replicas(process: Process) -> list[Partition]:
     return [
         each
         for each in partitions_of(process).values()
-        if each in touched or each.log in touched or each.leader in touched
+        if each in touched or each.log in touched or each.role in touched
     ]
 
 
