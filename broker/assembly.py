@@ -1,4 +1,4 @@
-"""How the parts of a broker are put together.
+"""Puts the parts of a broker together.
 
 Owns nothing: it makes each part with what the part needs of the others. Starting and ending them
 is for `server.py`.

@@ -1,4 +1,4 @@
-"""What the handlers of requests may use of their broker: one record, which each gets with its call.
+"""The record that each handler gets with its call: the parts of the broker that it may use.
 
 Owns and decides nothing. `assembly.py` fills it in; `server.py` starts and ends what is in it.
 """

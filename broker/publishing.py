@@ -1,4 +1,4 @@
-"""What each step of the metadata changes in a broker's parts, and in which order.
+"""Hands each step of the metadata to the parts of a broker, in their order.
 
 Partitions act first: everything else may ask them, and finds them as the metadata has them.
 """

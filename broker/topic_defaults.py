@@ -1,4 +1,4 @@
-"""What topics get that do not say otherwise: Kafka's `log.*` keys of the broker, laid under them.
+"""The defaults of topics: Kafka's `log.*` keys of the broker, laid under their settings.
 
     built-in default < properties file < (4, "") all brokers < (4, id) this broker < (2, topic)
 

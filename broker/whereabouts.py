@@ -1,4 +1,4 @@
-"""Where brokers are reached and who leads what, as the newest metadata has it.
+"""Tells where brokers are reached and who leads what, as the newest metadata has it.
 
 Owns nothing: every answer is read off the metadata when it is asked for.
 """

@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: brokers, topics, leaders; and when that is stale.
+"""A client's view of the cluster: brokers, topics, leaders; and when that is stale.
 
 Pure. A leader epoch never goes back for the same topic (KIP-320): a broker that lags behind may
 answer Metadata with a deposed leader. Every method takes what happened and returns what changed.

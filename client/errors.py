@@ -1,4 +1,4 @@
-"""What clients raise: one tree under ClientError, each saying what failed and what would help.
+"""The errors of clients: one tree under ClientError, each says what failed and what would help.
 
 A broker's own answer stays an `ApiError` (its code decides whether to retry); these are for what
 no broker said: nobody reachable, time over, buffer full. Nothing here decides to retry.

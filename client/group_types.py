@@ -1,4 +1,4 @@
-"""What users of groups and of commit groups hand in and get back, as plain values.
+"""Offsets, memberships and prepared transactions as plain values that users hand in and get.
 
 Offsets with their notes, membership, callbacks; prepared transactions, which may be pickled and
 sent to another process. Nothing here reads or writes.

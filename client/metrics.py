@@ -1,4 +1,4 @@
-"""What a client counts, read under Kafka's names: totals, and rates and averages of late.
+"""The counts of a client, read under Kafka's names: totals, and rates and averages of late.
 
 Pure: the time is given. As in Kafka, "of late" is the last two samples of 30 s: one that is
 complete and the one being filled.

@@ -1,4 +1,4 @@
-"""Which watched topics the cluster does not have, since when, and whether that was said.
+"""The watched topics that the cluster does not have, since when, and whether that was said.
 
 Pure. A topic that is being created, or that a broker has not heard of yet, is missing for a
 moment: only what lasts is worth a line. `Metadata` says what is due, once for each time a topic

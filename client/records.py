@@ -1,4 +1,4 @@
-"""What users hand in and get back: records and where they are.
+"""Records as users hand them in and get them, and where they are.
 
 Plain values; nothing here reads or writes.
 """

@@ -1,4 +1,4 @@
-"""What a broker's refusal means to who asked: the code, its meaning, and what to do about it.
+"""The refusals of brokers: the code, its meaning, and what to do about it.
 
 The sentences on what to do are a table here; what a code means is the protocol's own table. Nothing
 here decides whether to try again.

@@ -1,4 +1,4 @@
-"""What turns keys and values of a user's own types into bytes and back.
+"""The types of functions that turn keys and values into bytes and back.
 
 Clients are generic in key and value; without a serializer both are bytes. A serializer is any
 function: none is chosen by name, none is loaded.

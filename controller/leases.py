@@ -1,4 +1,4 @@
-"""Who is alive: one lease per registered broker, in the memory of the active controller. Pure.
+"""The leases of brokers, one for each that is registered: who has one is alive.
 
 A lease is kept up by progress on the control connection. It ends, and the broker is fenced, when
 

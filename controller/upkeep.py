@@ -1,4 +1,4 @@
-"""What the active controller does by the clock, and not because somebody asked.
+"""The timers of the active controller: recoveries of leaderless partitions, preferred leaders.
 
     unclean recovery     once the living replicas have told what they have, or 2 s are over
     preferred leaders    every leader.imbalance.check.interval.seconds

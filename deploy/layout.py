@@ -1,4 +1,4 @@
-"""What a local cluster looks like on disk: one directory a node, its properties file, its data.
+"""The files of a local cluster: one directory a node, its properties file, its data.
 
 Writes the files of a new cluster and reads those of an existing one; starts nothing.
 

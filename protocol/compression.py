@@ -1,4 +1,4 @@
-"""Compression of record batches: gzip, snappy, lz4 and zstd, all through cramjam.
+"""Compression of record batches: gzip, snappy, lz4 and zstd, through cramjam, within bounds.
 
 What comes in is bounded: output is written into a buffer that grows to at most the caller's limit,
 so that a bomb costs no more than that. What goes out is what every Kafka client reads: raw snappy

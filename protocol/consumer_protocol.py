@@ -1,4 +1,4 @@
-"""What consumers say to each other through a classic group: subscriptions and assignments.
+"""The bytes inside JoinGroup and SyncGroup: subscriptions and assignments of consumers.
 
 The bytes of JoinGroup's `metadata` and SyncGroup's `assignment` where the protocol type is
 `consumer`: an int16 version, then the message. A newer version is read as the newest known here,

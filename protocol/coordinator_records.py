@@ -1,4 +1,4 @@
-"""What coordinators keep in `__consumer_offsets` and `__transaction_state`, in Kafka's own format.
+"""Records of `__consumer_offsets` and `__transaction_state`, in Kafka's own format.
 
 A key is the int16 of its kind and then the key, a value the int16 of its version and then the
 value; no value is a tombstone. Pure: which record means what is decided in broker/coordinator.

@@ -1,4 +1,4 @@
-"""Cuts a connection's bytes into frames: size int32, then that many bytes.
+"""Cuts a connection's bytes into frames, and refuses a size out of bounds before allocating it.
 
 For `asyncio.BufferedProtocol`: the kernel writes into the reader's own buffer and frames are views
 of it, never copies. Memory follows what has arrived, not what a size claims: the buffer at most

@@ -1,4 +1,4 @@
-"""How a message is declared: one class per message, the version range on the field.
+"""The declaration of a message: one class per message, the version range on each field.
 
     @request(ApiKey.PRODUCE, versions="3-13", advertise="0-13", flexible="9+")
     class ProduceRequest:

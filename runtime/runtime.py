@@ -1,4 +1,4 @@
-"""What a process may know of the world: its clocks, its dice, its files, its tasks.
+"""The world as a process may know it: its clocks, its dice, its files, its tasks.
 
 Product code takes a `Runtime` and otherwise uses plain asyncio on the loop it is given. In
 production that is `SystemRuntime`; in the simulator time, disk and scheduling come from a seed.

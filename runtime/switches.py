@@ -1,4 +1,4 @@
-"""Switches in the environment that are needed before there is a configuration: at import."""
+"""Switches in the environment, read at import: which record codec to use."""
 
 import os
 from typing import Final

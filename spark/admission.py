@@ -1,4 +1,4 @@
-"""When a micro-batch is worth its while: pure, from counts and a clock's readings.
+"""Decides when a micro-batch is worth its while, from counts and a clock's readings.
 
 As the JVM connector's minOffsetsPerTrigger and maxTriggerDelay; how much a micro-batch takes at
 most is offsets.py's.

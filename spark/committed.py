@@ -1,4 +1,4 @@
-"""Which batches of a fetch count: checked first, then chosen by their headers.
+"""Chooses the batches of a fetch that count: each is checked first, then judged by its header.
 
 Pure; of records only markers are read. A bit of a header decides whether a batch is passed over, so
 no header is believed before its batch's checksum holds.

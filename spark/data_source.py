@@ -1,4 +1,4 @@
-"""What `spark.read.format("minikafka")` finds: the options decide, source and sink do the work."""
+"""The data source behind `format("minikafka")`: options decide, source and sink do the work."""
 
 from pyspark.sql.datasource import (
     DataSource,

@@ -1,4 +1,4 @@
-"""How far streaming queries are behind: records, bytes and seconds of each partition.
+"""The lag of streaming queries: records, bytes and seconds of each partition.
 
 `LagListener` hears Spark's progress and publishes; LogEnds asks the cluster. Owns what lag means
 and when it is measured; changes nothing, in the query or in the cluster.

@@ -1,4 +1,4 @@
-"""Which offsets a query or a micro-batch reads: pure arithmetic on topic -> partition -> offset.
+"""The offsets that a query or a micro-batch reads: arithmetic on topic -> partition -> offset.
 
 Never talks to a broker. The JSON form that Spark writes into its checkpoint is
 `{"topic": {"0": 123}}`, the same as the JVM connector's.

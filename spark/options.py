@@ -1,4 +1,4 @@
-"""What the options of source and sink have in common: their errors, and how values are written.
+"""The common part of source and sink options: their errors, and how values are written.
 
 Pure: strings in, values out, OptionError for what makes no sense. An option that nobody reads is
 refused, not ignored: a misspelt name would skip records silently. Spark hands options over with

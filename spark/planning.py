@@ -1,4 +1,4 @@
-"""What a query reads, as the cluster has it: topics found, bounds turned into offsets, tasks.
+"""Plans a query as the cluster has it: topics found, bounds turned into offsets, tasks.
 
 Asks the cluster and lets offsets.py compute; keeps nothing. What is missing or lost is told to the
 reader, which knows what failOnDataLoss says.

@@ -1,4 +1,4 @@
-"""What a sink that writes exactly once keeps in a Python worker: producers, an admin, generations.
+"""The transactional clients of a sink in a Python worker: producers, an admin, generations.
 
 Spark reuses its workers, so that a task finds the producer which the partition before it opened.
 Owns clients and their settings; what is written and committed is decided in exactly_once.py.

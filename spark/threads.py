@@ -1,4 +1,4 @@
-"""Queries from threads of one's own.
+"""Makes a Spark session usable in threads of one's own.
 
 Spark looks a Python data source up in the session that is active in the JVM's thread, and a new
 Python thread gets a JVM thread where none is: writes and streams end with DATA_SOURCE_NOT_FOUND.

@@ -1,4 +1,4 @@
-"""The small text files of a data directory, in Kafka's forms.
+"""The small text files of a data directory: checkpoints, meta.properties, clean-stop mark.
 
     offset checkpoint     0\\n  count\\n  (topic SP partition SP offset \\n)*
                           with a last row of our own, `#crc32c 0 <CRC-32C of all before the row>`:

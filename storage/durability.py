@@ -1,4 +1,4 @@
-"""Up to where one log is on stable storage, and whether what was cut from it is gone there, too.
+"""The offset up to which one log is on stable storage, and whether cuts have reached it, too.
 
 What is not flushed is not trusted: see recovery.py. A truncation takes the flushed offset back to
 the start of the segment that was cut, and a flush that was under way meanwhile vouches for nothing.

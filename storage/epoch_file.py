@@ -1,6 +1,6 @@
-"""The leader epochs of one log and how far they are on their way to the disk.
+"""The leader-epoch file of one log, and how far it is on its way to the disk.
 
-They are written before the first batch of an epoch, but not synced then: one flush later takes
+Entries are written before the first batch of an epoch, but not synced then: one flush later takes
 them along. What a crash takes away, recovery makes anew from batch headers.
 """
 

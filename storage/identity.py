@@ -1,4 +1,4 @@
-"""Whose data directory is it? meta.properties read, checked, and made where there is none.
+"""The identity of a data directory: meta.properties read, checked, and made where there is none.
 
 A directory without a readable identity gets a new one: to the cluster it is an emptied disk. Its
 checkpoints and the mark of a clean stop are removed, so that nothing is believed but what the logs

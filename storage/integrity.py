@@ -1,4 +1,4 @@
-"""Whether bytes are the batches that were written, and if not, from where to where not.
+"""Judges whether bytes are the batches that were written, and finds the bounds of damage.
 
 Pure: judges bytes that others have read. The checksum covers all of a batch but its base offset,
 length and leader epoch; those are judged by the batches around it and the history of epochs.

@@ -1,4 +1,4 @@
-"""Where each leader epoch of a partition began: the history that truncation is decided by.
+"""The offset at which each leader epoch of a partition began: truncation goes by it (KIP-101).
 
 Pure. Epochs and start offsets both grow strictly from entry to entry (KIP-101, KIP-279). The
 file form is Kafka's leader-epoch-checkpoint:

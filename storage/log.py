@@ -1,4 +1,4 @@
-"""The log of one partition: segments, where it begins and ends, and what is durable.
+"""The log of one partition: append, roll, truncate, flush; where it begins and ends.
 
 One loop owns a log; only methods marked async wait. It takes batches that are stamped and checked,
 and knows nothing of roles, high watermarks or clients. Nothing exists on disk before the first

@@ -1,4 +1,4 @@
-"""What can be read of a log, whoever writes it: by offset, by timestamp, warm or cold.
+"""Reads a log, whoever writes it: by offset, by timestamp, from memory or from the disk.
 
 Bytes that may have come back from the disk are judged before they are handed out; damage is told
 to `on_damaged`, whoever met it. Shares the segments with the log that they belong to, and changes

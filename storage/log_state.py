@@ -1,4 +1,4 @@
-"""What the parts of a log may know of the log that they belong to."""
+"""The state of a log that its parts share."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""What batches on disk tell of producers and of aborted transactions, learnt by walking them.
+"""Learns the state of producers and aborted transactions by walking the batches on disk.
 
 From a snapshot on, headers are enough, but for the markers of transactions, which are read. Used
 when a log is opened, after a truncation that went too far back, and where an index is lost.

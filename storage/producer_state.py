@@ -1,4 +1,4 @@
-"""What each producer last wrote to a partition: why a retry is no duplicate, and what is undecided.
+"""The newest batches of each producer in a partition: they show retries and open transactions.
 
 Pure. Every replica keeps this, from the batches it appends, so that a new leader goes on
 refusing what the old one would have refused. Per producer (Kafka's rules, in this order):

@@ -1,4 +1,4 @@
-"""Which of the oldest segments of a log may go: by the log's start, by time, by size.
+"""Chooses the oldest segments of a log that may go: by the log's start, by time, by size.
 
 Decides only; `Log.delete_old_segments` acts. What is at or above the high watermark stays.
 """

@@ -1,4 +1,4 @@
-"""What is learnt of a segment from its batches: how far it goes, its timestamps, its indexes.
+"""Learns from a segment's batches how far it goes, its timestamps and its indexes.
 
 Reads batch headers only, and writes nothing. A segment that was cut, or that is opened without a
 scan, goes on from its last index entries and the batches behind them.

@@ -1,4 +1,4 @@
-"""What can be set per topic: Kafka's keys, their bounds and their consequences.
+"""The settings of a topic: Kafka's keys, their bounds and their consequences.
 
 Shared by the controller, which checks what is set, and by the broker, whose logs obey it. A
 broker's own defaults (`log.*`) are laid under a topic's settings by the broker, not here.

@@ -1,4 +1,4 @@
-"""Who may be connected to a broker, and how much memory all connections together may hold.
+"""Places and memory of connections: who may be connected, and how much all may hold together.
 
 Knows no socket and no request: a connection is whoever holds a place, or memory.
 """

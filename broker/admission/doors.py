@@ -1,4 +1,4 @@
-"""Who may be connected: how many in all, how many from one address, and who goes when it is full.
+"""Admits connections: how many in all, how many from one address, and who goes when it is full.
 
 Owns the list of open connections. A newcomer takes the place of a connection that has never asked
 for anything, or nothing for long; where there is none, the newcomer is refused. So peers that

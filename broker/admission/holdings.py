@@ -1,4 +1,4 @@
-"""Who holds how much of one kind of memory, since when, and who has to give it up.
+"""The holders of one kind of memory, since when they hold it, and who has to give it up.
 
 Two of them bound the edge: requests not yet handled and responses not yet taken. A holder is a
 connection. Its memory is released when it finishes something (a request is handled, a response is

@@ -1,4 +1,4 @@
-"""What the edge holds in all connections together, and who is paused or cut when it is too much.
+"""The bytes held in all connections together, and who is paused or cut when they are too many.
 
 Owns the two accounts of `holdings.py`, their caps, and one timer that runs while anybody holds
 anything. Whoever holds the memory pays for it: nobody else is paused or closed.

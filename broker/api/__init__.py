@@ -1,1 +1,1 @@
-"""What a broker answers, one module per Kafka API."""
+"""The answers of a broker, one module per Kafka API."""

@@ -1,4 +1,4 @@
-"""What several APIs answer alike: current leaders, node endpoints, operations of an authorizer.
+"""Answers that several APIs share: current leaders, node endpoints, operations of an authorizer.
 
 Small builders of response values; nothing here decides about a partition.
 """

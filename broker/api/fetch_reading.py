@@ -1,4 +1,4 @@
-"""What one Fetch reads: its partitions within its byte budget, again where something happened.
+"""Reads the partitions of one Fetch within its byte budget, again where something happened.
 
 Owns the answers collected so far, and decides whether they are enough. Parking and the response
 are elsewhere.

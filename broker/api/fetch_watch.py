@@ -1,4 +1,4 @@
-"""What one follower's session has still to read: the partitions that called since it last looked.
+"""Watches one follower's session: notes the partitions that called since it last looked.
 
 A follower names a thousand partitions and waits; one of them changes. Its session is watched for
 as long as the connection lives: partitions note here what happened to them, and a fetch reads

@@ -1,4 +1,4 @@
-"""Which controller to try next: the one that another names, else each of those configured in turn.
+"""The next controller to try: the one that another names, else each that is configured in turn.
 
 Pure. The one that has just failed comes last: a host that is silent costs a whole deadline.
 """

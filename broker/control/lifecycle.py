@@ -1,4 +1,4 @@
-"""The life of a broker as it presents itself to the controller. Pure.
+"""The life of a broker, from STARTING to LEAVING: what its heartbeats ask the controller for.
 
     state          wants           left by                                       for
     STARTING       to be fenced    logs recovered, metadata caught up            RECOVERED

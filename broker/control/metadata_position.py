@@ -1,4 +1,4 @@
-"""How far this broker has followed the metadata: kept on its disks, and held against controllers.
+"""The position of this broker in the metadata: kept on its disks, held against controllers.
 
     metadata-position    {"version":0,"epoch":E,"offset":O,"crc":"..."} in every data directory
 

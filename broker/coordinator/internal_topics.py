@@ -1,4 +1,4 @@
-"""How internal topics are made: partitions, copies and settings of their own.
+"""The making of internal topics: their partitions, copies and settings.
 
 Values only; `AutoCreation` asks the controller for them.
 """

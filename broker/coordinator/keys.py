@@ -1,4 +1,4 @@
-"""Which partition of an internal topic keeps what belongs to a key, as every Kafka client expects.
+"""The partition of an internal topic that keeps a key, as every Kafka client computes it.
 
 Pure. A group or a transactional id lives on the partition that Java's hash of its name gives;
 whoever leads that partition is its coordinator.

@@ -1,4 +1,4 @@
-"""What partition leaders ask coordinators before they begin a transaction (KIP-890).
+"""Asks coordinators, for partition leaders, before a transaction begins there (KIP-890).
 
 Is the partition in the transaction, or, for producers that do not say so themselves, take it in.
 Asked here where this broker coordinates; of another broker in one request at a time, which carries

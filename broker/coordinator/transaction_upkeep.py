@@ -1,4 +1,4 @@
-"""What time does to transactions: overdue ones are aborted, unused ids are forgotten.
+"""Aborts transactions that are overdue, and forgets transactional ids that are not used.
 
 Owns two timers of the wheel, armed from the first shard on. When time is over, is decided in
 `transaction/`; the driver carries it out.

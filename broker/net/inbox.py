@@ -1,4 +1,4 @@
-"""What one connection has received and not yet handled: the buffer it arrives in, and a line.
+"""The requests that one connection has received and not yet handled, and the buffer they fill.
 
 Owns both and counts what they hold. When a request is handled is the connection's business.
 """

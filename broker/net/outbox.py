@@ -1,4 +1,4 @@
-"""What one connection has yet to send: responses of one event joined, written once, and counted.
+"""The responses that one connection has yet to send: joined by event, written once, counted.
 
 Owns the transport's writing side. Whether the connection goes on is the connection's business.
 """

@@ -1,4 +1,4 @@
-"""What all partitions of a broker share: its clocks, its lease, and who is told of what they do."""
+"""The things that all partitions of a broker share: its clocks, its lease, whom they tell."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a leader checks of a producer's batch before it gets offsets, and how it is stamped.
+"""Checks a producer's batch before it gets offsets, as far as its level says, and stamps it.
 
 The 61-byte header is checked at every level of `minikafka.records.validation`:
 

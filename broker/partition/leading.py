@@ -1,4 +1,4 @@
-"""What a leader decides is carried out here, in the order in which it was decided.
+"""Carries out what a leader decides, in the order in which it was decided.
 
 The decisions are `replica.leader`'s. What a follower decides is carried out by
 `replication.following`.

@@ -1,4 +1,4 @@
-"""Where logs begin: moved on request (KIP-107), and known of every replica.
+"""The starts of logs: moved on request (KIP-107), and known of every replica.
 
 A leader moves its own log's start; followers learn it from their next fetch and tell of theirs
 with the one after. Nothing is read or deleted here: retention drops whole segments later.

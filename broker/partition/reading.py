@@ -1,4 +1,4 @@
-"""How a partition answers readers: consumers, followers, and those who ask for offsets.
+"""Answers the readers of a partition: consumers, followers, and those who ask for offsets.
 
 Validation in the order that Kafka has it (epoch, role, assignment, history, range), then the
 read, and for a follower the record of its progress: all without an `await`, so that no change of

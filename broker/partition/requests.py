@@ -1,4 +1,4 @@
-"""What the edge of the broker asks of a partition, and what a partition answers.
+"""The values that the edge of the broker hands to a partition, and gets from it.
 
 Values only: no partition, log or connection is known here. An `Appended` is filled in twice: at
 once with what the checks decided, and after the write with what the disk said.

@@ -1,4 +1,4 @@
-"""Who asks whether a transaction knows this partition, and what the answer may still be used for.
+"""Attempts to begin a transaction in a partition, and the batches that wait for them (KIP-890).
 
 Pure (KIP-890). Before a producer's first batch of a transaction is appended here, its coordinator
 is asked whether the partition belongs to it. Meanwhile the transaction may end, and another begin:

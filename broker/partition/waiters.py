@@ -1,4 +1,4 @@
-"""Who waits for a partition: producers for the high watermark, fetches for data.
+"""The waiters of a partition: producers for the high watermark, fetches for data.
 
 Driven by events only. Owns the queues of waiters and nothing else; whether a commit is good
 enough (min ISR) is the leader's to say, and the fate of each append is its `Appended`'s.

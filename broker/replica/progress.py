@@ -1,4 +1,4 @@
-"""What one follower has proved to its leader, fetch by fetch. Pure.
+"""The progress that one follower has proved to its leader, fetch by fetch.
 
 Two offsets: up to where it has fetched, and up to where its copy counts. They are the same unless
 `flush.policy=group`, under which only what it has on stable storage counts. Being caught up goes

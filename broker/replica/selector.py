@@ -1,4 +1,4 @@
-"""Which replica a consumer should read from: one in its own rack, if it keeps up (KIP-392).
+"""Chooses the replica that a consumer should read from: one in its rack that keeps up (KIP-392).
 
 Pure but for the settings. Only a leader chooses, among the members of the ISR that hold what is
 asked for; what the consumer asks of it then is refused or empty where it cannot be served.

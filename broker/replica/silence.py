@@ -1,4 +1,4 @@
-"""Which followers have stopped fetching, whatever the controller thinks of them. Pure.
+"""Finds followers that have stopped fetching, whatever the controller thinks of them.
 
 A follower that lives fetches at least every replica.fetch.wait.max.ms, whether there is data or
 not. One that is cut off from its leader alone, perhaps one way, still has its session with the

@@ -1,4 +1,4 @@
-"""What a replica learns from metadata: the partition's record and who is alive.
+"""The metadata that a replica knows: the partition's record, and the brokers that are alive.
 
 Pure values. `partition_epoch` orders them: a replica never goes back to an older one.
 """

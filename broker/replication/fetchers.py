@@ -1,4 +1,4 @@
-"""Which leader each followed partition is fetched from, and by which of the fetchers of it.
+"""Assigns each followed partition to a fetcher of its leader.
 
 Makes a fetcher when the first partition needs one and ends it after the last. At most one fetcher
 has a partition; a partition that this broker leads has none. `num.replica.fetchers` partitions

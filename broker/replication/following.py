@@ -1,4 +1,4 @@
-"""What a follower does with the leader's answers: check the bytes, decide, carry out in order.
+"""Takes in the leader's answers: checks the bytes, decides, carries out in order.
 
 Record bytes are checked by header and checksum, sliced and written; never decoded or copied. The
 decisions are `replica.follower`'s; nothing here waits.

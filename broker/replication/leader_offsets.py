@@ -1,4 +1,4 @@
-"""Where the logs of a leader begin and end, asked by a follower that is outside of them."""
+"""Asks a leader where its logs begin and end, for a follower that is outside of them."""
 
 from collections.abc import Sequence
 

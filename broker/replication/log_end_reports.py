@@ -1,4 +1,4 @@
-"""Where our logs end, told to a controller that looks for the longest copy of a partition.
+"""Reports where our logs end to a controller that looks for the longest copy of a partition.
 
 A partition in the state `electing` has no leader and nobody in sync; its metadata asks every
 living replica for the end of its log. Reports are repeated until the metadata asks no more: they

@@ -1,4 +1,4 @@
-"""When logs are compacted: the dirtiest first, one at a time, within a rate.
+"""Compacts the logs of a broker: the dirtiest first, one at a time, within a rate.
 
 Owns the timing, the rate, and how far the checkpoint says that each log is compacted; storage
 decides what of a log is due and does it, in a worker process. Leaders and followers alike compact

@@ -1,4 +1,4 @@
-"""What a broker does from time to time: checkpoint, shrink ISRs, retire segments, flush.
+"""The timers of a broker: they checkpoint, shrink ISRs, retire segments and flush.
 
 Owns the timing only, and does nothing where nothing changed. High watermarks are checkpointed at
 an interval because a restart needs them only roughly: followers and leaders learn them again.

@@ -1,4 +1,4 @@
-"""How an admin asks: whom, again until it is done or time is over, and what is final.
+"""Asks brokers for an admin, again until it is done, its time is over, or the refusal is final.
 
 Knows no message. A refusal that is final is never repeated.
 """

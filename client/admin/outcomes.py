@@ -1,4 +1,4 @@
-"""What became of each thing that an admin asked for: it was done, or refused with an error."""
+"""The outcome of each thing that an admin asked for: it was done, or refused with an error."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""What several commands share: options with both of Kafka's spellings, configuration, running.
+"""The common parts of commands: options with both of Kafka's spellings, configuration, running.
 
 Kafka renamed options in 4.2 (KIP-1147) and keeps the old names until 5.0: both are taken.
 """

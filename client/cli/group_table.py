@@ -1,4 +1,4 @@
-"""What `consumer-groups` and `groups` print. Pure: lines as Kafka's tools write them."""
+"""The tables of `consumer-groups` and `groups`, as lines of Kafka's tools."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

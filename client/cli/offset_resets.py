@@ -1,4 +1,4 @@
-"""Where `consumer-groups --reset-offsets` resets to: scenarios, times and CSV files. Pure."""
+"""The new offsets of `consumer-groups --reset-offsets`: scenarios, times and CSV files."""
 
 import csv
 import io

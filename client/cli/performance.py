@@ -1,4 +1,4 @@
-"""What the performance tests measure and how Kafka prints it. Pure: times come in as numbers."""
+"""The figures of the performance tests, printed as Kafka does; times come in as numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What `reassign-partitions` thinks: proposals, throttled replicas, and Kafka's texts. Pure.
+"""The rules of `reassign-partitions`: proposals, throttled replicas, and Kafka's texts.
 
     Placement    topic and partition -> brokers, preferred leader first
 

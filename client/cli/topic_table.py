@@ -1,4 +1,4 @@
-"""How `topics` prints topics, which partitions a filter keeps, which topics a pattern means. Pure.
+"""The tables of `topics`: the partitions that a filter keeps, the topics that a pattern means.
 
 The lines are those of Kafka's TopicCommand, tabs included.
 """

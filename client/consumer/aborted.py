@@ -1,4 +1,4 @@
-"""Which batches of a fetch belong to aborted transactions: the rule of KIP-98, batch by batch.
+"""Finds the batches of a fetch that belong to aborted transactions, by the rule of KIP-98.
 
 Pure, and the only place of this rule among those who read. Never looks into a batch: who does
 tells of the markers.

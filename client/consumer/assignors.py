@@ -1,4 +1,4 @@
-"""Who reads which partitions: the assignors by name, as the group's leader applies them.
+"""The assignors: range, roundrobin, sticky, cooperative-sticky, as a group's leader applies them.
 
 Pure. An assignor sees every member's topics and how many partitions each topic has; it never sees
 offsets. All of them give each partition of a subscribed topic to exactly one subscriber, except

@@ -1,4 +1,4 @@
-"""What was fetched and waits for the user: chunks in the order they came, and errors.
+"""The buffer between fetches and polls: chunks in the order they came, and errors.
 
 Pure: the event that wakes a poll is handed in, and is only ever set here. Never fetches.
 """

@@ -1,4 +1,4 @@
-"""What a consumer commits for its group, and when: when told to, and by itself while polling.
+"""The commits of a consumer for its group: on request, and by itself while polling.
 
 Never commits what was not handed to the user. `Commits` sends the requests.
 """

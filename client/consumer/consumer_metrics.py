@@ -1,4 +1,4 @@
-"""What a consumer counts, and the names that Kafka's consumer gives it.
+"""The counts of a consumer, under the names that Kafka's consumer gives them.
 
 Pure: the time is given. `snapshot` is a plain mapping; averages, maxima and rates are of late.
 """

@@ -1,6 +1,6 @@
-"""What looks at records before the user does, and at commits after they are made.
+"""Functions of the user that see records before a poll returns them, and commits once made.
 
-Contracts and the calls; nothing here reads or commits.
+A contract only; nothing here reads or commits.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Whom to read one partition from: its leader, or a nearer replica that the leader named (KIP-392).
+"""The replica to read one partition from: the leader, or a nearer one that it named (KIP-392).
 
 Pure. A replica is named for a time; then the leader is asked again, for the replica may have left
 the ISR and not know it. Nor need the leader know what a replica has retired: after a refusal it has

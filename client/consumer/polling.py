@@ -1,4 +1,4 @@
-"""How a consumer hands out what was fetched: polls of records, bytes or columns, one at a time.
+"""Hands out what a consumer fetched: polls of records, bytes or columns, one at a time.
 
 Partitions come and go here, between the records of one poll and those of the next.
 """

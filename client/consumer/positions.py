@@ -1,4 +1,4 @@
-"""Where a consumer stands in each of its partitions, and what has to happen before it can go on.
+"""The positions of a consumer in its partitions, and what each must wait for to go on.
 
 Pure. Per partition:
 

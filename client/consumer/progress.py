@@ -1,4 +1,4 @@
-"""How far the user has come in each partition: what can be committed, and what would be read again.
+"""The progress of the user in each partition: what can be committed, and what would come again.
 
 Pure. A position lies after all that polls have returned. The user has not come as far while some
 of a poll's records wait to be iterated over, or if an exception comes before they are dealt with.

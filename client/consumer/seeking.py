@@ -1,4 +1,4 @@
-"""Where a consumer reads on: positions, jumps, pauses, and how much is left to read.
+"""The place where a consumer reads on: positions, jumps, pauses, and how much is left to read.
 
 Positions are the user's: records that wait to be iterated over count as not read yet.
 """

@@ -1,4 +1,4 @@
-"""What a consumer reads: partitions it was told, topics, or whatever matches a pattern.
+"""The subscription of a consumer: partitions, topics, or whatever matches a pattern.
 
 With a group_id, topics are shared with the group's other members: `Rebalancing` says which of their
 partitions are read here. Without, all of them are.

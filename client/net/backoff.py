@@ -1,4 +1,4 @@
-"""How long to wait before trying again: doubling, capped, spread by jitter.
+"""The wait before another attempt: doubling, capped, spread by jitter.
 
 Pure: the dice are passed in. Never sleeps.
 """

@@ -1,4 +1,4 @@
-"""What the ways to a broker or controller raise: no connection, a lost one, no answer in time.
+"""The errors of connections: none to be had, one that was lost, no answer in time.
 
 Broker and controller use them as clients do. What only clients raise is in `client/errors.py`,
 which has these names, too.

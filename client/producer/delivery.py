@@ -1,4 +1,4 @@
-"""What `send` gives back: await it, or look at it later; it costs next to nothing until then.
+"""The result of `send`: await it, or look at it later; it costs next to nothing until then.
 
 A future is made only when somebody awaits. Never retries, never decides.
 """

@@ -1,4 +1,4 @@
-"""What may look at, and change, each record on its way out, and hear what became of it (KIP-42)."""
+"""Functions of the user that see each record on its way out, and its outcome (KIP-42)."""
 
 from collections.abc import Sequence
 from typing import Generic, NamedTuple

@@ -1,4 +1,4 @@
-"""What a producer measures, and how Kafka's producers call it.
+"""The measurements of a producer, under the names of Kafka's producers.
 
 Pure; counted per request and per batch, never per record.
 """

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by its key as Java's clients do, else one that has room.
+"""Chooses a record's partition: by murmur2 of its key as in Java, else one that has room.
 
 Pure: the dice are passed in. Source: Java's `Utils.murmur2` and DefaultPartitioner; KIP-480 and
 KIP-794 for records without a key.

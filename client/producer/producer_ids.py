@@ -1,4 +1,4 @@
-"""Where a producer's number comes from: any broker, asked until one gives it or refuses for good.
+"""The source of a producer id: any broker, asked until one gives it or refuses for good.
 
 Brokers have the numbers in blocks from the active controller: where that is away for long, there
 are none, and nothing can be sent. That is said once in the log. Never numbers a batch.

@@ -1,4 +1,4 @@
-"""What users call for transactions, as a part of the producer."""
+"""The transaction calls of a producer, as its user makes them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

@@ -1,1 +1,1 @@
-"""What a controller answers to each request, and the connections the requests come on."""
+"""The answers of a controller to each request, and the connections that requests come on."""

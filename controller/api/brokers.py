@@ -1,4 +1,4 @@
-"""What brokers ask the active controller to decide; heartbeats and metadata have their own modules.
+"""Decisions that brokers ask for; their heartbeats and metadata have modules of their own.
 
 Each answer is given when what it tells is stable.
 """

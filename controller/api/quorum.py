@@ -1,4 +1,4 @@
-"""What voters ask of each other: carried to the quorum, which answers when it may."""
+"""The requests of voters to each other: carried to the quorum, which answers when it may."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""What a decision is made of, and what it is made from.
+"""A decision, which is an answer and records, and the cluster that it is made from.
 
 Decide, then replay: a decision function reads the `Cluster` and returns records and an answer; it
 changes nothing. The driver appends the records, replays them into the image, and gives the answer

@@ -1,4 +1,4 @@
-"""When eligible leaders (KIP-966) are switched on or off, or what they rest on changes.
+"""Changes to eligible leaders (KIP-966): switched on or off, or another min ISR.
 
 They hold all that is committed because below min.insync.replicas nothing more is committed. So
 everybody must mean the same number: with the feature on, the cluster's own setting is always

@@ -1,4 +1,4 @@
-"""Which level of each feature the cluster is finalised at, and how that is changed (KIP-584).
+"""The finalised levels of the cluster's features, and how they are changed (KIP-584).
 
 All updates of a request are made, or none: a level above that of some registered broker or of this
 controller is refused, and a lower one unless the asker allows it.

@@ -1,4 +1,4 @@
-"""Until when brokers may act as leaders without asking, and which partitions wait for that. Pure.
+"""Leases for leaders (`leader.lease.enable`): until when they hold, and which elections wait.
 
 With `leader.lease.enable` a broker acts as a leader (acks 0 and 1, leader reads) for so long after
 each heartbeat as its answer says. Whoever may be acting so still has nobody else elected in its

@@ -1,4 +1,4 @@
-"""Which replica of a partition without a leader has most, as far as the living have reported.
+"""Finds the longest log of a partition without a leader, as far as the living have reported.
 
 A partition in `electing` has no leader, so no log of it grows: what a replica reports of the
 leaderless epoch holds until the next one, or until its broker starts anew. Nothing here is

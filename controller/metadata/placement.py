@@ -1,4 +1,4 @@
-"""Where the replicas of new partitions go.
+"""Places the replicas of new partitions.
 
 Within a topic preferred leaders differ by one at most, and so do copies where racks leave a choice;
 copies of a partition lie in as many racks as there are. The followers of a leader take turns behind

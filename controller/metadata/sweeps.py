@@ -1,4 +1,4 @@
-"""What a broker's fate means for partitions: it dies, leaves, returns, restarts, loses a disk.
+"""Changes of partitions when a broker dies, leaves, returns, restarts or loses a disk.
 
 Each sweep returns records for the partitions it changes, and nothing for the others. All changes
 pass through `PartitionChange`.

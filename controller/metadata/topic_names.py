@@ -1,4 +1,4 @@
-"""Which topic names are allowed: they become directory names and metric names."""
+"""The rules for topic names, which become names of directories and of metrics."""
 
 from collections.abc import Mapping
 from typing import Final

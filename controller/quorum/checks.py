@@ -1,4 +1,4 @@
-"""What is refused before anything else is looked at. Pure: nothing here changes anything.
+"""Checks of a voter's requests that come before anything else is looked at.
 
 A refusal names its exact error. The order is: cluster, sender, receiver, epoch; who belongs to
 another cluster learns nothing of this one's epochs.

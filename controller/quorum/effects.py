@@ -1,4 +1,4 @@
-"""What the quorum's state machine wants done: values, carried out by its driver in their order.
+"""The effects of the quorum's state machine: values, carried out by its driver in their order.
 
 `SaveState` holds up everything after it until the state is stable: a vote is on disk before it is
 answered, and an epoch before it is used. Nothing here is carried out by the machine itself.

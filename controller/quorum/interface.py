@@ -1,4 +1,4 @@
-"""What the controller needs of its quorum, whatever the number of voters.
+"""The quorum as its controller needs it, whatever the number of voters.
 
 The leader places records at the end of the log with `append`; they are provisional until
 `on_committed` says otherwise. Only committed records leave the process. Every node learns what

@@ -1,4 +1,4 @@
-"""What the quorum's state machine may know of the log, and how two logs are compared. Pure.
+"""The facts of the log that the quorum's state machine may know, and how two logs are compared.
 
 A log is named by its end: offset and epoch of the record before it. Of two ends the one of the
 later epoch is newer, whatever the offsets. Two logs that agree on (offset, epoch) of a record

@@ -1,4 +1,4 @@
-"""A metadata log that is damaged where it was stable: how far it reached, and what is done then.
+"""A metadata log damaged where it was stable: an only voter refuses, others fetch it anew.
 
 It is never cut as a torn tail is. Nobody has an only voter's records but its own disk: it does not
 start. A voter among others has them fetched anew: its state says, before anything else changes,

@@ -1,4 +1,4 @@
-"""What other controllers ask of a voter, and what it answers. Pure.
+"""The answers of a voter to the requests of other controllers.
 
 A request that is refused changes nothing. One that is not is answered after the state it led to is
 saved, for that stands before the answer among the effects.

@@ -1,4 +1,4 @@
-"""Where one voter of the quorum stands: its epoch, vote and role, and every change of them. Pure.
+"""The standing of one voter: its epoch, vote and role, and every change of them.
 
 Roles and their transitions: roles.py; the rules of a reign: leading.py; of a follower:
 following.py. What leads to a change is decided in node.py and requests.py.

@@ -1,4 +1,4 @@
-"""Who the voters are, which disk each was last seen on, and how many make a majority. Pure.
+"""The voters, the disk each was last seen on, and how many of them make a majority.
 
 The list of voters is in the configuration and does not change. Their directory ids are learnt at
 first contact and remembered for good: the same id on another disk has forgotten what it voted and

@@ -1,4 +1,4 @@
-"""How a control message is laid out: a dataclass is a MessagePack array of its fields in order.
+"""The layout of a control message: a dataclass is a MessagePack array of its fields in order.
 
 Fields are only ever appended: trailing fields that are missing take their defaults, trailing
 fields that we do not know are handed to the caller. Types are checked, for the peer may lie;

@@ -1,4 +1,4 @@
-"""What controllers say to each other as voters: votes, the leader's reign, the metadata log.
+"""Messages between controllers as voters: votes, the leader's reign, the metadata log.
 
 Every message carries the sender's epoch, every answer the answerer's and whom it follows: whoever
 reads a higher one than its own goes there. A voter is named by id and directory id together: the

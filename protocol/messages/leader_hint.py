@@ -1,4 +1,4 @@
-"""Where a partition's leader is now, told with the refusal so that nobody must ask (KIP-951)."""
+"""The present leader of a partition, told with a refusal so that nobody must ask (KIP-951)."""
 
 from ..schema import Int32, String, field, nested
 

@@ -1,4 +1,4 @@
-"""Which record codec runs: the compiled one where it was built, else the one in Python.
+"""Chooses the record codec: the compiled one where it was built, else the one in Python.
 
 Both keep one contract (`record_python` tells it) and write the same bytes. MINIKAFKA_RECORDS=python
 or =compiled in the environment decides otherwise; an unknown or missing one is an ImportError.

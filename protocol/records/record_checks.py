@@ -1,4 +1,4 @@
-"""Whether the records of a batch are what they must be, and where one of a time is; none is built.
+"""Checks the records of a batch, and finds one by its timestamp, without building any.
 
 For brokers, which otherwise never look behind a batch's header. A compressed batch is opened for
 it, up to as many bytes as the caller allows: what it expands to is the sender's choice, so the

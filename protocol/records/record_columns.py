@@ -1,4 +1,4 @@
-"""Where the fields of many records are, found by numpy for all at once; tuples made from that.
+"""Locates the fields of many records at once with numpy, and makes tuples from that.
 
 Only the chain of record lengths is walked in Python. Pays from some hundreds of records on, which
 is why nothing imports this module, and numpy with it, before so many have come. A table has one

@@ -1,4 +1,4 @@
-"""Enrichment: orders joined with their customers, topic to topic, each exactly once.
+"""Enrichment: orders joined with customers, exactly once, over a failed task and a killed broker.
 
     python -m minikafka.spark.examples.enrichment [--bootstrap HOST:PORT]
 

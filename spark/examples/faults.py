@@ -1,4 +1,4 @@
-"""What goes wrong under an example on purpose: a task that fails, a broker that is killed."""
+"""The faults under an example, made on purpose: a task that fails, a broker that is killed."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What every example runs on: a cluster, Spark, topics of its own, and checks that decide.
+"""The ground of every example: a cluster, Spark, topics of its own, and checks that decide.
 
 Nothing here belongs to a pipeline. An example is a module with its job on top and `verify(run)`
 below it, which feeds the job, runs it and compares what came out with what must have.

@@ -1,4 +1,4 @@
-"""Up to where each log of a directory is compacted: `cleaner-offset-checkpoint`, Kafka's file.
+"""`cleaner-offset-checkpoint`, Kafka's file: the offset up to which each log is compacted.
 
 Says at most what is on the disk under its final names, and is taken back before what it says is
 cut away: below it a tombstone goes on the strength of there being nothing older of its key.

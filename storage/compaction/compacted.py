@@ -1,4 +1,4 @@
-"""What a stopped compaction left behind, settled before a log is opened.
+"""Finishes or undoes, before a log is opened, what a stopped compaction left behind.
 
 A compaction writes its result as `.cleaned`, syncs it and renames it to `.swap`: from then on it
 counts. The segments that it replaces become `.deleted`, and the `.swap` a segment. So

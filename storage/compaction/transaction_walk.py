@@ -1,4 +1,4 @@
-"""Which batches of transactions compaction drops: those of aborted ones, and spent markers.
+"""Finds the batches of transactions that compaction drops: aborted ones and spent markers.
 
 Pure; told of every batch of the log in order. A marker is spent when none of its transaction's
 batches is left before it: then nobody who reads from the start needs it (KIP-98).

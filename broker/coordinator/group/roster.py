@@ -1,4 +1,4 @@
-"""Who belongs to a group, under which names, who leads it, and what all of them speak.
+"""The members of a group, their names, their leader, and the protocols that all of them speak.
 
 Keeps members and the ids given to those who have yet to come back; knows no phases and no time.
 Members are kept in the order in which they came.

@@ -1,4 +1,4 @@
-"""What a group is asked, what it answers, and what it wants done.
+"""The requests, answers and effects of a group, as plain values.
 
 Values only. Times are in milliseconds: `now_ms` monotonic, `wall_ms` since the epoch. A `Ticket`
 stands for whoever waits for an answer; the group hands it back and never looks at it.

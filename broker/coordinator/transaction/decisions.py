@@ -1,4 +1,4 @@
-"""What the coordinator answers to each request about one transactional id, and what it changes.
+"""Decides each request about one transactional id: what is answered, and what is changed.
 
 Pure: a decision is made from the transaction as committed, never while a change of it is on its
 way to the log (`Shard` says CONCURRENT_TRANSACTIONS then). The rules and their reasons are those of

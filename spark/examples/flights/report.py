@@ -1,4 +1,4 @@
-"""What the pipeline shows: the table of airlines, and the plot."""
+"""The results of the pipeline: the table of airlines, and the plot."""
 
 from collections import defaultdict
 from pathlib import Path
