@@ -36,7 +36,16 @@ CURRENT_LEADER_FROM = 10
 class ProduceAnswer(Answer):
     """One Produce request from its appends to its response."""
 
-    __slots__ = ("_acks", "_opening", "_timeout_ms", "_to_open", "_waiters", "_waiting", "results")
+    __slots__ = (
+        "_acks",
+        "_is_held",
+        "_opening",
+        "_timeout_ms",
+        "_to_open",
+        "_waiters",
+        "_waiting",
+        "results",
+    )
 
     def __init__(self, call: Call, request: ProduceRequest) -> None:
         self.call = call
@@ -45,6 +54,8 @@ class ProduceAnswer(Answer):
         ] = []
         self._acks = request.acks
         self._timeout_ms = request.timeout_ms
+        self._is_held = False
+        """Are there batches that are not to be appended yet, so that none is opened meanwhile?"""
         self._waiting = 0
         self._waiters: list[Waiter] = []
         self._to_open: list[ToOpen] = []
@@ -68,15 +79,31 @@ class ProduceAnswer(Answer):
             wall_ms = self.call.connection.wall_ms
             appended = partition.append_as_leader(records, acks=self._acks, wall_ms=wall_ms)
             self.results.append((topic, data, partition, appended))
-            self.open_if_needed(len(self.results) - 1, records)
+            rules = appended.needs_opening
+            if rules is not None:
+                place = len(self.results) - 1
+                self._to_open.append(ToOpen(place, partition, bytearray(records), rules))
 
-    def open_if_needed(
-        self, place: int, records: memoryview, guard: Verification | None = None
+    def append_held(
+        self,
+        place: int,
+        records: memoryview,
+        guard: Verification | None,
+        verdict: Verdict | None = None,
     ) -> None:
-        """Keep a copy of a batch that must be opened off the loop before it can be appended."""
-        _, _, partition, appended = self.results[place]
+        """Stage a batch whose place among the results was kept for it, as if it came only now.
+
+        `guard` and `verdict` are as in `Partition.append_as_leader`.
+        """
+        topic, data, partition, _ = self.results[place]
+        assert partition is not None
+        wall_ms = self.call.edge.runtime.wall_ms()
+        appended = partition.append_as_leader(
+            records, acks=self._acks, wall_ms=wall_ms, guard=guard, verdict=verdict
+        )
+        self.results[place] = (topic, data, partition, appended)
         rules = appended.needs_opening
-        if rules is not None and partition is not None:
+        if rules is not None:
             self._to_open.append(ToOpen(place, partition, bytearray(records), rules, guard))
 
     def find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition | ErrorCode:
@@ -100,8 +127,21 @@ class ProduceAnswer(Answer):
         self._waiting += 1
         for _, _, partition, appended in self.results:
             self.wait_for(partition, appended)
-        self.open_rest()
+        if self._to_open and not self._is_held:
+            self._open()
         self._waiting -= 1
+
+    def hold(self) -> None:
+        """Neither answer nor open batches before `release`: others are not appended yet."""
+        self._waiting += 1
+        self._is_held = True
+
+    def release(self) -> None:
+        """Go on: nothing is held back any more."""
+        self._is_held = False
+        if self._to_open:
+            self._open()
+        self._on_done()
 
     def wait_for(self, partition: Partition | None, appended: Appended) -> None:
         """Wait until it is committed or refused, for acks=all; else on stable storage, if need be.
@@ -123,26 +163,18 @@ class ProduceAnswer(Answer):
         if waiter is not None:
             self._waiters.append(waiter)
 
-    def open_rest(self) -> None:
+    def _open(self) -> None:
         """Have a worker look at the batches that are too large to be opened here."""
-        if self._to_open:
-            self._waiting += 1
-            self._opening = Opening(self.call, self._to_open, self._on_opened)
-            self._to_open = []
+        self._waiting += 1
+        self._opening = Opening(self.call, self._to_open, self._on_opened)
+        self._to_open = []
 
     def _on_opened(self, verdicts: list[Verdict]) -> None:
         """Append what was opened, and go on as if it had come only now."""
         assert self._opening is not None
-        wall_ms = self.call.edge.runtime.wall_ms()
-        for (place, partition, records, _, guard), verdict in zip(
-            self._opening.batches, verdicts, strict=True
-        ):
-            appended = partition.append_as_leader(
-                memoryview(records), acks=self._acks, wall_ms=wall_ms, guard=guard, verdict=verdict
-            )
-            topic, data, _, _ = self.results[place]
-            self.results[place] = (topic, data, partition, appended)
         opened, self._opening = self._opening.batches, None
+        for each, verdict in zip(opened, verdicts, strict=True):
+            self.append_held(each.place, memoryview(each.records), each.guard, verdict)
         self.call.edge.partitions.write_staged()
         for each in opened:
             self.wait_for(each.partition, self.results[each.place][-1])

@@ -21,9 +21,10 @@ class ToOpen(NamedTuple):
     """A batch that waits for a worker's verdict."""
 
     place: int
-    """Among the results of its request."""
+    """Which of the results of its request is kept for it."""
     partition: Partition
     records: bytearray
+    """A copy, for the connection's receive buffer is filled again."""
     rules: RecordRules
     guard: Verification | None = None
 

@@ -14,12 +14,11 @@ from typing import cast
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ...protocol.records.batch_header import BatchHeader
-from ...protocol.types import TopicPartition
+from ...protocol.types import Buffer, TopicPartition
 from ..coordinator.transaction.decisions import AddPartitions
 from ..edge import Edge
 from ..net.answer import Answer, Call
 from ..partition.intake import may_need_opening
-from ..partition.partition import Partition
 from ..partition.requests import Appended
 from ..partition.verification import Verification, Waiting
 from .produce_answer import ProduceAnswer
@@ -51,16 +50,16 @@ def handle(call: Call, request: ProduceRequest, transactional_id: str) -> Answer
 class _Held:
     """A batch that waits for its verification."""
 
-    __slots__ = ("_answer", "_guard", "_partition", "_place", "records")
+    __slots__ = ("_answer", "_guard", "_place", "records")
 
     def __init__(
-        self, answer: "TransactionalProduce", partition: Partition, guard: Verification
+        self, answer: "TransactionalProduce", place: int, records: memoryview, guard: Verification
     ) -> None:
+        """`place` is kept for it among the results of the request."""
         self._answer = answer
-        self._partition = partition
+        self._place = place
         self._guard = guard
-        self._place = len(answer.results)
-        self.records: memoryview | None = None
+        self.records: memoryview | None = records
         """None once it is settled, or the client is gone."""
 
     def settle(self, error: ErrorCode) -> None:
@@ -68,21 +67,21 @@ class _Held:
         records, self.records = self.records, None
         if records is None:
             return
-        answer = self._answer
         if error:
-            appended = _refused(error, answer.call.version)
+            self._answer.refuse(self._place, error)
         else:
-            appended = answer.append_verified(self._partition, records, self._guard)
-        answer.on_settled(self._place, appended)
-        answer.open_if_needed(self._place, records, self._guard)
+            self._answer.produce.append_held(self._place, records, self._guard)
 
     def proceed(self) -> None:
         """All that waited for the same answer is written."""
         self._answer.proceed(self._place)
 
 
-class TransactionalProduce(ProduceAnswer):
-    """A Produce request of a transactional producer."""
+class TransactionalProduce(Answer):
+    """A Produce request of a transactional producer: its batches that wait for a verification.
+
+    `produce` appends and answers. It is held while one of the batches waits.
+    """
 
     __slots__ = (
         "_asked",
@@ -93,10 +92,12 @@ class TransactionalProduce(ProduceAnswer):
         "_holds_up",
         "_producer",
         "_transactional_id",
+        "produce",
     )
 
     def __init__(self, call: Call, request: ProduceRequest, transactional_id: str) -> None:
-        super().__init__(call, request)
+        self.call = call
+        self.produce = ProduceAnswer(call, request)
         self._transactional_id = transactional_id
         self._producer: tuple[int, int] | None = None
         """Id and epoch; all batches of a request are one producer's."""
@@ -114,29 +115,30 @@ class TransactionalProduce(ProduceAnswer):
     @property
     def overlaps(self) -> bool:
         """Not where a batch is opened, or may have to be once it is verified."""
-        return not self._holds_up and super().overlaps
+        return not self._holds_up and self.produce.overlaps
 
     def take(self, topic: TopicProduceData, data: PartitionProduceData) -> None:
         """Append a batch, or have it wait for what its coordinator says."""
-        partition = self.find(topic, data)
+        produce = self.produce
+        partition = produce.find(topic, data)
         if isinstance(partition, ErrorCode) or data.records is None or partition.leader is None:
-            self.append(topic, data)
+            produce.append(topic, data)
             return
         records = cast(memoryview, data.records)
         try:
             header = BatchHeader(records)
         except struct.error:
-            self.append(topic, data)
+            produce.append(topic, data)
             return
         if not header.is_transactional or header.producer_id < 0:
-            self.append(topic, data)
+            produce.append(topic, data)
             return
         producer = header.producer_id, header.producer_epoch
         self._producer = self._producer or producer
         if producer != self._producer:
             why = "transactional records of more than one producer"
             appended = Appended(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message=why)
-            self.results.append((topic, data, partition, appended))
+            produce.results.append((topic, data, partition, appended))
             return
         guard = partition.needs_verification(
             *producer,
@@ -144,16 +146,15 @@ class TransactionalProduce(ProduceAnswer):
             raises_epoch=self.call.version >= ADDS_PARTITIONS_FROM,
         )
         if guard is None:
-            self.append(topic, data)
+            produce.append(topic, data)
             return
-        held = _Held(self, partition, guard)
-        held.records = records
+        held = _Held(self, len(produce.results), records, guard)
         self._held.append(held)
         self._held_count += 1
         self._holds_up |= may_need_opening(partition.rules, header)
         if guard.join(held):
             self._asked[TopicPartition(partition.topic, partition.index)] = guard
-        self.results.append((topic, data, partition, Appended()))
+        produce.results.append((topic, data, partition, Appended()))
 
     def ask(self) -> None:
         """Ask the coordinator about all that nobody asks about yet, in one request."""
@@ -171,46 +172,38 @@ class TransactionalProduce(ProduceAnswer):
         """What could be appended is written; the rest follows when the coordinator has answered."""
         if self._held_count:
             self._has_begun = True
-            self._waiting += 1
-        super().begin()
+            self.produce.hold()
+        self.produce.begin()
 
-    def open_rest(self) -> None:
-        """Not before it is known what else has to be opened."""
-        if not self._held_count:
-            super().open_rest()
+    def poll(self) -> list[Buffer] | None:
+        """Answer once nothing is held and everything is final for what acks asks."""
+        return self.produce.poll()
 
     def cancel(self) -> None:
         """The client is gone: what was not appended is not."""
         for held in self._held:
             held.records = None
         self._has_begun = False
-        self._release()
-        super().cancel()
+        self._free()
+        self.produce.cancel()
 
-    def append_verified(
-        self, partition: Partition, records: memoryview, guard: Verification
-    ) -> Appended:
-        """Append a batch that begins a transaction, or comes behind the one that does."""
-        wall_ms = self.call.edge.runtime.wall_ms()
-        return partition.append_as_leader(records, acks=self._acks, wall_ms=wall_ms, guard=guard)
-
-    def on_settled(self, place: int, appended: Appended) -> None:
-        """A batch that was held was appended, or refused."""
-        topic, data, partition, _ = self.results[place]
-        self.results[place] = (topic, data, partition, appended)
+    def refuse(self, place: int, error: ErrorCode) -> None:
+        """Refuse the batch in this place with what its producer is told of `error`."""
+        topic, data, partition, _ = self.produce.results[place]
+        appended = _refused(error, self.call.version)
+        self.produce.results[place] = (topic, data, partition, appended)
 
     def proceed(self, place: int) -> None:
         """What was appended there is written: wait for it, and go on once nothing is held."""
         self._held_count -= 1
         if not self._has_begun:
             return
-        _, _, partition, appended = self.results[place]
-        self.wait_for(partition, appended)
+        _, _, partition, appended = self.produce.results[place]
+        self.produce.wait_for(partition, appended)
         if not self._held_count:
             self._has_begun = False
-            self._release()
-            self.open_rest()
-            self._on_done()
+            self._free()
+            self.produce.release()
 
     def _ask(self) -> None:
         assert self._producer is not None
@@ -229,7 +222,8 @@ class TransactionalProduce(ProduceAnswer):
         adds = self.call.version >= ADDS_PARTITIONS_FROM
         edge.transactions.verify(asked, on_verified, adds=adds)
 
-    def _release(self) -> None:
+    def _free(self) -> None:
+        """Give back the memory that the connection was charged for the held batches."""
         held, self._held_bytes = self._held_bytes, 0
         self.call.connection.inbox.hold(-held)
 

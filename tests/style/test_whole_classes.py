@@ -11,7 +11,6 @@ from typing import NamedTuple
 from .test_budgets import CLASS_LINES, MODULES, name_of
 
 OVER: dict[str, int] = {
-    "broker/api/produce_transactional.TransactionalProduce": 359,
     "client/producer/producer.Producer": 357,
 }
 """Lines of each class over the budget. They may only fall; none is ever added."""
