@@ -6,18 +6,17 @@ if it awaits nothing and starts no process. So nobody has to keep a list of them
 """
 
 import ast
-import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import minikafka
 
-ROOT = Path(__file__).parents[2]
+from ..style.house_map import ROOT, is_pure
+
 TESTS = ROOT / "tests"
-PURE: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["minikafka"]["pure"]
-AS_GOOD = ("runtime/errors.py", "runtime/config.py", "protocol/record_backend.py")
-"""They open nothing either: errors, tables of settings, and which record codec was compiled."""
+AS_GOOD = ("errors.py", "config.py", "record_backend.py")
+"""Ends of names that open nothing either: errors, settings, and which record codec was compiled."""
 WHOLE = ("golden", "protocol")
 """Folders that are quick as they are."""
 ROOMS = ("broker", "client", "controller", "storage")
@@ -40,16 +39,15 @@ def homes(node: ast.ImportFrom, path: Path) -> Iterator[Path]:
             yield folder.with_suffix(".py")
 
 
-def is_pure(module: Path) -> bool:
-    """Tell whether the rules of pure modules hold for it."""
-    name = module.relative_to(ROOT).as_posix()
-    return name in AS_GOOD or any(name == each or name.startswith(f"{each}/") for each in PURE)
-
-
 @cache
-def needs_no_more(path: Path) -> bool:
+def is_quick(path: Path) -> bool:
     """Tell whether a file of tests/ comes to nothing that is not pure."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    return needs_no_more(path, path.read_text())
+
+
+def needs_no_more(path: Path, source: str) -> bool:
+    """Tell it of the source of a file that is, or would be, at this path."""
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.AsyncFunctionDef):
             return False
         if isinstance(node, ast.Import) and any(each.name == "subprocess" for each in node.names):
@@ -57,9 +55,9 @@ def needs_no_more(path: Path) -> bool:
         if isinstance(node, ast.ImportFrom):
             for home in homes(node, path):
                 if TESTS in home.parents:
-                    if not needs_no_more(home):
+                    if not is_quick(home):
                         return False
-                elif not is_pure(home):
+                elif not home.name.endswith(AS_GOOD) and not is_pure(home):
                     return False
     return True
 
@@ -67,7 +65,7 @@ def needs_no_more(path: Path) -> bool:
 def modules() -> list[Path]:
     """List them, by name."""
     found = [path for room in ROOMS for path in (TESTS / room).rglob("test_*.py")]
-    quick = [path for path in found if needs_no_more(path)]
+    quick = [path for path in found if is_quick(path)]
     return sorted([*quick, *(path for each in WHOLE for path in (TESTS / each).glob("test_*.py"))])
 
 
