@@ -1,0 +1,1 @@
+"""The tests: a folder for each room of the product, and folders for what no room has alone."""

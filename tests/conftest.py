@@ -1,3 +1,5 @@
+"""The loop that async tests run on, and the order and distribution of tests over workers."""
+
 import asyncio
 import gc
 import os

@@ -1,0 +1,1 @@
+"""Real processes in network namespaces under real faults, as root (`make chaos`)."""

@@ -1,0 +1,1 @@
+"""Tests of client against brokers in this process that can be made to misbehave."""

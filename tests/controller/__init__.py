@@ -1,0 +1,1 @@
+"""Tests of controller: its decisions without log or clock, its quorum in a lab of voters."""

@@ -1,0 +1,1 @@
+"""Tests of deploy, with daemons that can be told to misbehave."""

@@ -1,3 +1,5 @@
+"""Children of the tests can import the fake daemons."""
+
 import os
 from pathlib import Path
 

@@ -1,0 +1,1 @@
+"""Transcripts of the pure machines, read and reviewed as prose (`--rewrite`)."""

@@ -1,0 +1,1 @@
+"""Messages, records and embedded bytes compared with kio and kafka-python."""

@@ -1,0 +1,1 @@
+"""State machines and values under Hypothesis: what holds after every step."""

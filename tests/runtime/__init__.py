@@ -1,0 +1,1 @@
+"""Tests of runtime: configuration, daemons, files, and the worker process."""

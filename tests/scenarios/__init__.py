@@ -1,0 +1,1 @@
+"""Scenarios by number (docs/scenarios.md): on the pure machines, and in simulated clusters."""

@@ -1,3 +1,5 @@
+"""The machine's files, where nothing waits for the disk."""
+
 from collections.abc import Iterator
 
 import pytest

@@ -1,0 +1,1 @@
+"""A whole cluster in one process from one number (docs/simulation.md)."""

@@ -1,0 +1,1 @@
+"""Tests of storage over real files, with faults where a test wants one."""

@@ -1,0 +1,1 @@
+"""Rules that are executed: budgets, banned names, contracts, documents; and `make map`."""

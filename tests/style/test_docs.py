@@ -1,5 +1,6 @@
 """What the documents point at exists, and every folder and module has its line in the map."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,8 @@ def test_a_page_without_a_line_would_be_seen() -> None:
 
 
 FOLDER = re.compile(r"`([\w/]+)/`")
+NAMED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+DOTTED = re.compile(r"`(?:\w+/)*(\w+)\.(?!py`)(\w+)`")
 CODE = re.compile(r"`([^`\n]+)`")
 ALL_FOLDERS = [folder for room in ROOMS for folder in folders(ROOT / room)]
 ALL_MODULES = [path for folder in ALL_FOLDERS for path in sorted(folder.glob("*.py"))]
@@ -85,6 +88,16 @@ def misfits(line: str) -> Iterator[str]:
 def test_every_folder_and_module_says_in_a_line_what_it_is() -> None:
     found = {name_of(path): list(misfits(first_line(path))) for path in ALL_MODULES}
     assert {name: why for name, why in found.items() if why} == {}
+
+
+def test_whatever_tests_share_says_in_a_line_what_it_is() -> None:
+    shared = [path for top in ("tests", "bench") for path in (ROOT / top).rglob("*.py")]
+    assert [
+        name_of(path)
+        for path in sorted(shared)
+        if not path.name.startswith("test_")
+        if not 0 < len(first_line(path)) <= 100
+    ] == []
 
 
 def test_a_line_that_does_not_fit_the_map_would_be_seen() -> None:
@@ -125,6 +138,36 @@ def test_the_ways_go_by_names_that_are_there(words_of_the_product: frozenset[str
 def test_a_name_that_is_gone_would_be_seen(words_of_the_product: frozenset[str]) -> None:
     text = "`Partition.on_metadata` -> `Partition.on_nothing_at_all`"
     assert unknown_names(text, words_of_the_product) == ["Partition.on_nothing_at_all"]
+
+
+def members() -> Iterator[tuple[str, str]]:
+    """What modules and classes of the product have: a name, and a name in it."""
+    for path in ALL_MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                yield from ((node.name, name) for name in names_in(node))
+            elif isinstance(node, ast.Module):
+                yield from ((path.stem, each.name) for each in node.body if isinstance(each, NAMED))
+
+
+def names_in(cls: ast.ClassDef) -> Iterator[str]:
+    for node in ast.walk(cls):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+
+
+def astray(text: str, known: frozenset[tuple[str, str]]) -> list[str]:
+    """Names with a dot of which the first does not have the second."""
+    pairs = [(match[1], match[2]) for match in DOTTED.finditer(text)]
+    return [".".join(pair) for pair in pairs if pair not in known]
+
+
+def test_the_ways_find_each_name_where_they_say() -> None:
+    known = frozenset(members())
+    assert astray((ROOT / "docs" / "ways.md").read_text(), known) == []
+    assert astray("`partition/reading.fetch` -> `Partition.elect`", known) == ["Partition.elect"]
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:

@@ -1,3 +1,5 @@
+"""The command line in this process, and the admin in memory that it gets."""
+
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
