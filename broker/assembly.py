@@ -1,21 +1,35 @@
 """Puts the parts of a broker together.
 
-Owns nothing: it makes each part with what the part needs of the others. Starting and ending them
-is for `server.py`.
+Owns nothing: it gives each part what it needs of the others when it makes it. A callback leads to
+a part that was made before, or to one that is made a few lines below; no part starts to work before
+all are there. Starting and ending them is for `server.py`.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ..client.net.refusals import Refusals
+from ..protocol.control.messages import Endpoint, RegisterBroker
+from ..protocol.control.records import SUPPORTED_FEATURES
+from ..protocol.errors import ApiError
 from ..runtime.config import from_mapping
 from ..runtime.runtime import Runtime
+from ..storage.directory import LogDirectory
 from .admission.doors import Doors, share_descriptors
 from .admission.limits import ConnectionLimits
 from .admission.load import Caps, Load
 from .api.fetch_sessions import FetchSessions
-from .config import BrokerConfig
+from .api.table import make_apis
+from .config import BrokerConfig, controller_addresses, inter_broker_listener
 from .control.auto_creation import AutoCreation
-from .control.controller_channel import ActiveController
+from .control.controller_channel import (
+    ActiveController,
+    ChannelSettings,
+    ControllerChannel,
+    Reports,
+)
+from .control.metadata_follower import MetadataFollower
+from .control.metadata_position import MetadataConfig, MetadataLost, MetadataPosition
 from .coordinator.group.config import GroupConfig
 from .coordinator.groups import Groups
 from .coordinator.internal_topics import offsets_topic, transactions_topic
@@ -24,11 +38,24 @@ from .coordinator.transaction.config import TransactionConfig
 from .coordinator.transactions import TransactionParts, Transactions
 from .deadlines import Deadlines
 from .edge import Edge
-from .partitions import Partitions
+from .net.answer import Api
+from .partition.log_store import LogStore
+from .partitions import Links, Partitions, PartitionSettings
 from .peers import Peers
+from .publishing import Publishing
 from .replica.lease import LeaderLease
 from .replica.selector import ReplicaSelectorConfig
+from .replication.fetcher import FetchSettings
+from .replication.fetchers import ReplicaFetchers
+from .replication.isr_proposals import IsrProposals
+from .replication.log_end_reports import LogEndReports
+from .replication.lost_replicas import LostReplicas
+from .replication.repair import Repairs
+from .settings import Settings
 from .topic_defaults import TopicDefaults
+from .upkeep.compaction import Compaction, CompactionConfig
+from .upkeep.scrub import Scrub, ScrubSettings
+from .upkeep.upkeep import Upkeep, UpkeepSettings
 from .whereabouts import Metadata, Whereabouts
 
 NO_BOUND = 1 << 62
@@ -36,21 +63,229 @@ PEER_REQUEST_MS = 5_000
 """How long another broker is waited for: it may have stopped, and others lead by then."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What every part of a broker stands on."""
+
+    runtime: Runtime
+    settings: Settings
+    defaults: TopicDefaults
+    deadlines: Deadlines
+
+    @classmethod
+    def of(cls, runtime: Runtime, settings: Settings) -> "Ground":
+        """The ground of one broker; ConfigError for defaults that no topic could have."""
+        defaults = TopicDefaults(settings.config.node_id, settings.properties)
+        return cls(runtime, settings, defaults, Deadlines(runtime))
+
+
+@dataclass(frozen=True, slots=True)
+class Alarms:
+    """Who is told what ends the process."""
+
+    on_refused: Callable[[ApiError], None]
+    """The controller will never have this broker as it is."""
+    on_metadata_lost: Callable[[MetadataLost], None]
+    crash: Callable[[str], None]
+    """Told why the broker cannot go on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Everything that one broker runs."""
+
+    deadlines: Deadlines
+    channel: ControllerChannel
+    position: MetadataPosition
+    follower: MetadataFollower
+    partitions: Partitions
+    fetchers: ReplicaFetchers
+    proposals: IsrProposals
+    log_ends: LogEndReports
+    lost: LostReplicas
+    repairs: Repairs
+    upkeep: Upkeep
+    scrub: Scrub
+    compaction: Compaction
+    peers: Peers
+    edge: Edge
+    apis: Mapping[int, Api]
+
+
+def assemble(
+    ground: Ground,
+    directories: Sequence[LogDirectory],
+    endpoints: tuple[Endpoint, ...],
+    alarms: Alarms,
+) -> Parts:
+    """Make every part of a broker that others reach at `endpoints`; nothing is started."""
+    runtime, config = ground.runtime, ground.settings.config
+    store = LogStore(runtime, directories)
+    reports = Reports(
+        metadata_offset=lambda: follower.image.offset,
+        offline_directory_ids=lambda: store.offline_directory_ids,
+        on_refused=alarms.on_refused,
+    )
+    channel = _make_channel(ground, directories, endpoints, reports)
+    position = _make_position(ground, store)
+    follower = MetadataFollower(
+        runtime,
+        channel,
+        lambda delta, image: publishing.publish(delta, image),
+        position,
+        alarms.on_metadata_lost,
+    )
+    whereabouts = Whereabouts(follower, config.node_id, inter_broker_listener(config))
+    fetchers = ReplicaFetchers(runtime, _fetch_settings(config, channel), whereabouts.peer)
+    proposals = IsrProposals(runtime, channel, config.node_id)
+    log_ends = LogEndReports(runtime, channel, lambda partition: partitions.is_electing(partition))
+    lost = LostReplicas(runtime, channel, config.log_dir_failure_timeout_ms, alarms.crash)
+    links = Links(
+        fetchers=fetchers,
+        lease=channel.lease,
+        propose=proposals.propose,
+        on_electing=log_ends.ask,
+        on_directory_failed=lambda directory: _crash_without_any(store, directory, alarms.crash),
+        on_replicas_lost=lost.lose,
+    )
+    partitions = _make_partitions(ground, store, links)
+    repairs = Repairs(runtime, config.node_id, partitions.find, whereabouts.peer)
+    for directory in directories:
+        directory.on_damaged = repairs.on_damaged
+    peers = make_peers(runtime, whereabouts)
+    edge = make_edge(
+        Surroundings(ground, follower, whereabouts, channel, partitions, peers, channel.lease)
+    )
+    compaction = _make_compaction(ground, follower, partitions)
+    publishing = Publishing(partitions, edge, peers, compaction)
+    return Parts(
+        deadlines=ground.deadlines,
+        channel=channel,
+        position=position,
+        follower=follower,
+        partitions=partitions,
+        fetchers=fetchers,
+        proposals=proposals,
+        log_ends=log_ends,
+        lost=lost,
+        repairs=repairs,
+        upkeep=_make_upkeep(ground, follower, partitions, position),
+        scrub=_make_scrub(ground, partitions),
+        compaction=compaction,
+        peers=peers,
+        edge=edge,
+        apis=make_apis(make_sessions(runtime, config)),
+    )
+
+
+def _make_channel(
+    ground: Ground,
+    directories: Sequence[LogDirectory],
+    endpoints: tuple[Endpoint, ...],
+    reports: Reports,
+) -> ControllerChannel:
+    config = ground.settings.config
+    settings = ChannelSettings(
+        addresses=controller_addresses(config),
+        heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+        session_timeout_ms=config.broker_session_timeout_ms,
+        request_timeout_ms=config.request_timeout_ms,
+    )
+    epochs = {each.clean_broker_epoch for each in directories}
+    # A stop was clean only if every directory says so, of one and the same run.
+    clean = directories[0].clean_broker_epoch if len(epochs) == 1 else None
+    registration = RegisterBroker(
+        broker_id=config.node_id,
+        incarnation_id=ground.runtime.rng.randbytes(16),
+        directory_ids=tuple(each.directory_id for each in directories),
+        endpoints=endpoints,
+        rack=config.broker_rack,
+        features=dict(SUPPORTED_FEATURES),
+        previous_broker_epoch=-1 if clean is None else clean,
+    )
+    cluster_id = config.cluster_id or directories[0].cluster_id
+    return ControllerChannel(ground.runtime, settings, registration, cluster_id, reports)
+
+
+def _make_position(ground: Ground, store: LogStore) -> MetadataPosition:
+    given_up_at = from_mapping(MetadataConfig, ground.settings.properties).given_up_at
+    return MetadataPosition(lambda: store.online, given_up_at=given_up_at)
+
+
+def _fetch_settings(config: BrokerConfig, channel: ControllerChannel) -> FetchSettings:
+    return FetchSettings(
+        broker_id=config.node_id,
+        broker_epoch=lambda: channel.broker_epoch,
+        partition_max_bytes=config.replica_fetch_max_bytes,
+        response_max_bytes=config.replica_fetch_response_max_bytes,
+        min_bytes=config.replica_fetch_min_bytes,
+        max_wait_ms=config.replica_fetch_wait_max_ms,
+        socket_timeout_ms=config.replica_socket_timeout_ms,
+        fetchers_per_leader=config.num_replica_fetchers,
+        cluster_id=lambda: channel.cluster_id,
+    )
+
+
+def _crash_without_any(store: LogStore, failed: LogDirectory, crash: Callable[[str], None]) -> None:
+    if not store.online:
+        crash(f"no log directory is left: {failed.path} failed too")
+
+
+def _make_partitions(ground: Ground, store: LogStore, links: Links) -> Partitions:
+    config = ground.settings.config
+    settings = PartitionSettings(
+        broker_id=config.node_id,
+        lag_max_ms=config.replica_lag_time_max_ms,
+        config_of=ground.defaults.config_of,
+        broker_value=ground.defaults.broker_value,
+    )
+    return Partitions(ground.runtime, settings, store, ground.deadlines, links)
+
+
+def _make_upkeep(
+    ground: Ground, metadata: Metadata, partitions: Partitions, position: MetadataPosition
+) -> Upkeep:
+    config, value_of = ground.settings.config, ground.defaults.broker_value
+    settings = UpkeepSettings(
+        checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
+        retention_interval_ms=config.log_retention_check_interval_ms,
+        lag_max_ms=config.replica_lag_time_max_ms,
+        flush_interval_ms=config.log_flush_scheduler_interval_ms,
+        producer_expiration_ms=lambda: value_of(metadata.image, "producer.id.expiration.ms"),
+    )
+    return Upkeep(ground.runtime, settings, partitions, position.save)
+
+
+def _make_scrub(ground: Ground, partitions: Partitions) -> Scrub:
+    config = ground.settings.config
+    settings = ScrubSettings(
+        interval_ms=config.log_scrub_interval_ms,
+        bytes_per_second=config.log_scrub_bytes_per_second,
+    )
+    return Scrub(ground.runtime, settings, partitions)
+
+
+def _make_compaction(ground: Ground, metadata: Metadata, partitions: Partitions) -> Compaction:
+    table_of = ground.defaults.table_of
+    return Compaction(
+        ground.runtime, lambda: table_of(metadata.image, CompactionConfig), partitions
+    )
+
+
+# The edge: what serves clients.
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a broker's edge stands on."""
 
-    runtime: Runtime
-    config: BrokerConfig
-    file_settings: dict[str, str]
-    topic_defaults: TopicDefaults
-    deadlines: Deadlines
+    ground: Ground
     metadata: Metadata
     whereabouts: Whereabouts
     controller: ActiveController
     partitions: Partitions
     peers: Peers
-    lease: LeaderLease = field(default_factory=LeaderLease)
+    lease: LeaderLease
 
 
 def make_peers(runtime: Runtime, whereabouts: Whereabouts) -> Peers:
@@ -69,25 +304,25 @@ def make_sessions(runtime: Runtime, config: BrokerConfig) -> FetchSessions:
 
 def make_edge(around: Surroundings) -> Edge:
     """The coordinators, the bounds on connections, and the record of what handlers may use."""
-    runtime, settings = around.runtime, around.file_settings
+    ground = around.ground
+    runtime, (config, settings, _), deadlines = ground.runtime, ground.settings, ground.deadlines
     limits = from_mapping(ConnectionLimits, settings)
     group_config = from_mapping(GroupConfig, settings)
-    groups = Groups(runtime, around.partitions, around.deadlines, group_config)
+    groups = Groups(runtime, around.partitions, deadlines, group_config)
     producer_ids = ProducerIds(runtime, around.controller)
     transactions = _make_transactions(around, producer_ids)
     internal = (offsets_topic(group_config), transactions_topic(transactions.config))
-    auto_creation = AutoCreation(runtime, around.controller, settings)
-    auto_creation.internal |= {topic.name: topic for topic in internal}
+    auto_creation = AutoCreation(runtime, around.controller, settings, internal)
     return Edge(
         runtime=runtime,
-        deadlines=around.deadlines,
-        config=around.config,
+        deadlines=deadlines,
+        config=config,
         file_settings=settings,
-        topic_defaults=around.topic_defaults,
+        topic_defaults=ground.defaults,
         replica_selector=from_mapping(ReplicaSelectorConfig, settings),
         limits=limits,
-        doors=_make_doors(around, limits),
-        load=_make_load(around, limits),
+        doors=_make_doors(ground, limits),
+        load=_make_load(ground, limits),
         refusals=Refusals(),
         metadata=around.metadata,
         whereabouts=around.whereabouts,
@@ -105,10 +340,10 @@ def _make_transactions(around: Surroundings, producer_ids: ProducerIds) -> Trans
     metadata = around.metadata
     return Transactions(
         TransactionParts(
-            runtime=around.runtime,
-            config=from_mapping(TransactionConfig, around.file_settings),
+            runtime=around.ground.runtime,
+            config=from_mapping(TransactionConfig, around.ground.settings.properties),
             partitions=around.partitions,
-            deadlines=around.deadlines,
+            deadlines=around.ground.deadlines,
             producer_ids=producer_ids,
             peers=around.peers,
             image=lambda: metadata.image,
@@ -116,23 +351,23 @@ def _make_transactions(around: Surroundings, producer_ids: ProducerIds) -> Trans
     )
 
 
-def _make_doors(around: Surroundings, limits: ConnectionLimits) -> Doors:
-    directories = len(around.config.log_dirs)
+def _make_doors(ground: Ground, limits: ConnectionLimits) -> Doors:
+    directories = len(ground.settings.config.log_dirs)
     return Doors(
-        share_descriptors(around.runtime.descriptor_limit(), directories).connections,
+        share_descriptors(ground.runtime.descriptor_limit(), directories).connections,
         connections_max=limits.max_connections,
         per_host_max=limits.max_connections_per_ip,
     )
 
 
-def _make_load(around: Surroundings, limits: ConnectionLimits) -> Load:
-    runtime, deadlines = around.runtime, around.deadlines
+def _make_load(ground: Ground, limits: ConnectionLimits) -> Load:
+    runtime, deadlines = ground.runtime, ground.deadlines
     bound = limits.queued_max_request_bytes
     return Load(
         caps=Caps(
             requests=bound if bound >= 0 else NO_BOUND,
             responses=limits.queued_max_response_bytes,
-            frame=around.config.socket_request_max_bytes,
+            frame=ground.settings.config.socket_request_max_bytes,
         ),
         stall_ms=limits.connections_max_stall_ms,
         now_ms=runtime.monotonic_ms,

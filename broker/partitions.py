@@ -6,7 +6,7 @@ the two images is ever acted on.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..protocol.control.image import Delta, MetadataImage, PartitionState
@@ -25,6 +25,7 @@ from .partition.leading import carry_out
 from .partition.log_store import LogStore
 from .partition.partition import Partition
 from .replica.leader import ProposeIsr
+from .replica.lease import LeaderLease
 from .replica.silence import FollowersHeard
 from .replica.state import PartitionMetadata
 from .replication.fetchers import ReplicaFetchers
@@ -44,6 +45,22 @@ class PartitionSettings:
     """One of the broker's own settings that may change at run time."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """What the partitions of a broker use of the rest of it."""
+
+    fetchers: ReplicaFetchers
+    lease: LeaderLease
+    propose: Callable[[Partition, ProposeIsr], None]
+    """Sends an ISR change to the controller."""
+    on_electing: Callable[[list[Partition]], None]
+    """Told of replicas whose log ends the controller wants to know."""
+    on_directory_failed: Callable[[LogDirectory], None]
+    """Told once for each; the `LogStore` says which are left."""
+    on_replicas_lost: Callable[[list[TopicIdPartition]], None]
+    """Told of replicas that are offline here and that the metadata may not know as such."""
+
+
 class Partitions:
     """The partitions of this broker, by topic id and index."""
 
@@ -51,19 +68,18 @@ class Partitions:
         self,
         runtime: Runtime,
         settings: PartitionSettings,
-        directories: Sequence[LogDirectory],
+        store: LogStore,
         wheel: Deadlines,
+        links: Links,
     ) -> None:
         self._settings = settings
-        self.store = LogStore(runtime, directories)
+        self.store = store
+        self._links = links
+        self.fetchers = links.fetchers
         self.image = MetadataImage()
-        self.fetchers: ReplicaFetchers | None = None
-        self.propose: Callable[[Partition, ProposeIsr], None] = lambda partition, proposal: None
-        self.on_electing: Callable[[list[Partition]], None] = lambda partitions: None
-        """Told of replicas whose log ends the controller wants to know."""
         self.on_role_changed: list[Callable[[Partition], None]] = []
         """Told of each replica that got a new leader epoch, went offline or was retired."""
-        self.group_flush = GroupFlush(runtime)
+        self.group_flush = GroupFlush(runtime, links.fetchers.tell)
         self.heard = FollowersHeard()
         self.host = Host(
             broker_id=settings.broker_id,
@@ -71,18 +87,25 @@ class Partitions:
             monotonic_ms=runtime.monotonic_ms,
             wall_ms=runtime.wall_ms,
             lag_max_ms=settings.lag_max_ms,
-            propose=lambda partition, proposal: self.propose(partition, proposal),
+            propose=links.propose,
             on_storage_error=lambda partition, error: self.failing.on_storage_error(
                 partition, error
             ),
             group_flush=self.group_flush,
             on_role_changed=self._tell_role,
+            lease=links.lease,
         )
         self._partitions: dict[TopicIdPartition, Partition] = {}
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._directory_of: dict[Partition, LogDirectory] = {}
         self._configs: dict[bytes, TopicConfig] = {}
-        self.failing = Failing(self.store, self._directory_of, self._take_offline)
+        self.failing = Failing(
+            store,
+            self._directory_of,
+            self._take_offline,
+            on_directory_failed=links.on_directory_failed,
+            on_replicas_lost=links.on_replicas_lost,
+        )
         self._is_leaving = False
 
     def __iter__(self) -> Iterator[Partition]:
@@ -184,15 +207,15 @@ class Partitions:
             if state.leader != me:
                 followed.append(partition)
             else:
-                if self.fetchers is not None:
-                    self.fetchers.unfollow(partition)
+                self.fetchers.unfollow(partition)
                 self._tell(partition, state)
         for partition in followed:
             self._follow(partition, image)
-        self.failing.on_replicas_lost(lost)
-        self.on_electing([partition for partition in followed if self.is_electing(partition)])
-        if self.fetchers is not None:
-            await self.fetchers.settle()
+        self._links.on_replicas_lost(lost)
+        self._links.on_electing(
+            [partition for partition in followed if self.is_electing(partition)]
+        )
+        await self.fetchers.settle()
 
     def is_electing(self, partition: Partition) -> bool:
         """Does the controller look for the longest copy of it, and is ours one?"""
@@ -234,8 +257,7 @@ class Partitions:
         log.info("%r: deleted here", partition)
         del self._partitions[partition.key]
         del self._by_name[name]
-        if self.fetchers is not None:
-            self.fetchers.unfollow(partition)
+        self.fetchers.unfollow(partition)
         partition.go_offline(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.host.moved.pop(partition, None)
         self.store.delete(self._directory_of.pop(partition), name)
@@ -253,8 +275,7 @@ class Partitions:
                 carry_out(partition, leader.on_brokers_changed(self.host.monotonic_ms()))
             if self._is_leaving:
                 self._stop_in_vain(partition)
-        if self.fetchers is not None:
-            self.fetchers.on_brokers_changed(delta.changed_brokers)
+        self.fetchers.on_brokers_changed(delta.changed_brokers)
 
     def _note_configs(self, delta: Delta) -> None:
         concerns_all = delta.touches_broker_settings
@@ -316,18 +337,14 @@ class Partitions:
         assert state is not None
         epoch_before = partition.leader_epoch
         self._tell(partition, state)
-        if (
-            self.fetchers is not None
-            and partition.follower is not None
-            and partition.leader_epoch != epoch_before
-        ):
+        if partition.follower is not None and partition.leader_epoch != epoch_before:
             self.fetchers.follow(partition)
         if self._is_leaving:
             self._stop_in_vain(partition)
 
     def _stop_in_vain(self, partition: Partition) -> None:
         """On the way out: outside the ISR we could not return to it, and nobody waits for us."""
-        if self.fetchers is not None and self._settings.broker_id not in partition.metadata.isr:
+        if self._settings.broker_id not in partition.metadata.isr:
             self.fetchers.unfollow(partition)
 
     def _tell_role(self, partition: Partition) -> None:
@@ -335,7 +352,6 @@ class Partitions:
             tell(partition)
 
     def _take_offline(self, partition: Partition) -> None:
-        if self.fetchers is not None:
-            self.fetchers.unfollow(partition)
+        self.fetchers.unfollow(partition)
         self.host.moved.pop(partition, None)
         partition.go_offline(ErrorCode.KAFKA_STORAGE_ERROR)

@@ -5,7 +5,7 @@ is the controller's to say.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ...protocol.api import ApiKey
 from ...protocol.codec import decode, encode_bytes
@@ -32,15 +32,19 @@ class AutoCreation:
     """Asks the controller for missing topics, one request at a time."""
 
     def __init__(
-        self, runtime: Runtime, controller: ActiveController, file_settings: Mapping[str, str]
+        self,
+        runtime: Runtime,
+        controller: ActiveController,
+        file_settings: Mapping[str, str],
+        internal: Iterable[CreatableTopic],
     ) -> None:
+        """`internal` are the topics that are made in a way of their own."""
         self._runtime = runtime
         self._controller = controller
         # What this broker's file does not say, the controller's decides.
         self._partitions = int(file_settings.get("num.partitions", BROKER_DEFAULT))
         self._replicas = int(file_settings.get("default.replication.factor", BROKER_DEFAULT))
-        self.internal: dict[str, CreatableTopic] = {}
-        """Topics that are made in a way of their own."""
+        self._internal = {topic.name: topic for topic in internal}
         self._wanted: dict[str, None] = {}
         self._refused_ms: dict[str, int] = {}
         self._is_asking = False
@@ -52,7 +56,7 @@ class AutoCreation:
             self._forget_old()
         for name in names:
             is_full = len(self._wanted) + len(self._refused_ms) >= PENDING_MAX
-            if is_full and name not in self.internal:
+            if is_full and name not in self._internal:
                 continue
             refused_ms = self._refused_ms.get(name)
             if refused_ms is not None and now_ms - refused_ms < RETRY_MS:
@@ -90,7 +94,7 @@ class AutoCreation:
             self._refused_ms[topic.name] = self._runtime.monotonic_ms()
 
     def _wanted_as(self, name: str) -> CreatableTopic:
-        return self.internal.get(name) or CreatableTopic(
+        return self._internal.get(name) or CreatableTopic(
             name=name, num_partitions=self._partitions, replication_factor=self._replicas
         )
 

@@ -73,6 +73,17 @@ class ChannelSettings:
     """How long to go on where another start of this broker still counts as alive."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reports:
+    """What the channel reports of its broker, and who is told that there is no use in going on."""
+
+    metadata_offset: Callable[[], int]
+    """The newest metadata record that the broker holds."""
+    offline_directory_ids: Callable[[], tuple[bytes, ...]]
+    on_refused: Callable[[ApiError], None]
+    """Told when the controller will never have this broker as it is; the channel ends there."""
+
+
 class ControllerChannel:
     """The connection to the controller, and this broker's standing with it."""
 
@@ -82,6 +93,7 @@ class ControllerChannel:
         settings: ChannelSettings,
         registration: RegisterBroker,
         cluster_id: str | None,
+        reports: Reports,
     ) -> None:
         """`registration` is what to tell the controller of this start of the broker."""
         self._runtime = runtime
@@ -91,10 +103,7 @@ class ControllerChannel:
         self.broker_epoch = -1
         self.lifecycle = Lifecycle(settings.heartbeat_interval_ms)
         self.lease = LeaderLease()
-        self.metadata_offset: Callable[[], int] = lambda: -1
-        self.offline_directory_ids: Callable[[], tuple[bytes, ...]] = tuple
-        self.on_refused: Callable[[ApiError], None] = lambda error: None
-        """Told when the controller will never have us as we are."""
+        self._reports = reports
         self._connection: ControlConnection | None = None
         self._addresses = ControllerAddresses(settings.addresses)
         self._connected = asyncio.Event()
@@ -258,7 +267,7 @@ class ControllerChannel:
                 said[cause] = None
                 log.log(level, "controller %s:%d: %s", *address, error)
                 if self._is_final(error, started_ms):
-                    self.on_refused(error)
+                    self._reports.on_refused(error)
                     return
                 failures = 0 if had_worked else failures + 1
             if self._addresses.pause_comes_after(failures):
@@ -342,10 +351,10 @@ class ControllerChannel:
         request = BrokerHeartbeat(
             broker_id=self._registration.broker_id,
             broker_epoch=self.broker_epoch,
-            metadata_offset=self.metadata_offset(),
+            metadata_offset=self._reports.metadata_offset(),
             want_fence=lifecycle.wants_fence,
             want_shutdown=lifecycle.wants_shutdown,
-            offline_directory_ids=self.offline_directory_ids(),
+            offline_directory_ids=self._reports.offline_directory_ids(),
         )
         # A controller that takes longer is as good as gone: another connection may find it alive.
         timeout_ms = max(1000, self._settings.session_timeout_ms // 3)

@@ -54,7 +54,7 @@ from .group.values import (
 from .keys import GROUPS_TOPIC
 from .offset_upkeep import AppendRecord, GroupShard, OffsetUpkeep
 from .shard import Done, KeyValue, ShardSettings
-from .shards import Shards
+from .shards import ShardCare, Shards
 
 log = logging.getLogger(__name__)
 
@@ -99,11 +99,8 @@ class Groups:
             too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
             invalid_key=ErrorCode.INVALID_GROUP_ID,
         )
-        self.shards: Shards[GroupsState] = Shards(
-            runtime, partitions, settings, lambda _: GroupsState(self._settings)
-        )
-        self.shards.on_loaded = self._on_loaded
-        self.shards.on_unloaded = self._on_unloaded
+        care = ShardCare(lambda _: GroupsState(self._settings), self._on_loaded, self._on_unloaded)
+        self.shards = Shards(runtime, partitions, settings, care)
         self._armed: dict[ClassicGroup, Armed] = {}
         self.upkeep = OffsetUpkeep(runtime, deadlines, config, self.shards, self.append)
 

@@ -11,6 +11,7 @@ Knows nothing of what its records mean.
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 from ...protocol.errors import ErrorCode
@@ -26,6 +27,18 @@ S = TypeVar("S", bound=State)
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class ShardCare(Generic[S]):
+    """What a coordinator does with its shards."""
+
+    make_state: Callable[[int], S]
+    """Gives the empty state of the partition of that index."""
+    on_loaded: Callable[[Shard[S]], None]
+    """Told of a shard that may be used from now on: begin what goes on by itself."""
+    on_unloaded: Callable[[Shard[S]], None]
+    """Told of a shard that was loaded and is closed: end all of that. Who waits was answered."""
+
+
 class Shards(Generic[S]):
     """The shards of one internal topic on this broker."""
 
@@ -34,20 +47,15 @@ class Shards(Generic[S]):
         runtime: Runtime,
         partitions: Partitions,
         settings: ShardSettings,
-        make_state: Callable[[int], S],
+        care: ShardCare[S],
     ) -> None:
-        """`make_state` gives the empty state of the partition of that index."""
         self._runtime = runtime
         self._partitions = partitions
         self._settings = settings
-        self._make_state = make_state
+        self.care = care
         self._shards: dict[int, Shard[S]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._is_closed = False
-        self.on_loaded: Callable[[Shard[S]], None] = lambda shard: None
-        """A shard may be used from now on: begin what goes on by itself."""
-        self.on_unloaded: Callable[[Shard[S]], None] = lambda shard: None
-        """A shard that was loaded is closed: end all of that. Its waiting appends were told."""
         partitions.on_role_changed.append(self._on_role_changed)
 
     def __iter__(self) -> Iterator[Shard[S]]:
@@ -120,7 +128,7 @@ class Shards(Generic[S]):
         shard = Shard(
             self._runtime,
             partition,
-            self._make_state(partition.index),
+            self.care.make_state(partition.index),
             self._settings,
             self._partitions.write_staged,
         )
@@ -131,7 +139,7 @@ class Shards(Generic[S]):
     async def _run(self, shard: Shard[S]) -> None:
         if await load(cast("Shard[State]", shard)):
             shard.is_loaded = True
-            self.on_loaded(shard)
+            self.care.on_loaded(shard)
 
     def _unload(self, index: int) -> None:
         shard = self._shards.pop(index, None)
@@ -144,4 +152,4 @@ class Shards(Generic[S]):
         shard.close()
         if was_loaded:
             log.info("%r: unloaded", shard)
-            self.on_unloaded(shard)
+            self.care.on_unloaded(shard)

@@ -29,7 +29,7 @@ from .commit_groups import CommitGroups
 from .keys import TRANSACTIONS_TOPIC
 from .producer_ids import ProducerIds
 from .shard import KeyValue, Shard, ShardSettings
-from .shards import Shards
+from .shards import ShardCare, Shards
 from .transaction import decisions
 from .transaction.config import TransactionConfig
 from .transaction.decisions import (
@@ -88,11 +88,8 @@ class Transactions:
             too_large=ErrorCode.MESSAGE_TOO_LARGE,
             home_of=home_of,
         )
-        self.shards: Shards[Ledger] = Shards(
-            parts.runtime, parts.partitions, settings, lambda index: Ledger()
-        )
-        self.shards.on_loaded = self._on_loaded
-        self.shards.on_unloaded = self._on_unloaded
+        care = ShardCare(lambda _: Ledger(), self._on_loaded, self._on_unloaded)
+        self.shards = Shards(parts.runtime, parts.partitions, settings, care)
         self.sender = MarkerSender(
             parts.runtime, parts.deadlines, parts.peers, parts.image, self._on_markers_written
         )

@@ -25,14 +25,15 @@ class Failing:
         store: LogStore,
         directory_of: Mapping[Partition, LogDirectory],
         take_offline: Callable[[Partition], None],
+        *,
+        on_directory_failed: Callable[[LogDirectory], None],
+        on_replicas_lost: Callable[[list[TopicIdPartition]], None],
     ) -> None:
         self._store = store
         self._directory_of = directory_of
         self._take_offline = take_offline
-        self.on_directory_failed: Callable[[LogDirectory], None] = lambda directory: None
-        """Told once for each; `store.online` says what is left."""
-        self.on_replicas_lost: Callable[[list[TopicIdPartition]], None] = lambda replicas: None
-        """Told of replicas that are offline here and that the metadata may not know as such."""
+        self._on_directory_failed = on_directory_failed
+        self._on_replicas_lost = on_replicas_lost
         for directory in store.directories:
             directory.files.on_failed = self._fail_soon
 
@@ -43,7 +44,7 @@ class Failing:
         elif not partition.offline_because:
             log.error("%r is offline: %s", partition, error)
             self._take_offline(partition)
-            self.on_replicas_lost([partition.key])
+            self._on_replicas_lost([partition.key])
 
     def _fail_soon(self, failure: LogDirectoryFailed) -> None:
         # Called from the middle of whatever failed: let it end first.
@@ -64,5 +65,5 @@ class Failing:
         )
         for partition in affected:
             self._take_offline(partition)
-        self.on_directory_failed(directory)
-        self.on_replicas_lost([partition.key for partition in affected])
+        self._on_directory_failed(directory)
+        self._on_replicas_lost([partition.key for partition in affected])

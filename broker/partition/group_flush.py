@@ -37,14 +37,16 @@ class _Turn(Enum):
 class GroupFlush:
     """The flushes that writers of one broker wait for, and the producers among them."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(
+        self, runtime: Runtime, on_follower_flushed: Callable[["Partition"], None]
+    ) -> None:
+        """`on_follower_flushed` is told of a replica whose leader waits for its flush."""
         self._runtime = runtime
         self._turns: dict[Partition, _Turn] = {}
         self._waiting: asyncio.Queue[Partition] = asyncio.Queue()
         self._lanes: list[asyncio.Task[None]] = []
         self._waiters: dict[Partition, CommitWaiters] = {}
-        self.on_follower_flushed: Callable[[Partition], None] = lambda partition: None
-        """Told when more of one that follows is on stable storage: its leader waits for it."""
+        self._on_follower_flushed = on_follower_flushed
 
     def soon(self, partition: "Partition") -> None:
         """Flush its log as soon as there is a lane, unless it is about to be."""
@@ -119,7 +121,7 @@ class GroupFlush:
             return
         self._on_flushed(partition)
         if partition.follower is not None:
-            self.on_follower_flushed(partition)
+            self._on_follower_flushed(partition)
 
     def _on_flushed(self, partition: "Partition") -> None:
         """The log tells up to where it is stable now: answer producers, and tell the leader."""

@@ -30,9 +30,9 @@ class Host:
     propose: Callable[["Partition", ProposeIsr], None]
     on_storage_error: Callable[["Partition", StorageError], None]
     group_flush: GroupFlush
-    on_role_changed: Callable[["Partition"], None] = lambda partition: None
+    on_role_changed: Callable[["Partition"], None]
     """Told after a new leader epoch, and after a partition went offline."""
-    lease: LeaderLease = field(default_factory=LeaderLease)
+    lease: LeaderLease
     brokers: KnownBrokers = field(default_factory=KnownBrokers)
     throttles: Throttles = field(default_factory=Throttles)
     refusals: Refusals = field(default_factory=Refusals)

@@ -120,8 +120,7 @@ class Upkeep:
             start = partition.log_start_offset
             log.info("%r: %d old segments deleted, now begins at %d", partition, count, start)
             partition.data_waiters.note_followers(partition)
-            if self._partitions.fetchers is not None:
-                self._partitions.fetchers.tell(partition)
+            self._partitions.fetchers.tell(partition)
         forget_idle_producers(partition, now_ms, expire_after_ms)
 
     async def check_lag(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from minikafka.broker.api.table import make_apis
-from minikafka.broker.assembly import Surroundings, make_edge, make_peers, make_sessions
+from minikafka.broker.assembly import Ground, Surroundings, make_edge, make_peers, make_sessions
 from minikafka.broker.config import BrokerConfig, inter_broker_listener
 from minikafka.broker.control.controller_channel import ActiveController
 from minikafka.broker.deadlines import Deadlines
@@ -24,8 +24,10 @@ from minikafka.broker.partition.requests import (
 from minikafka.broker.partition.verification import Verification
 from minikafka.broker.partition.waiters import DataWaiters, Waiter
 from minikafka.broker.partitions import Partitions
+from minikafka.broker.replica.lease import LeaderLease
 from minikafka.broker.replica.silence import FollowersHeard
 from minikafka.broker.replica.state import NoRole, PartitionMetadata
+from minikafka.broker.settings import Settings
 from minikafka.broker.topic_defaults import TopicDefaults
 from minikafka.broker.whereabouts import Metadata, Whereabouts
 from minikafka.protocol.codec import decode_response_frame, frame_request, response_class
@@ -369,16 +371,19 @@ class Front:
 
     def __init__(self, stock: Stock, settings: dict[str, str], defaults: TopicDefaults) -> None:
         config = from_mapping(BrokerConfig, settings)
+        read = Settings(config, settings, warnings=[])
+        ground = Ground(stock.runtime, read, defaults, stock.deadlines)
         where = Whereabouts(stock.metadata, config.node_id, inter_broker_listener(config))
         self.peers = make_peers(stock.runtime, where)
         self.edge = make_edge(
             Surroundings(
-                **stock._asdict(),
-                config=config,
-                file_settings=settings,
-                topic_defaults=defaults,
+                ground=ground,
+                metadata=stock.metadata,
                 whereabouts=where,
+                controller=stock.controller,
+                partitions=stock.partitions,
                 peers=self.peers,
+                lease=LeaderLease(),
             )
         )
         self.sessions = make_sessions(stock.runtime, config)

@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from minikafka.broker.coordinator.group.state import GroupsState
 from minikafka.broker.coordinator.keys import GROUPS_TOPIC
+from minikafka.broker.coordinator.shard import Shard
 from minikafka.broker.edge import Edge
 from minikafka.broker.net.answer import Api
 from minikafka.broker.peers import Peers
@@ -70,13 +73,14 @@ class GroupBroker(Node):
         front = Front(stock, mapping, self.defaults)
         self.edge, self.peers, self.apis = front.edge, front.peers, front.apis
         self.loaded = asyncio.Event()
-        on_loaded = self.edge.groups.shards.on_loaded
+        shards = self.edge.groups.shards
+        on_loaded = shards.care.on_loaded
 
-        def note(shard: Any) -> None:
+        def note(shard: Shard[GroupsState]) -> None:
             on_loaded(shard)
             self.loaded.set()
 
-        self.edge.groups.shards.on_loaded = note
+        shards.care = replace(shards.care, on_loaded=note)
         await self.apply(
             TopicRecord("t", T_ID), *(_record(T_ID, index, ALONE) for index in range(4))
         )

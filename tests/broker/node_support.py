@@ -1,13 +1,17 @@
 """One broker's partitions over a real directory, with metadata and time given by the test."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from minikafka.broker.deadlines import Deadlines
+from minikafka.broker.partition.log_store import LogStore
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partition.requests import Appended, FetchSpec
-from minikafka.broker.partitions import Partitions, PartitionSettings
+from minikafka.broker.partitions import Links, Partitions, PartitionSettings
 from minikafka.broker.replica.leader import ProposeIsr
+from minikafka.broker.replica.lease import LeaderLease
 from minikafka.broker.replication import following
+from minikafka.broker.replication.fetchers import ReplicaFetchers
 from minikafka.broker.topic_defaults import TopicDefaults
 from minikafka.broker.upkeep.upkeep import close_directories
 from minikafka.protocol.control.image import Delta, MetadataImage, PartitionState
@@ -25,6 +29,7 @@ from minikafka.protocol.control.records import (
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.fetch import EpochEndOffset, PartitionData
 from minikafka.protocol.records import record_batch
+from minikafka.protocol.types import TopicIdPartition
 from minikafka.runtime.runtime import SystemRuntime
 from minikafka.storage.directory import LogDirectory
 
@@ -49,8 +54,35 @@ def state(leader: int, **changes: object) -> PartitionState:
     return PartitionState(**(fields | {"partition_epoch": 1} | changes))  # type: ignore[arg-type]
 
 
+class FetchersIfAny(ReplicaFetchers):
+    """Those that a test sets, once it does."""
+
+    def __init__(self) -> None:
+        self.real: ReplicaFetchers | None = None
+
+    def follow(self, partition: Partition) -> None:
+        if self.real is not None:
+            self.real.follow(partition)
+
+    def unfollow(self, partition: Partition) -> None:
+        if self.real is not None:
+            self.real.unfollow(partition)
+
+    def tell(self, partition: Partition) -> None:
+        if self.real is not None:
+            self.real.tell(partition)
+
+    def on_brokers_changed(self, broker_ids: Iterable[int]) -> None:
+        if self.real is not None:
+            self.real.on_brokers_changed(broker_ids)
+
+    async def settle(self) -> None:
+        if self.real is not None:
+            await self.real.settle()
+
+
 class Node:
-    """The replicas of one broker."""
+    """The replicas of one broker. What they tell the rest of it, the test may take in."""
 
     def __init__(self, root: Path, me: int = ME) -> None:
         self.root = root
@@ -61,12 +93,19 @@ class Node:
         self.runtime.wall_ms = lambda: WALL_MS  # type: ignore[method-assign]
         self.wheel: Deadlines
         self.partitions: Partitions
+        self.fetchers = FetchersIfAny()
         self.proposals: list[ProposeIsr] = []
+        self.propose: Callable[[Partition, ProposeIsr], None] = self._note_proposal
+        self.on_electing: Callable[[list[Partition]], None] = lambda partitions: None
+        self.on_replicas_lost: Callable[[list[TopicIdPartition]], None] = lambda replicas: None
         self.image = MetadataImage()
         self.failed: list[LogDirectory] = []
         self.outside: list[Partition] = []
         """Partitions of which the leader was to be asked where its log begins and ends."""
         self.defaults: TopicDefaults
+
+    def _note_proposal(self, partition: Partition, proposal: ProposeIsr) -> None:
+        self.proposals.append(proposal)
 
     async def start(self, *directories: str, **settings: str) -> "Node":
         opened = [
@@ -81,9 +120,16 @@ class Node:
             config_of=defaults.config_of,
             broker_value=defaults.broker_value,
         )
-        self.partitions = Partitions(self.runtime, options, opened, self.wheel)
-        self.partitions.propose = lambda partition, proposal: self.proposals.append(proposal)
-        self.partitions.failing.on_directory_failed = self.failed.append
+        links = Links(
+            fetchers=self.fetchers,
+            lease=LeaderLease(),
+            propose=lambda partition, proposal: self.propose(partition, proposal),
+            on_electing=lambda partitions: self.on_electing(partitions),
+            on_directory_failed=self.failed.append,
+            on_replicas_lost=lambda replicas: self.on_replicas_lost(replicas),
+        )
+        store = LogStore(self.runtime, opened)
+        self.partitions = Partitions(self.runtime, options, store, self.wheel, links)
         await self.partitions.load()
         self.image = MetadataImage()
         await self.apply(*(register(broker) for broker in (ME, B, C)))

@@ -37,9 +37,13 @@ class Lab:
         runtime = SystemRuntime()
         runtime.monotonic_ms = lambda: self.now_ms  # type: ignore[method-assign]
         self.controller = Controller()
-        self.creation = AutoCreation(runtime, self.controller, {})  # type: ignore[arg-type]
         inside = CreatableTopic(name="inside", num_partitions=50, replication_factor=3)
-        self.creation.internal["inside"] = inside
+        self.creation = AutoCreation(
+            runtime,
+            self.controller,  # type: ignore[arg-type]
+            {},
+            [inside],
+        )
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import asyncio_dgram
 import pytest
 
-from minikafka.broker.control.controller_channel import ChannelSettings, ControllerChannel
+from minikafka.broker.control.controller_channel import ChannelSettings, ControllerChannel, Reports
 from minikafka.client.net.control import ControlStream
 from minikafka.protocol.control.frames import Frame
 from minikafka.protocol.control.heartbeat import decode_heartbeat
@@ -102,7 +102,11 @@ async def make_channel() -> AsyncIterator[MakeChannel]:
     runtime = SystemRuntime("broker-1")
     made: list[ControllerChannel] = []
 
-    def make(*addresses: tuple[str, int], request_timeout_ms: int = 5_000) -> ControllerChannel:
+    def make(
+        *addresses: tuple[str, int],
+        request_timeout_ms: int = 5_000,
+        on_refused: Callable[[ApiError], None] = lambda error: None,
+    ) -> ControllerChannel:
         settings = ChannelSettings(
             addresses=addresses,
             heartbeat_interval_ms=20,
@@ -110,7 +114,10 @@ async def make_channel() -> AsyncIterator[MakeChannel]:
             request_timeout_ms=request_timeout_ms,
             registration_timeout_ms=100,
         )
-        channel = ControllerChannel(runtime, settings, ME, None)
+        reports = Reports(
+            metadata_offset=lambda: -1, offline_directory_ids=tuple, on_refused=on_refused
+        )
+        channel = ControllerChannel(runtime, settings, ME, None, reports)
         channel.start()
         made.append(channel)
         return channel
@@ -180,9 +187,8 @@ async def test_a_controller_of_another_cluster_is_final(
 ) -> None:
     wrong = HelloAnswer(ErrorCode.INCONSISTENT_CLUSTER_ID, "another cluster")
     controller.answers[Hello] = lambda _: wrong
-    channel = make_channel(await controller.listen())
     refused: list[ErrorCode] = []
-    channel.on_refused = lambda error: refused.append(error.code)
+    make_channel(await controller.listen(), on_refused=lambda error: refused.append(error.code))
     await until(lambda: bool(refused))
     assert refused == [ErrorCode.INCONSISTENT_CLUSTER_ID]
 
@@ -192,9 +198,8 @@ async def test_d_05_a_duplicate_is_tried_again_for_a_while(
 ) -> None:
     duplicate = BrokerRegistered(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "alive")
     controller.answers[RegisterBroker] = lambda _: duplicate
-    channel = make_channel(await controller.listen())
     refused: list[ErrorCode] = []
-    channel.on_refused = lambda error: refused.append(error.code)
+    make_channel(await controller.listen(), on_refused=lambda error: refused.append(error.code))
     await until(lambda: bool(refused))
     assert refused == [ErrorCode.DUPLICATE_BROKER_REGISTRATION]
     assert controller.count(RegisterBroker) > 1
@@ -212,9 +217,8 @@ async def test_a_duplicate_is_said_even_where_another_controller_was_asked_first
     why = "two processes have this node.id, stop one of them"
     duplicate = BrokerRegistered(ErrorCode.DUPLICATE_BROKER_REGISTRATION, why)
     controller.answers[RegisterBroker] = lambda _: duplicate
-    channel = make_channel(await standby.listen())
     refused: list[ErrorCode] = []
-    channel.on_refused = lambda error: refused.append(error.code)
+    make_channel(await standby.listen(), on_refused=lambda error: refused.append(error.code))
     await until(lambda: bool(refused))
     await standby.close()
     warnings = [each.message for each in caplog.records if each.levelno >= logging.WARNING]

@@ -9,7 +9,7 @@ import pytest
 from minikafka.broker.coordinator import keys
 from minikafka.broker.coordinator.keys import KEY_BYTES_MAX, is_key, java_hash, partition_of
 from minikafka.broker.coordinator.shard import Shard, ShardSettings
-from minikafka.broker.coordinator.shards import Shards
+from minikafka.broker.coordinator.shards import ShardCare, Shards
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.records.batch_header import BatchHeader
 from minikafka.protocol.records.records import BatchBuilder
@@ -46,10 +46,9 @@ class Story:
         self.node = node
         self.told: list[str] = []
         self.events: list[str] = []
-        self.shards = Shards(node.runtime, node.partitions, ShardSettings("orders"), Words)
+        care = ShardCare(make_state=Words, on_loaded=self.on_loaded, on_unloaded=self.on_unloaded)
+        self.shards = Shards(node.runtime, node.partitions, ShardSettings("orders"), care)
         self.is_loaded = asyncio.Event()
-        self.shards.on_loaded = self.on_loaded
-        self.shards.on_unloaded = self.on_unloaded
 
     def on_loaded(self, shard: Shard[Words]) -> None:
         self.events.append(f"loaded {shard.epoch}")

@@ -94,8 +94,7 @@ async def pair_of(tmp_path: Path, *, max_wait_ms: int) -> AsyncIterator[Pair]:
         lambda broker_id: Endpoint("PLAINTEXT", "127.0.0.1", made.port),
     )
     made = Pair(leader, follower, edge, front.sessions, server, fetchers)
-    follower.partitions.fetchers = fetchers
-    follower.partitions.group_flush.on_follower_flushed = fetchers.tell
+    follower.fetchers.real = fetchers
     yield made
     await fetchers.close()
     server.close()

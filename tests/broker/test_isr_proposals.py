@@ -23,7 +23,7 @@ class Proposing:
         self.node = node
         self.channel = FakeChannel()
         self.proposals = IsrProposals(node.runtime, self.channel.as_channel(), ME)
-        node.partitions.propose = self.proposals.propose
+        node.propose = self.proposals.propose
 
     def catch_up(self, index: int) -> None:
         partition = self.node[index]

@@ -18,7 +18,7 @@ async def test_an_end_is_reported_as_long_as_it_is_asked_for(tmp_path: Path) -> 
     node = await Node(tmp_path).start()
     channel = FakeChannel()
     reports = LogEndReports(node.runtime, channel.as_channel(), node.partitions.is_electing)
-    node.partitions.on_electing = reports.ask
+    node.on_electing = reports.ask
     await node.give(state(ME, isr=(ME, B)), state(B))
     node.produce(b"a")
     node.produce(b"b")
@@ -45,7 +45,7 @@ async def test_an_epoch_without_records_is_not_the_last_records_epoch(tmp_path: 
     node = await Node(tmp_path).start()
     channel = FakeChannel()
     reports = LogEndReports(node.runtime, channel.as_channel(), node.partitions.is_electing)
-    node.partitions.on_electing = reports.ask
+    node.on_electing = reports.ask
     await node.give(state(ME, isr=(ME, B)))
     node.produce(b"a")
     await node.change(state(ME, isr=(ME, B), leader_epoch=4, partition_epoch=4))
@@ -59,7 +59,7 @@ async def test_an_epoch_without_records_is_not_the_last_records_epoch(tmp_path: 
 async def test_a_replica_that_is_offline_reports_nothing(tmp_path: Path) -> None:
     node = await Node(tmp_path).start()
     asked: list[object] = []
-    node.partitions.on_electing = asked.extend
+    node.on_electing = asked.extend
     partition = await node.give(state(ME))
     partition.go_offline(ErrorCode.KAFKA_STORAGE_ERROR)
     await node.change(ASKING)

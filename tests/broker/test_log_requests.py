@@ -93,7 +93,7 @@ async def test_a_dead_broker_is_not_waited_for_and_follows_later(stage: Stage) -
     stage.kill(3)
     await stage.until(lambda: stage.is_fenced(3), "broker 3 is fenced")
     await stage.until(
-        lambda: stage.broker(1).edge.whereabouts.endpoint(3, "PLAINTEXT") is None, "1 knows"
+        lambda: stage.broker(1).parts.edge.whereabouts.endpoint(3, "PLAINTEXT") is None, "1 knows"
     )
     assert await delete(stage, 1, "t", 2) == (ErrorCode.NONE, 2)
     stage.start(3)

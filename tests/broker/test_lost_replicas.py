@@ -73,7 +73,7 @@ async def test_d_11_a_broker_that_cannot_tell_stops(losing: Losing) -> None:
 async def test_a_failed_directory_names_its_replicas_and_no_others(tmp_path: Path) -> None:
     node = await Node(tmp_path).start("one", "two")
     lost: list[TopicIdPartition] = []
-    node.partitions.failing.on_replicas_lost = lost.extend
+    node.on_replicas_lost = lost.extend
     await node.give(state(ME), state(ME))
     broken = node.partitions.directory_of(node[0])
     with pytest.raises(LogDirectoryFailed), broken.files.guard:
@@ -91,7 +91,7 @@ async def test_metadata_that_does_not_know_of_a_loss_is_told(tmp_path: Path) -> 
         raise OSError(5, "Input/output error")
     await until(lambda: bool(node[0].offline_because))
     lost: list[TopicIdPartition] = []
-    node.partitions.failing.on_replicas_lost = lost.extend
+    node.on_replicas_lost = lost.extend
     await node.change(state(ME, partition_epoch=2))
     assert lost == [ONE]
     await node.change(state(2, partition_epoch=3, leader_epoch=2, offline=(ME,)))

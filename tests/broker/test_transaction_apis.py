@@ -138,7 +138,7 @@ class Lab:
 
     def load(self) -> None:
         """The shard was read: what goes on by itself begins."""
-        self.real.on_loaded(cast("Shard[Ledger]", self.shard))
+        self.real.care.on_loaded(cast("Shard[Ledger]", self.shard))
 
     def init(self, version: int = 5, **fields: Any) -> Any:
         given: dict[str, Any] = {
@@ -645,7 +645,7 @@ async def test_a_coordinator_that_takes_over_sends_what_is_missing(lab: Lab) -> 
     lab.add()
     lab.end(commit=False)
     await until(lambda: lab.asked)
-    lab.real.on_unloaded(cast("Shard[Ledger]", lab.shard))
+    lab.real.care.on_unloaded(cast("Shard[Ledger]", lab.shard))
     never.set_exception(PeerFailed("it took too long"))
     lab.reply = lambda broker_id, message: written(message)
     lab.shard.epoch += 1

@@ -269,7 +269,7 @@ async def test_b_23_what_is_outside_the_isr_is_followed_no_more_by_a_leaving_bro
         async def settle(self) -> None:
             pass
 
-    node.partitions.fetchers = Fetchers()  # type: ignore[assignment]
+    node.fetchers.real = Fetchers()  # type: ignore[assignment]
     await node.give(state(B, isr=(B, C)), state(B))
     assert followed == {0: True, 1: True}
     epoch = node.image.brokers[ME].broker_epoch
@@ -277,7 +277,7 @@ async def test_b_23_what_is_outside_the_isr_is_followed_no_more_by_a_leaving_bro
     assert followed == {0: False, 1: True}
     await node.change(state(C, isr=(C,), leader_epoch=2, partition_epoch=2), index=1)
     assert followed == {0: False, 1: False}
-    node.partitions.fetchers = None
+    node.fetchers.real = None
 
 
 async def test_b_25_an_answer_about_a_deleted_topic_is_not_applied_to_its_successor(
@@ -287,7 +287,7 @@ async def test_b_25_an_answer_about_a_deleted_topic_is_not_applied_to_its_succes
     answer that comes after that changes nothing of the new one."""
     channel = FakeChannel()
     proposals = IsrProposals(node.runtime, channel.as_channel(), ME)
-    node.partitions.propose = proposals.propose
+    node.propose = proposals.propose
     await node.give(state(ME, isr=(ME,)))
     node.fetched_by(B, offset=0, last_epoch=-1)
     _, future = await channel.next_call()
@@ -311,7 +311,7 @@ async def test_b_26_two_thousand_shrinks_go_one_request_at_a_time_and_all_comple
     carries all that wait, and none is forgotten."""
     channel = FakeChannel()
     proposals = IsrProposals(node.runtime, channel.as_channel(), ME)
-    node.partitions.propose = proposals.propose
+    node.propose = proposals.propose
     count = 2_000
     await node.give(*[state(ME, isr=(ME, B))] * count)
     for partition in node.partitions:

@@ -74,7 +74,7 @@ def group(stage: Stage) -> CommitGroup | None:
     there = coordinator(stage)
     if there < 0 or not stage.daemon(there).alive:
         return None
-    shard = stage.broker(there).edge.transactions.shards.at(0)
+    shard = stage.broker(there).parts.edge.transactions.shards.at(0)
     return None if isinstance(shard, ErrorCode) else shard.state.groups.get(GROUP)
 
 
@@ -88,7 +88,7 @@ def states(stage: Stage) -> dict[str, State]:
     there = coordinator(stage)
     if there < 0 or not stage.daemon(there).alive:
         return {}
-    shard = stage.broker(there).edge.transactions.shards.at(0)
+    shard = stage.broker(there).parts.edge.transactions.shards.at(0)
     if isinstance(shard, ErrorCode):
         return {}
     return {each.transactional_id.partition("/")[2]: each.state for each in shard.state}

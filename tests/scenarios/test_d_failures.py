@@ -120,7 +120,7 @@ async def test_d_10_clocks_that_jump_change_no_epoch_and_no_offset(stage: Stage)
 
 def led_and_shared(stage: Stage, broker: int, topic: str) -> tuple[list[int], list[int]]:
     """The partitions whose log on this broker is in its first directory, and in its second."""
-    replicas = stage.broker(broker).partitions
+    replicas = stage.broker(broker).parts.partitions
     first = replicas.directories[0]
     indexes = stage.image().topics[stage.image().topic_ids[topic]].partitions
     there = [

@@ -159,7 +159,7 @@ async def test_g_06_what_a_transaction_sends_meanwhile_waits_in_line(stage: Stag
     and none that is sent after the answer comes past them."""
     await stage.create_topic("t", 1, replication=1)
     writer = await stage.producer("writer", transactional_id="tx", batch_size=1)
-    edge = stage.broker(1).edge
+    edge = stage.broker(1).parts.edge
     verify, questions = edge.transactions.verify, []
 
     def slowly(*asked: Any, **options: Any) -> None:

@@ -70,7 +70,7 @@ def known(stage: Stage, who: int | None = None) -> Transaction | None:
     there = who or coordinator(stage)
     if there < 0 or not stage.daemon(there).alive:
         return None
-    shard = stage.broker(there).edge.transactions.shards.at(0)
+    shard = stage.broker(there).parts.edge.transactions.shards.at(0)
     return None if isinstance(shard, ErrorCode) else shard.state.get(NAME)
 
 
@@ -370,7 +370,7 @@ def test_a_planted_second_owner_of_a_producer_id_is_found() -> None:
     async def story(stage: Stage) -> None:
         await coordinated(stage)
         producer = await transactional(stage)
-        shard = stage.broker(1).edge.transactions.shards.at(0)
+        shard = stage.broker(1).parts.edge.transactions.shards.at(0)
         assert not isinstance(shard, ErrorCode)
         there = known(stage, 1)
         assert there is not None

@@ -191,7 +191,7 @@ async def rejoin_until_two(stage: Stage, member: Member) -> None:
 
 
 def phase_at(stage: Stage, broker_id: int) -> Phase | None:
-    shard = stage.broker(broker_id).edge.groups.shards.of("g")
+    shard = stage.broker(broker_id).parts.edge.groups.shards.of("g")
     if isinstance(shard, ErrorCode) or "g" not in shard.state.groups:
         return None
     return shard.state.groups["g"].phase
@@ -278,7 +278,7 @@ async def test_i_09_a_coordinator_that_comes_back_remembers_nothing_of_its_own(
     assert await member.commit(5) == "NONE"
     first = await member.coordinator()
     index = partition_of("g", 2)
-    shard = stage.broker(first).edge.groups.shards.of("g")
+    shard = stage.broker(first).parts.edge.groups.shards.of("g")
     assert not isinstance(shard, ErrorCode)
     old_epoch = shard.epoch
     stage.isolate(first, "client-1")
@@ -292,7 +292,7 @@ async def test_i_09_a_coordinator_that_comes_back_remembers_nothing_of_its_own(
     await stage.until(lambda: stage.state(OFFSETS, index).leader == first, "it leads again", 20)
     assert await Member(stage).committed() == {0: 7}
     assert await member.coordinator() == first
-    again = stage.broker(first).edge.groups.shards.of("g")
+    again = stage.broker(first).parts.edge.groups.shards.of("g")
     assert not isinstance(again, ErrorCode)
     assert again is not shard
     assert again.epoch > old_epoch

@@ -163,7 +163,7 @@ def image_of_controller(process: Process) -> MetadataImage | None:
 def image_of_broker(process: Process) -> MetadataImage | None:
     """The metadata that a broker follows."""
     broker = process.broker
-    return broker.follower.image if broker is not None else None
+    return broker.parts.follower.image if broker is not None else None
 
 
 class QuorumSeen(NamedTuple):

@@ -466,6 +466,6 @@ def _check_coordinator(name: str, process: Process) -> Iterator[str]:
     """What a transaction coordinator holds to be committed, and the outcomes it carries out."""
     if process.broker is not None:
         try:
-            process.broker.edge.transactions.check_invariants()
+            process.broker.parts.edge.transactions.check_invariants()
         except AssertionError as error:
             yield f"invariants 22 and 23: {name}: {error}"

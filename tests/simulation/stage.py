@@ -202,7 +202,7 @@ class Stage:
             and process is not None
             and process.alive
             and process.broker is not None
-            and process.broker.follower.image.offset >= self.image().offset
+            and process.broker.parts.follower.image.offset >= self.image().offset
         )
 
     def start(self, *who: Who) -> None:
