@@ -157,10 +157,11 @@ class Log:
 
     # Appending.
 
-    def append(self, batches: Sequence[tuple[BatchHeader, Buffer]]) -> None:
+    def append(self, batches: Sequence[Batch], *, are_observed: bool = False) -> None:
         """Append batches that carry their offsets and epochs, in order, in one write per segment.
 
         The headers say what the buffers hold: whoever stamps a buffer sets its header too.
+        `are_observed`: `producers` have observed them, all but markers, when they were staged.
         Raises LogDirectoryFailed: then nothing of the last segment's share was appended.
         """
         if not batches:
@@ -187,7 +188,7 @@ class Log:
             self.log_end_offset = segment.next_offset
             # Before a roll: the snapshot it takes must know all that lies below it.
             is_all = start == 0 and end == len(batches)
-            self._observe_producers(segment, batches if is_all else batches[start:end])
+            self._observe(segment, batches if is_all else batches[start:end], are_observed)
             if end == len(batches):
                 if self.log_end_offset - durability.flushed_offset >= self.config.flush_messages:
                     self._flush_is_due()
@@ -195,17 +196,17 @@ class Log:
             start = end
             segment = self._roll(_base_for(batches[start][0], segment.next_offset))
 
-    def _observe_producers(self, segment: Segment, appended: Sequence[Batch]) -> None:
+    def _observe(self, segment: Segment, appended: Sequence[Batch], is_done: bool) -> None:
+        """Take in what the batches tell of producers; of markers alone if the rest `is_done`."""
         now_ms = -1
         for header, buffer in appended:
-            if header.producer_id >= 0:
-                now_ms = now_ms if now_ms >= 0 else self._runtime.wall_ms()
-                if not header.attributes & CONTROL_BIT:
-                    self.producers.observe(header, now_ms)
-                    continue
-                aborted = observe_control(self.producers, header, buffer, now_ms)
-                if aborted is not None:
-                    segment.aborted.note(aborted)
+            if header.producer_id < 0 or (is_done and not header.attributes & CONTROL_BIT):
+                continue
+            now_ms = now_ms if now_ms >= 0 else self._runtime.wall_ms()
+            if not header.attributes & CONTROL_BIT:
+                self.producers.observe(header, now_ms)
+            elif aborted := observe_control(self.producers, header, buffer, now_ms):
+                segment.aborted.note(aborted)
 
     def append_run(self, headers: Sequence[BatchHeader], data: Buffer) -> None:
         """Append batches that lie one after the other in `data`, as a follower receives them."""

@@ -167,11 +167,14 @@ def place(
     header: BatchHeader,
     offset: int,
     leader_epoch: int,
-    log_append_time_ms: int | None,
+    log_append_time_ms: int,
 ) -> BatchHeader:
-    """Stamp a checked batch in place; the header as it is then."""
+    """Stamp a checked batch in place and return its header as it is then.
+
+    `log_append_time_ms` replaces the times of its records; -1 leaves them.
+    """
     stamp(buffer, 0, offset, leader_epoch)
-    if log_append_time_ms is not None:
+    if log_append_time_ms >= 0:
         rewrite_as_log_append_time(buffer, 0, log_append_time_ms)
         return BatchHeader(buffer)
     header.base_offset = offset

@@ -172,9 +172,10 @@ class Partition:
         if batches is None:
             return
         answers = staging.answers
-        staging.batches, staging.answers = None, NO_ANSWERS
+        staging.batches = None
+        staging.answers = NO_ANSWERS
         try:
-            self.log.append(batches)
+            self.log.append(batches, are_observed=True)
         except StorageError as error:
             for appended in answers:
                 appended.error = ErrorCode.KAFKA_STORAGE_ERROR
@@ -296,6 +297,19 @@ class Partition:
         self.data_waiters.wake(self)
         self.host.on_role_changed(self)
 
+    def on_high_watermark_moved(self, offset: int) -> None:
+        """The role moved it: note it for the checkpoint, answer producers, wake consumers."""
+        self.host.moved[self] = None
+        if self.log.producers.unsettled is not None:
+            self.log.producers.settle(offset)
+        waiters = self._commit_waiters
+        if waiters is not None and waiters and self.leader is not None:
+            enough = self.leader.commits_with_min_isr
+            short = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            waiters.complete(offset, ErrorCode.NONE if enough else short)
+        if self.data_waiters.waiting:
+            self.data_waiters.on_committed(self)
+
     def on_storage_error(self, error: StorageError) -> None:
         """The disk failed us: whoever owns the directory decides what goes with it."""
         self.host.on_storage_error(self, error)
@@ -331,16 +345,3 @@ class Partition:
         if self._commit_waiters is not None:
             self._commit_waiters.fail(error)
         self.host.group_flush.fail(self, error)
-
-    def on_high_watermark_moved(self, offset: int) -> None:
-        """The role moved it: note it for the checkpoint, answer producers, wake consumers."""
-        self.host.moved[self] = None
-        if self.log.producers.unsettled is not None:
-            self.log.producers.settle(offset)
-        waiters = self._commit_waiters
-        if waiters is not None and waiters and self.leader is not None:
-            enough = self.leader.commits_with_min_isr
-            short = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-            waiters.complete(offset, ErrorCode.NONE if enough else short)
-        if self.data_waiters.waiting:
-            self.data_waiters.on_committed(self)

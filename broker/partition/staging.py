@@ -38,7 +38,8 @@ class Staging:
         wall_ms: int,
     ) -> Appended:
         """Give a batch the next offsets, stamp it in place and keep it to be written."""
-        log, batches = self._log, self.batches
+        log = self._log
+        batches = self.batches
         if batches is None:
             batches = self.batches = []
             self.answers = []
@@ -46,18 +47,19 @@ class Staging:
         else:
             last = batches[-1][0]
             base_offset = last.base_offset + last.last_offset_delta + 1
-        append_time_ms = wall_ms if rules.is_log_append_time else None
+        append_time_ms = wall_ms if rules.is_log_append_time else -1
         header = intake.place(records, header, base_offset, leader_epoch, append_time_ms)
         if header.producer_id >= 0 and not header.attributes & CONTROL_BIT:
-            # Staged already counts: the next batch of this read event continues the sequence. If
-            # the write fails, the directory is lost and this state with it.
+            # Staged already counts: the next batch of this read event continues the sequence. The
+            # log takes in markers alone. If the write fails, the directory is lost and this state
+            # with it.
             log.producers.observe(header, wall_ms)
         batches.append((header, records))
         appended = Appended(
             ErrorCode.NONE,
             base_offset,
             base_offset + header.last_offset_delta,
-            -1 if append_time_ms is None else append_time_ms,
+            append_time_ms,
             log.log_start_offset,
         )
         self.answers.append(appended)

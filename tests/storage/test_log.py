@@ -2,10 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.protocol.records.record_batch import BatchHeader
 from minikafka.runtime.errors import InvariantViolation
 from minikafka.storage.log import Log, OffsetOutOfRange
 from minikafka.storage.producer_snapshots import decode_producers
-from minikafka.storage.producer_state import ProducedBatch
+from minikafka.storage.producer_state import ProducedBatch, ProducerState
 from minikafka.storage.segments import Segments
 from tests.storage.faults import FaultyFs
 from tests.storage.support import (
@@ -350,14 +351,26 @@ async def test_a_snapshot_knows_the_batches_of_the_append_that_rolled(
     await log.close()
 
 
-async def test_appending_observes_producers_once(runtime: TestRuntime, tmp_path: Path) -> None:
+async def test_appending_observes_producers_once(
+    runtime: TestRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader has observed a batch when it staged it; a follower has not."""
     log = await opened(runtime, tmp_path)
-    one = batch(0, producer=(7, 0, 0))
-    log.producers.observe(one[0], 5)  # as a leader does when it stages the batch
-    log.append([one])
+    seen: list[int] = []
+    observe = ProducerState.observe
+
+    def noting(state: ProducerState, header: BatchHeader, now_ms: int) -> None:
+        seen.append(header.base_offset)
+        observe(state, header, now_ms)
+
+    monkeypatch.setattr(ProducerState, "observe", noting)
+    staged, received = (batch(n, producer=(7, 0, n)) for n in range(2))
+    log.producers.observe(staged[0], 5)
+    log.append([staged], are_observed=True)
+    log.append([received])
     producer = log.producers.get(7)
     assert producer is not None
-    assert len(producer.batches) == 1
+    assert (seen, len(producer.batches)) == ([0, 1], 2)
     await log.close()
 
 
