@@ -1,38 +1,32 @@
 """The asyncio producer: what users call.
 
-Checks and serializes what it is given and hands it to the intake; `Sender` does the rest, and
-`Transactions` where a transactional.id is set.
+It checks and serializes what it is given and hands it to the intake. `Engine` starts and ends what
+does the rest: the sender, and the transactions where a transactional.id is set.
 """
 
 import asyncio
-import logging
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack
 
-from ...protocol.records.record_batch import Codec, Headers
+from ...protocol.records.record_batch import Headers
 from ...runtime.runtime import Runtime, SystemRuntime
 from ..config import ProducerConfig, ProducerSettings, Servers, configured
-from ..errors import ClientClosed, ClientError, TransactionMisuse
-from ..metadata import Metadata, pool_for
+from ..errors import ClientError
+from ..group_types import ConsumerGroupMetadata, PreparedTransaction
 from ..milliseconds import check_ms
 from ..records import OnDelivery
 from ..serialization import K, Serializer, V
-from .accumulator import Limits, Row, check_target, checked_size
+from .accumulator import Row, check_target, checked_size
 from .columns import Columns, Records, checked_rows
-from .delivery import BatchDelivery, Delivery, until_settled
-from .intake import Intake
+from .delivery import BatchDelivery, Delivery
+from .engine import Engine
 from .interceptors import OutgoingRecord, ProducerInterceptor, intercepted
-from .metrics import ProducerMetrics
-from .sender import Sender
-from .transacting import Transacting
-from .transactions import Transactions
-
-log = logging.getLogger(__name__)
+from .transaction_requests import Offsets
 
 
-class Producer(Transacting, Generic[K, V]):
+class Producer(Generic[K, V]):
     """Sends records to topics.
 
         async with Producer("localhost:9092") as producer:
@@ -79,17 +73,11 @@ class Producer(Transacting, Generic[K, V]):
         self.is_plain = key_serializer is None and value_serializer is None
         self._interceptors = tuple(interceptors)
         self._on_delivery = on_delivery
-        self._pool = pool_for(self._runtime, self.config)
-        self._metadata = Metadata(
-            self._runtime, self.config, self._pool, auto_create=self.config.allow_auto_create_topics
-        )
-        self.intake = Intake(self._runtime, self.config, self._metadata, _limits(self.config))
+        self._engine = Engine(self._runtime, self.config)
+        self.intake = self._engine.intake
         """For the sync producer, which hands records over in its own way."""
         self._accumulator = self.intake.accumulator
-        self._metrics = ProducerMetrics(self._runtime.monotonic_ms())
-        self.intake.refusal = self._refusal
-        self._sender: Sender | None = None
-        self._transactions: Transactions | None = None
+        self._is_closed = False
         self._max_record = self.config.max_request_size
 
     @classmethod
@@ -105,43 +93,8 @@ class Producer(Transacting, Generic[K, V]):
         With a transactional_id it takes that over: an older producer of it is fenced, and its
         open transaction aborted. RequestTimedOut if that is not done in max_block_ms.
         """
-        if self.intake.is_closed:
-            raise ClientClosed("the producer is closed")
-        if self._sender is None:
-            try:
-                await self._metadata.start()
-                self._sender = Sender(
-                    self._runtime, self.config, self._metadata, self._accumulator, self._metrics
-                )
-                self._sender.on_fatal = self._on_state
-                if self.config.transactional_id is not None:
-                    self._transactions = Transactions(
-                        self._runtime,
-                        self.config,
-                        self._metadata,
-                        self._accumulator,
-                        self._on_state,
-                    )
-                    await self._transactions.start()
-            except BaseException:
-                await self._stop()
-                raise
-            self._sender.start()
-            self.intake.wake = self._sender.wake
-            self._on_state()
+        await self._engine.start()
         return self
-
-    def _on_state(self) -> None:
-        """What may be sent has changed: a transaction began or ended, or something is fatal."""
-        assert self._sender is not None
-        self.intake.is_usable = self._refusal() is None and not self.intake.is_closed
-        self._sender.wake()
-
-    def _refusal(self) -> ClientError | None:
-        assert self._sender is not None
-        if self._sender.fatal is not None or self._transactions is None:
-            return self._sender.fatal
-        return self._transactions.state.why_not_send
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -161,40 +114,14 @@ class Producer(Transacting, Generic[K, V]):
         fails with ClientClosed.
         """
         check_ms(timeout_ms)
-        if self.intake.is_closed:
+        if self._is_closed:
             return
-        self.intake.is_closed = True
-        self.intake.is_usable = False
+        self._is_closed = True
         try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                    await self._settle()
+            await self._engine.close(timeout_ms)
         finally:
-            lost = await self._stop()
-            if lost:
-                log.warning("%d records were not acknowledged when the producer was closed", lost)
             for interceptor in self._interceptors:
                 interceptor.close()
-
-    async def _settle(self) -> None:
-        if self._transactions is not None and self._transactions.state.can_abort:
-            log.warning("the producer was closed in a transaction, which is aborted")
-            with suppress(ClientError):
-                await self._transactions.abort()
-        elif self.intake.wake is not None:
-            await self.flush()
-
-    async def _stop(self) -> int:
-        """End at once; give how many records were lost by that."""
-        if self._transactions is not None:
-            await self._transactions.close()
-        if self._sender is not None:
-            await self._sender.close()
-        lost = self._accumulator.fail_all(ClientClosed("the producer was closed before the ack"))
-        await self._metadata.close()
-        await self._pool.close()
-        self.intake.close()
-        return sum(loss.record_count for loss in lost)
 
     # -- sending
 
@@ -296,34 +223,76 @@ class Producer(Transacting, Generic[K, V]):
         Errors are for the deliveries and callbacks. Raises TimeoutError after `timeout_ms`.
         """
         check_ms(timeout_ms)
-        if self.intake.wake is None:
-            raise ClientClosed("not started")
-        self._accumulator.flush_count += 1
-        self.intake.wake()
-        try:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                await until_settled(self._accumulator)
-            await asyncio.sleep(0)  # callbacks scheduled by the last answers run first
-        finally:
-            self._accumulator.flush_count -= 1
+        await self._engine.flush(timeout_ms)
 
-    def _transacting(self) -> Transactions:
-        if self.intake.is_closed or self.intake.wake is None:
-            raise ClientClosed("the producer is closed" if self.intake.is_closed else "not started")
-        if self._transactions is None:
-            raise TransactionMisuse("transactions need a transactional_id")
-        return self._transactions
+    # -- transactions; each call raises TransactionMisuse in the wrong order
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """Begin a transaction, commit it at the end of the block; abort it if the block raises.
+
+        A commit that fails is aborted, and raises why: TransactionAbortable (do the work again),
+        ProducerFenced or TransactionFailed (close this producer). After RequestTimedOut the
+        outcome is not known: `commit_transaction` again.
+        """
+        await self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction()
+        except BaseException:
+            if self.can_abort:
+                # What the block raised says more than why even aborting failed.
+                with suppress(ClientError):
+                    await self.abort_transaction()
+            raise
+
+    @property
+    def can_abort(self) -> bool:
+        """Is there a transaction that can be aborted?"""
+        return self._engine.transactions.state.can_abort
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction; TransactionMisuse if one is open."""
+        await self._engine.transactions.begin()
+
+    async def commit_transaction(self) -> None:
+        """Wait for all records, then commit; raises as `transaction` does, and aborts nothing."""
+        await self._engine.transactions.commit()
+
+    async def abort_transaction(self) -> None:
+        """Abort: no record of the transaction counts. Records not sent fail: TransactionAborted."""
+        await self._engine.transactions.abort()
+
+    async def prepare_transaction(self) -> PreparedTransaction | None:
+        """Wait for all records, and leave the transaction open, for `Admin.commit_group`.
+
+        None where there is nothing to commit. Raises as `commit_transaction` does. From then on
+        the transaction is the group's: this producer neither ends it, nor does closing it; its
+        next `begin_transaction` takes the transactional id over anew, and what is still open of it
+        then is aborted.
+        """
+        return await self._engine.transactions.prepare()
+
+    async def send_offsets(self, offsets: Offsets, group: ConsumerGroupMetadata | str) -> None:
+        """Commit a group's offsets with the transaction: the next offset to read by partition.
+
+        `group` is `consumer.group_metadata()`, so that a member that lost its partitions is
+        refused (TransactionAbortable), or a group id, which protects from nothing.
+        """
+        who = ConsumerGroupMetadata(group) if isinstance(group, str) else group
+        await self._engine.transactions.send_offsets(offsets, who)
 
     # -- looking
 
     async def partitions_for(self, topic: str, *, refresh: bool = False) -> list[int]:
         """List a topic's partitions, asked for again to `refresh`; UnknownTopic: max_block_ms."""
-        await self._metadata.wait_for_topics([topic], self.config.max_block_ms, refresh=refresh)
-        return sorted(self._metadata.view.topics[topic].partitions)
+        metadata = self._engine.metadata
+        await metadata.wait_for_topics([topic], self.config.max_block_ms, refresh=refresh)
+        return sorted(metadata.view.topics[topic].partitions)
 
     def metrics(self) -> dict[str, float]:
         """Give what was measured so far, by the names of Kafka's producer-metrics."""
-        return self._metrics.read(self._accumulator, self._runtime.monotonic_ms())
+        return self._engine.metrics()
 
     @property
     def used_bytes(self) -> int:
@@ -342,17 +311,3 @@ def call_when_done(
         loop.call_soon(callback, error, None if error is not None else delivery.result())
 
     delivery.when_done(call)
-
-
-def _limits(config: ProducerConfig) -> Limits:
-    return Limits(
-        batch_size=min(config.batch_size, config.max_request_size),
-        linger_ms=config.linger_ms,
-        buffer_memory=config.buffer_memory,
-        max_request_size=config.max_request_size,
-        max_in_flight=config.max_in_flight_requests_per_connection,
-        delivery_timeout_ms=config.delivery_timeout_ms,
-        codec=Codec[config.compression_type.upper()],
-        is_idempotent=config.is_idempotent,
-        is_transactional=config.transactional_id is not None,
-    )

@@ -589,7 +589,7 @@ async def test_a_producer_is_connected_to_who_may_lead_next() -> None:
         cluster.create("t", 1)
         async with Producer(cluster.bootstrap) as producer:
             await producer.send("t", b"x", partition=0)
-            pool = producer._metadata.pool
+            pool = producer._engine.metadata.pool
             replicas = [Address("127.0.0.1", node.port) for node in cluster.nodes.values()]
             for address in replicas:
                 assert pool.ready(address, PRODUCE) or pool.is_opening(address, PRODUCE)

@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 from .test_budgets import CLASS_LINES, MODULES, name_of
 
-OVER: dict[str, int] = {
-    "client/producer/producer.Producer": 357,
-}
+OVER: dict[str, int] = {}
 """Lines of each class over the budget. They may only fall; none is ever added."""
 
 RE_EXPORTS_MAX = 5

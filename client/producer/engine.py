@@ -1,0 +1,166 @@
+"""The engine of a producer: what it works with from `start` to `close`, and how those two go.
+
+Connections, the view of the cluster, the intake, the sender, and transactions where a
+transactional.id is set. It never serializes, and decides nothing about a record.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Final
+
+from ...protocol.records.record_batch import Codec
+from ...runtime.runtime import Runtime
+from ..config import ProducerConfig
+from ..errors import ClientClosed, ClientError, TransactionMisuse
+from ..metadata import Metadata, pool_for
+from .accumulator import Limits
+from .delivery import until_settled
+from .intake import Intake
+from .metrics import ProducerMetrics
+from .sender import Sender
+from .transactions import Transactions
+
+log = logging.getLogger(__name__)
+
+CLOSED: Final = "the producer is closed"
+
+
+class Engine:
+    """The parts of one producer, and their common life."""
+
+    def __init__(self, runtime: Runtime, config: ProducerConfig) -> None:
+        self._runtime = runtime
+        self._config = config
+        self._pool = pool_for(runtime, config)
+        self.metadata = Metadata(
+            runtime, config, self._pool, auto_create=config.allow_auto_create_topics
+        )
+        self.intake = Intake(runtime, config, self.metadata, _limits(config))
+        self.intake.refusal = self._refusal
+        self._accumulator = self.intake.accumulator
+        self._metrics = ProducerMetrics(runtime.monotonic_ms())
+        self._sender: Sender | None = None
+        self._transactions: Transactions | None = None
+
+    # -- life
+
+    async def start(self) -> None:
+        """Start, unless that was done; raises as `Producer.start` does."""
+        if self.intake.is_closed:
+            raise ClientClosed(CLOSED)
+        if self._sender is not None:
+            return
+        try:
+            sender = await self._reach_cluster()
+        except BaseException:
+            await self._stop()
+            raise
+        sender.start()
+        self.intake.wake = sender.wake
+        self._on_state()
+
+    async def _reach_cluster(self) -> Sender:
+        await self.metadata.start()
+        sender = self._sender = Sender(
+            self._runtime, self._config, self.metadata, self._accumulator, self._metrics
+        )
+        sender.on_fatal = self._on_state
+        if self._config.transactional_id is not None:
+            self._transactions = Transactions(
+                self._runtime, self._config, self.metadata, self._accumulator, self._on_state
+            )
+            await self._transactions.start()
+        return sender
+
+    async def close(self, timeout_ms: int | None) -> None:
+        """End as `Producer.close` does; what is not acknowledged in time is said in the log."""
+        self.intake.is_closed = True
+        self.intake.is_usable = False
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                    await self._settle()
+        finally:
+            lost = await self._stop()
+            if lost:
+                log.warning("%d records were not acknowledged when the producer was closed", lost)
+
+    async def _settle(self) -> None:
+        if self._transactions is not None and self._transactions.state.can_abort:
+            log.warning("the producer was closed in a transaction, which is aborted")
+            with suppress(ClientError):
+                await self._transactions.abort()
+        elif self.intake.wake is not None:
+            await self.flush(None)
+
+    async def _stop(self) -> int:
+        """End at once; give how many records were lost by that."""
+        if self._transactions is not None:
+            await self._transactions.close()
+        if self._sender is not None:
+            await self._sender.close()
+        lost = self._accumulator.fail_all(ClientClosed("the producer was closed before the ack"))
+        await self.metadata.close()
+        await self._pool.close()
+        self.intake.close()
+        return sum(loss.record_count for loss in lost)
+
+    # -- what may be sent
+
+    def _on_state(self) -> None:
+        """What may be sent has changed: a transaction began or ended, or something is fatal."""
+        assert self._sender is not None
+        self.intake.is_usable = self._refusal() is None and not self.intake.is_closed
+        self._sender.wake()
+
+    def _refusal(self) -> ClientError | None:
+        assert self._sender is not None
+        if self._sender.fatal is not None or self._transactions is None:
+            return self._sender.fatal
+        return self._transactions.state.why_not_send
+
+    # -- what users ask for
+
+    async def flush(self, timeout_ms: int | None) -> None:
+        """Send all without lingering, and wait until its fate is known; as `Producer.flush`."""
+        if self.intake.wake is None:
+            raise ClientClosed("not started")
+        self._accumulator.flush_count += 1
+        self.intake.wake()
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await until_settled(self._accumulator)
+            await asyncio.sleep(0)  # callbacks scheduled by the last answers run first
+        finally:
+            self._accumulator.flush_count -= 1
+
+    @property
+    def transactions(self) -> Transactions:
+        """The producer's transactions; TransactionMisuse without a transactional_id.
+
+        ClientClosed before `start` and after `close`.
+        """
+        if self.intake.is_closed or self.intake.wake is None:
+            raise ClientClosed(CLOSED if self.intake.is_closed else "not started")
+        if self._transactions is None:
+            raise TransactionMisuse("transactions need a transactional_id")
+        return self._transactions
+
+    def metrics(self) -> dict[str, float]:
+        """Give what was measured so far, by the names of Kafka's producer-metrics."""
+        return self._metrics.read(self._accumulator, self._runtime.monotonic_ms())
+
+
+def _limits(config: ProducerConfig) -> Limits:
+    return Limits(
+        batch_size=min(config.batch_size, config.max_request_size),
+        linger_ms=config.linger_ms,
+        buffer_memory=config.buffer_memory,
+        max_request_size=config.max_request_size,
+        max_in_flight=config.max_in_flight_requests_per_connection,
+        delivery_timeout_ms=config.delivery_timeout_ms,
+        codec=Codec[config.compression_type.upper()],
+        is_idempotent=config.is_idempotent,
+        is_transactional=config.transactional_id is not None,
+    )
