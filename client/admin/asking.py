@@ -32,6 +32,7 @@ TRY_ANOTHER: Final = (
     ErrorCode.LEADER_NOT_AVAILABLE,
 )
 """Answers that say nothing about what was asked, only about who was asked."""
+CLOSED: Final = "the admin is closed"
 
 
 class Asking:
@@ -43,17 +44,25 @@ class Asking:
         self._pool = pool_for(runtime, config)
         self.metadata = Metadata(runtime, config, self._pool)
         self.coordinators = Coordinators(runtime, config, self.metadata)
+        self._starting = asyncio.Lock()
         self._is_started = self._is_closed = False
 
     async def start(self) -> None:
-        """Reach the cluster, once; BootstrapError after bootstrap_timeout_ms."""
-        if self._is_closed:
-            raise ClientClosed("the admin is closed")
-        if not self._is_started:
+        """Reach the cluster, once; a call beside another one waits for it.
+
+        BootstrapError after bootstrap_timeout_ms. An admin whose start failed is closed.
+        """
+        async with self._starting:
+            if self._is_closed:
+                raise ClientClosed(CLOSED)
+            if self._is_started:
+                return
             try:
                 await self.metadata.start()
+                if self._is_closed:
+                    raise ClientClosed(CLOSED)
             except BaseException:
-                await self._pool.close()
+                await self.close()
                 raise
             self._is_started = True
 
@@ -66,7 +75,7 @@ class Asking:
     def check_open(self) -> None:
         """Raise ClientClosed before `start` and after `close`."""
         if not self._is_started or self._is_closed:
-            raise ClientClosed("the admin is closed" if self._is_closed else "not started")
+            raise ClientClosed(CLOSED if self._is_closed else "not started")
 
     async def request(self, connection: KafkaConnection, request: object) -> Any:
         """Ask once, and wait a little longer than the broker may work: default_api_timeout_ms."""

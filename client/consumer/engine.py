@@ -4,6 +4,9 @@ It works from `start` to `close`, and the consumer's other parts share it. It de
 what is read, handed out or committed.
 """
 
+import asyncio
+from typing import Final
+
 from ...protocol.messages.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from ...protocol.messages.find_coordinator import CoordinatorType
 from ...runtime.runtime import Runtime
@@ -16,6 +19,8 @@ from .consumer_metrics import ConsumerMetrics
 from .fetcher import Fetcher
 from .positions import RESETS, Positions
 from .progress import Progress
+
+CLOSED: Final = "the consumer is closed"
 
 
 class Engine:
@@ -35,6 +40,7 @@ class Engine:
         self.commits = None if config.group_id is None else self._commits_of(config.group_id)
         """The offsets of the group; None without group_id."""
         self.reads_committed = config.isolation_level == "read_committed"
+        self._starting = asyncio.Lock()
         self.is_started = False
         self.is_closing = False
         """The user closes: polls are refused, but a listener may still commit."""
@@ -59,27 +65,32 @@ class Engine:
     # -- life
 
     async def start(self) -> bool:
-        """Reach the cluster; False if that was done before.
+        """Reach the cluster, once; False if that was done before, or meanwhile by another call.
 
-        BootstrapError after bootstrap_timeout_ms, ClientClosed once the consumer is closed.
+        BootstrapError after bootstrap_timeout_ms, ClientClosed once the consumer is closed. A
+        consumer whose start failed is closed.
         """
-        if self.is_closed:
-            raise ClientClosed("the consumer is closed")
-        if self.is_started:
-            return False
-        try:
-            await self.metadata.start()
-        except BaseException:
-            await self.metadata.pool.close()
-            raise
-        self.fetcher.start()
-        self.is_started = True
-        return True
+        async with self._starting:
+            if self.is_closed:
+                raise ClientClosed(CLOSED)
+            if self.is_started:
+                return False
+            try:
+                await self.metadata.start()
+                if self.is_closed:
+                    raise ClientClosed(CLOSED)
+            except BaseException:
+                self.is_closed = True
+                await self.disconnect()
+                raise
+            self.fetcher.start()
+            self.is_started = True
+            return True
 
     def check_usable(self) -> None:
         """Raise ClientClosed before `start` and after `close`."""
         if self.is_closed:
-            raise ClientClosed("the consumer is closed")
+            raise ClientClosed(CLOSED)
         if not self.is_started:
             raise ClientClosed("the consumer is not started")
 

@@ -42,26 +42,34 @@ class Engine:
         self._metrics = ProducerMetrics(runtime.monotonic_ms())
         self._sender: Sender | None = None
         self._transactions: Transactions | None = None
+        self._starting = asyncio.Lock()
 
     # -- life
 
     async def start(self) -> None:
-        """Start, unless that was done; raises as `Producer.start` does."""
-        if self.intake.is_closed:
-            raise ClientClosed(CLOSED)
-        if self._sender is not None:
-            return
-        try:
-            sender = await self._reach_cluster()
-        except BaseException:
-            await self._stop()
-            raise
-        sender.start()
-        self.intake.wake = sender.wake
-        self._on_state()
+        """Start, once; a call beside another one waits for it. Raises as `Producer.start` does.
+
+        A producer whose start failed is closed.
+        """
+        async with self._starting:
+            if self.intake.is_closed:
+                raise ClientClosed(CLOSED)
+            if self.intake.wake is not None:
+                return
+            try:
+                sender = await self._reach_cluster()
+            except BaseException:
+                self.intake.is_closed = True
+                await self._stop()
+                raise
+            sender.start()
+            self.intake.wake = sender.wake
+            self._on_state()
 
     async def _reach_cluster(self) -> Sender:
         await self.metadata.start()
+        if self.intake.is_closed:
+            raise ClientClosed(CLOSED)
         sender = self._sender = Sender(
             self._runtime, self._config, self.metadata, self._accumulator, self._metrics
         )
