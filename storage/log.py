@@ -12,7 +12,6 @@ a producer snapshot at each roll. What is not flushed is not trusted: see recove
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from ..protocol.records.batch_header import CONTROL_BIT
 from ..protocol.records.record_batch import BatchHeader
 from ..protocol.types import Buffer, OffsetAndEpoch
 from ..runtime.errors import InvariantViolation
@@ -22,7 +21,7 @@ from .epoch_file import EpochFile
 from .files import Files
 from .log_reader import LogReader, OffsetOutOfRange
 from .lookup import TimestampOffset
-from .producer_replay import ProducerReplay, observe_control
+from .producer_replay import ProducerReplay, observe_appended
 from .producer_snapshots import ProducerSnapshots
 from .producer_state import ProducerState
 from .reading import Cold, LogSlice
@@ -187,26 +186,14 @@ class Log:
             end = segment.append(batches, start, self._limits)
             self.log_end_offset = segment.next_offset
             # Before a roll: the snapshot it takes must know all that lies below it.
-            is_all = start == 0 and end == len(batches)
-            self._observe(segment, batches if is_all else batches[start:end], are_observed)
+            appended = batches if end - start == len(batches) else batches[start:end]
+            observe_appended(self.producers, segment, appended, self._runtime, are_observed)
             if end == len(batches):
                 if self.log_end_offset - durability.flushed_offset >= self.config.flush_messages:
                     self._flush_is_due()
                 return
             start = end
             segment = self._roll(_base_for(batches[start][0], segment.next_offset))
-
-    def _observe(self, segment: Segment, appended: Sequence[Batch], is_done: bool) -> None:
-        """Take in what the batches tell of producers; of markers alone if the rest `is_done`."""
-        now_ms = -1
-        for header, buffer in appended:
-            if header.producer_id < 0 or (is_done and not header.attributes & CONTROL_BIT):
-                continue
-            now_ms = now_ms if now_ms >= 0 else self._runtime.wall_ms()
-            if not header.attributes & CONTROL_BIT:
-                self.producers.observe(header, now_ms)
-            elif aborted := observe_control(self.producers, header, buffer, now_ms):
-                segment.aborted.note(aborted)
 
     def append_run(self, headers: Sequence[BatchHeader], data: Buffer) -> None:
         """Append batches that lie one after the other in `data`, as a follower receives them."""

@@ -4,6 +4,8 @@ From a snapshot on, headers are enough, but for the markers of transactions, whi
 when a log is opened, after a truncation that went too far back, and where an index is lost.
 """
 
+from collections.abc import Sequence
+
 from ..protocol.records.batch_header import CONTROL_BIT
 from ..protocol.records.record_batch import HEADER_SIZE, BatchHeader
 from ..protocol.types import Buffer
@@ -14,7 +16,7 @@ from .markers import read_marker
 from .producer_snapshots import ProducerSnapshots
 from .producer_state import ProducerState
 from .scan import Pace, Scan
-from .segment import Segment
+from .segment import Batch, Segment
 
 
 def observe_control(
@@ -25,6 +27,28 @@ def observe_control(
     if marker is None:
         return None
     return producers.observe_marker(marker, header.base_offset, now_ms)
+
+
+def observe_appended(
+    producers: ProducerState,
+    segment: Segment,
+    appended: Sequence[Batch],
+    runtime: Runtime,
+    is_done: bool,
+) -> None:
+    """A segment has got batches: take in what they tell, or their markers alone if `is_done`.
+
+    `is_done`: the producers know of all but the markers. The segment notes what those abort.
+    """
+    now_ms = -1
+    for header, buffer in appended:
+        if header.producer_id < 0 or (is_done and not header.attributes & CONTROL_BIT):
+            continue
+        now_ms = now_ms if now_ms >= 0 else runtime.wall_ms()
+        if not header.attributes & CONTROL_BIT:
+            producers.observe(header, now_ms)
+        elif aborted := observe_control(producers, header, buffer, now_ms):
+            segment.aborted.note(aborted)
 
 
 def observe_stored(
