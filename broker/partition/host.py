@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Host:
-    """One object for all partitions; they change nothing of it but `dirty` and `moved`."""
+    """One object for all partitions of a broker, and what they note for it."""
 
     broker_id: int
     wheel: Deadlines

@@ -106,7 +106,7 @@ class Partition:
 
     @property
     def error_without_leader(self) -> ErrorCode:
-        """What everybody is answered who needs the leader, while this is none."""
+        """The error of whatever only a leader may answer, while this broker does not lead."""
         return self.offline_because or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     @property
@@ -219,7 +219,7 @@ class Partition:
         """The attempt that a batch has to come back with; None if its transaction is open here.
 
         The coordinator is asked in between, and the batch waits in line (`Verification.join`).
-        `raises_epoch`: each transaction of this client has an epoch of its own (Produce 12 on).
+        `raises_epoch`: each transaction of this client has its own epoch (from Produce 12 on).
         """
         if self.log.producers.has_open_transaction(producer_id, producer_epoch):
             return None
@@ -340,7 +340,7 @@ class Partition:
         self.follower = role if isinstance(role, FollowerReplica) else None
 
     def _end_leadership(self, error: ErrorCode) -> None:
-        """Tell producers that wait: what they wait for may or may not survive."""
+        """Fail the waits of producers: what they wait for may or may not survive."""
         self.verifications.end_leadership()
         if self._commit_waiters is not None:
             self._commit_waiters.fail(error)

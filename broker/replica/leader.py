@@ -70,7 +70,7 @@ class ProposeIsr:
 
 @dataclass(frozen=True, slots=True)
 class IsrChanged:
-    """The committed ISR is now this: a line of the log, and the next answer to each follower."""
+    """The committed ISR is now this: log it, and look at the next fetch of each follower."""
 
     isr: tuple[int, ...]
 
