@@ -64,6 +64,22 @@ class Settings:
     defaults: Defaults
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """Who is told what happens to a controller."""
+
+    on_failed: Callable[[str], None]
+    """Told why this node's log cannot be trusted any more: ends the process."""
+    on_active: Callable[[], None]
+    """Told each time this controller has become active."""
+    on_inactive: Callable[[], None]
+    """Told each time it was active and is no more."""
+    on_cluster_id: Callable[[str], None]
+    """Told once, when the metadata says which cluster this is."""
+    on_replayed: Callable[[Sequence[MetadataRecord]], None]
+    """Told of records as soon as decisions see them."""
+
+
 @dataclass(slots=True)
 class _Pending:
     """An answer, and the high watermark it waits for."""
@@ -77,28 +93,14 @@ class Controller:
     """Decides, and drives what follows from it."""
 
     def __init__(
-        self,
-        runtime: Runtime,
-        quorum: Quorum,
-        settings: Settings,
-        *,
-        on_failed: Callable[[str], None],
+        self, runtime: Runtime, quorum: Quorum, settings: Settings, events: Events
     ) -> None:
-        """`on_failed` ends the process: this node's log cannot be trusted any more."""
         self.runtime = runtime
         self.quorum = quorum
         self.settings = settings
         self.leases = Leases(settings.session_ms)
-        self.on_failed = on_failed
+        self._events = events
         self.cluster_id = settings.cluster_id
-        self.on_active: Callable[[], None] = lambda: None
-        """Told each time this controller has become active."""
-        self.on_inactive: Callable[[], None] = lambda: None
-        """Told each time it was active and is no more."""
-        self.on_cluster_id: Callable[[str], None] = lambda cluster_id: None
-        """Told once, when the metadata says which cluster this is."""
-        self.on_replayed: Callable[[Sequence[MetadataRecord]], None] = lambda records: None
-        """Told of records as soon as decisions see them."""
         self.cluster = Cluster(MetadataImage(), settings.defaults)
         """As of the newest append: for decisions only."""
         self.committed = MetadataImage()
@@ -179,7 +181,7 @@ class Controller:
             why = f"the metadata log belongs to cluster {known}"
             raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID, why)
         self.cluster_id = known
-        self.on_cluster_id(known)
+        self._events.on_cluster_id(known)
 
     # Its reign.
 
@@ -200,7 +202,7 @@ class Controller:
         self.cluster.image = image.copy()
         self._is_active = True
         self.leases.restart(list(image.brokers.values()), self.runtime.monotonic_ms())
-        self.on_active()
+        self._events.on_active()
         self._settle()
         log.info(
             "active in epoch %d: %d brokers, %d topics, metadata up to offset %d",
@@ -216,7 +218,7 @@ class Controller:
         self._fail_pending(why)
         if was_active:
             self.leases.restart([], self.runtime.monotonic_ms())
-            self.on_inactive()
+            self._events.on_inactive()
         self._wake_parked()
         self._more.set()
 
@@ -271,7 +273,7 @@ class Controller:
             for offset, record in enumerate(decision.records, first):
                 self.cluster.image.apply(record, offset)
                 self._replayed.append((offset, record))
-            self.on_replayed(decision.records)
+            self._events.on_replayed(decision.records)
         end_offset = self.quorum.log_end_offset
         if end_offset <= self.quorum.high_watermark:
             future.set_result(decision.answer)
@@ -328,7 +330,7 @@ class Controller:
         """End: nobody may take an answer from here for good."""
         self._fail_pending(why)
         self._wake_parked()
-        self.on_failed(why)
+        self._events.on_failed(why)
 
     async def wait_for_metadata(self, offset: int, max_wait_ms: int) -> None:
         """Return when something is committed at `offset`, or after the time given."""

@@ -21,7 +21,7 @@ from .api.answers import Answers
 from .api.session import Session
 from .api.sessions import Sessions
 from .config import ControllerConfig, Listener, listener_of, quorum_of
-from .driver import Controller, Settings
+from .driver import Controller, Events, Settings
 from .handovers import Handovers
 from .liveness import Liveness
 from .quorum.lost_log import open_metadata_log
@@ -58,7 +58,14 @@ class ControllerServer:
             snapshot_interval_bytes=config.snapshot_interval_bytes,
             defaults=config.defaults,
         )
-        self.controller = Controller(runtime, quorum, self.settings, on_failed=on_failed)
+        events = Events(
+            on_failed=on_failed,
+            on_active=self._on_active,
+            on_inactive=self._on_inactive,
+            on_cluster_id=self._on_cluster_id,
+            on_replayed=self._on_replayed,
+        )
+        self.controller = Controller(runtime, quorum, self.settings, events)
         self.liveness = Liveness(
             runtime,
             self.controller.leases,
@@ -68,13 +75,9 @@ class ControllerServer:
         )
         self.upkeep = Upkeep(self.controller, config.balance)
         self.handovers = Handovers(self.controller, config.leader_lease_ms)
-        self.controller.on_replayed = self._on_replayed
-        self.controller.on_active = self._on_active
         self.answers = Answers()
         self.sessions = Sessions(runtime.descriptor_limit())
         self.refusals = Refusals()
-        self.controller.on_inactive = self._on_inactive
-        self.controller.on_cluster_id = self._on_cluster_id
         self._directory = directory
         self._doors: asyncio.Server | None = None
         self.address: tuple[str, int] = ("", 0)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minikafka.controller import driver
-from minikafka.controller.driver import Controller, Settings
+from minikafka.controller.driver import Controller, Events, Settings
 from minikafka.controller.metadata.decision import Cluster, Decision, Defaults
 from minikafka.controller.quorum import metadata_log
 from minikafka.controller.quorum import node as quorum_node
@@ -59,9 +59,14 @@ class Node:
         me = VoterKey(9, bytes(15) + b"9")
         settings = QuorumSettings(me=me, voters=(9,))
         self.quorum = await RaftQuorum.open(self.runtime, log, settings, cluster_id=CLUSTER_ID)
-        self.controller = Controller(
-            self.runtime, self.quorum, self.settings, on_failed=self.failures.append
+        events = Events(
+            on_failed=self.failures.append,
+            on_active=lambda: None,
+            on_inactive=lambda: None,
+            on_cluster_id=lambda cluster_id: None,
+            on_replayed=lambda records: None,
         )
+        self.controller = Controller(self.runtime, self.quorum, self.settings, events)
         await self.controller.start()
         await self.controller.wait_until_settled(30_000)
         self.controller.check_active()
