@@ -40,12 +40,13 @@ class _Reported(NamedTuple):
 class Buffer:
     """Between the fetch loops and the user."""
 
-    def __init__(self, arrived: Event) -> None:
+    def __init__(self, arrived: Event, on_room: Callable[[], None]) -> None:
+        """`on_room` is told when chunks were taken or dropped."""
         self.size = 0
         """Bytes held."""
         self.arrived = arrived
         """Set when a poll should look again."""
-        self.on_room: Callable[[], None] = lambda: None
+        self._on_room = on_room
         self._chunks: deque[Chunk] = deque()
         self._errors: deque[_Reported] = deque()
 
@@ -84,11 +85,11 @@ class Buffer:
         self.size -= chunk.size
         if not chunk.is_void:
             chunk.state.buffered_count -= 1
-        self.on_room()
+        self._on_room()
 
     def drop_void(self) -> None:
         """Let go of what lies where nobody reads any more."""
         if any(chunk.is_void for chunk in self._chunks):
             self._chunks = deque(chunk for chunk in self._chunks if not chunk.is_void)
             self.size = sum(chunk.size for chunk in self._chunks)
-            self.on_room()
+            self._on_room()

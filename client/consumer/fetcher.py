@@ -59,8 +59,7 @@ class Fetcher:
         positions: Positions,
         metrics: ConsumerMetrics,
     ) -> None:
-        self.buffer = Buffer(asyncio.Event())
-        self.buffer.on_room = self._wake_loops
+        self.buffer = Buffer(asyncio.Event(), self._wake_loops)
         self.lookups = Lookups(runtime, config, metadata, positions, self.buffer)
         self.lookups.on_found = self._turn
         self._runtime = runtime

@@ -80,10 +80,10 @@ class Group:
                 max_poll_interval_ms=config.max_poll_interval_ms,
             )
         )
-        self.on_pending: Callable[[], None] = lambda: None
-        """Called when the user has something to carry out."""
-        self.on_error: Callable[[ClientError | ApiError], None] = lambda _: None
-        """Called with what the user must hear; the next poll joins again."""
+        self.on_pending: Callable[[], None]
+        """Called when the user has something to carry out. Set it before `start`."""
+        self.on_error: Callable[[ClientError | ApiError], None]
+        """Called with what the user must hear; the next poll joins again. Set it before `start`."""
         self._runtime = runtime
         self._config = config
         self._metadata = metadata

@@ -41,7 +41,8 @@ class Lookups:
         positions: Positions,
         buffer: Buffer,
     ) -> None:
-        self.on_found: Callable[[], None] = lambda: None
+        self.on_found: Callable[[], None]
+        """Told when a position may have been found. Set it before `start`."""
         self.ask_group: AskGroup | None = None
         self._runtime = runtime
         self._config = config

@@ -145,7 +145,8 @@ def checked_size(record: Row, limit: int) -> int:
 class Accumulator:
     """All unacknowledged records of one producer."""
 
-    def __init__(self, limits: Limits, dice: Dice) -> None:
+    def __init__(self, limits: Limits, dice: Dice, on_released: Callable[[], None]) -> None:
+        """`on_released` is told when records were settled and their memory is free."""
         self.limits = limits
         self.used_bytes = 0
         self.busy: dict[TopicPartition, PartitionQueue] = {}
@@ -156,7 +157,7 @@ class Accumulator:
         """Why there is none, in words."""
         self.flush_count = 0
         """While above zero nothing lingers."""
-        self.on_released: Callable[[], None] = lambda: None
+        self._on_released = on_released
         self.admit: Callable[[TopicPartition], bool] | None = None
         """Asked before each batch whether its partition may be sent to now: of transactions."""
         self.is_implicit = False
@@ -284,7 +285,7 @@ class Accumulator:
         self.used_bytes -= batch.size
         if self.on_lost is not None and isinstance(batch.outcome, ClientError):
             self.on_lost(batch.outcome, batch.order >= 0)
-        self.on_released()
+        self._on_released()
 
     # -- out
 
@@ -385,7 +386,7 @@ class Accumulator:
             one.claim.fail(error)
         if self.on_lost is not None:
             self.on_lost(error, False)
-        self.on_released()
+        self._on_released()
         return [Loss(gone_count, error)]
 
     def give_up_waiting(self) -> None:

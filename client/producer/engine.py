@@ -36,8 +36,7 @@ class Engine:
         self.metadata = Metadata(
             runtime, config, self._pool, auto_create=config.allow_auto_create_topics
         )
-        self.intake = Intake(runtime, config, self.metadata, _limits(config))
-        self.intake.refusal = self._refusal
+        self.intake = Intake(runtime, config, self.metadata, _limits(config), self._refusal)
         self._accumulator = self.intake.accumulator
         self._metrics = ProducerMetrics(runtime.monotonic_ms())
         self._sender: Sender | None = None

@@ -21,19 +21,23 @@ class Intake:
     """Takes records in while the producer is open, and in a transaction if it has those."""
 
     def __init__(
-        self, runtime: Runtime, config: ProducerConfig, metadata: Metadata, limits: Limits
+        self,
+        runtime: Runtime,
+        config: ProducerConfig,
+        metadata: Metadata,
+        limits: Limits,
+        refusal: Callable[[], ClientError | None],
     ) -> None:
-        self.accumulator = Accumulator(limits, runtime.rng)
-        self.accumulator.on_released = self._on_released
+        """`refusal` says why a started producer may send nothing now, None if it may."""
+        self.accumulator = Accumulator(limits, runtime.rng, self._on_released)
         self.is_usable = False
         """Whether the checks of `check_usable` may be left out: most records pay for none."""
         self.is_closed = False
         self.wake: Callable[[], None] | None = None
         """Has the sender look for something to send; None until there is one."""
-        self.refusal: Callable[[], ClientError | None] = lambda: None
-        """Why nothing may be sent now, where that is for the sender or a transaction to say."""
         self.on_room: Callable[[], None] | None = None
         """Called whenever records are settled, for whoever waits in another way than `drain`."""
+        self.refusal = refusal
         self._runtime = runtime
         self._config = config
         self._metadata = metadata

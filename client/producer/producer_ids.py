@@ -33,14 +33,17 @@ class ProducerIds:
         metadata: Metadata,
         backoff: Backoff,
         on_result: Callable[[ProducerIdentity | ClientError], None],
+        on_trouble: Callable[[str], None],
     ) -> None:
-        """`on_result` gets the new identity, or why there will never be one."""
+        """`on_result` gets the new identity, or why there will never be one.
+
+        `on_trouble` is told each time that a broker had none, with the reason in words.
+        """
         self._runtime = runtime
         self._metadata = metadata
         self._backoff = backoff
         self._on_result = on_result
-        self.on_trouble: Callable[[str], None] = lambda why: None
-        """Told each time that a broker had none, with the reason in words."""
+        self._on_trouble = on_trouble
         self._task: asyncio.Task[None] | None = None
 
     def allocate(self) -> None:
@@ -68,7 +71,7 @@ class ProducerIds:
                 if isinstance(error, ApiError) and not error.code.retriable:
                     self._on_result(ClientError(why))
                     return
-                self.on_trouble(why)
+                self._on_trouble(why)
                 waited_ms = self._runtime.monotonic_ms() - begun_ms
                 is_late = waited_ms >= SAY_AFTER_MS and not is_said
                 is_said |= is_late

@@ -86,11 +86,13 @@ class Sender:
         self._is_closed = False
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._backoff = backoff
-        self._producer_ids = ProducerIds(runtime, metadata, backoff, self._on_identity)
-        self._producer_ids.on_trouble = self._on_no_identity
+        self._producer_ids = ProducerIds(
+            runtime, metadata, backoff, self._on_identity, self._on_no_identity
+        )
         self.fatal: ClientError | None = None
         """Why nothing can be sent any more."""
-        self.on_fatal: Callable[[], None] = lambda: None
+        self.on_fatal: Callable[[], None]
+        """Told when `fatal` is set. Set it before `start`."""
         metadata.listen(self._on_metadata)
 
     def start(self) -> None:

@@ -664,7 +664,7 @@ async def test_a_topic_no_longer_read_is_asked_for_no_more() -> None:
 
 
 def test_an_error_that_is_found_again_is_told_once() -> None:
-    buffer = Buffer(asyncio.Event())
+    buffer = Buffer(asyncio.Event(), lambda: None)
     states = [PartitionState(TopicPartition("t", index)) for index in range(2)]
     for state in (states[0], states[0], states[1]):
         buffer.report(CorruptRecord(state.partition, 5, "bad"), state)
