@@ -10,16 +10,20 @@ from .files import ABORTED_INDEX, Files
 class AbortedFile:
     """The index of the transactions that end in one segment without counting, and its file."""
 
-    __slots__ = ("_files", "_path", "index", "is_unsynced")
+    __slots__ = ("_files", "_segment_path", "index", "is_unsynced")
 
     def __init__(self, files: Files, path: str) -> None:
         """`path` is that of the segment, without suffix."""
         self._files = files
-        self._path = path + ABORTED_INDEX
+        self._segment_path = path
         self.index: AbortedIndex | None = None
         """Transactions whose abort is marked here. None: there are none, and no file of them."""
         self.is_unsynced = False
         """The file was written since it was last on stable storage."""
+
+    @property
+    def _path(self) -> str:
+        return self._segment_path + ABORTED_INDEX
 
     def load(self, base_offset: int, next_offset: int | None) -> bool:
         """Read the file of a segment with these bounds; False, and no entries, if it is damaged."""
