@@ -1,4 +1,4 @@
-"""The loop that async tests run on, and the order and distribution of tests over workers."""
+"""The loop that async tests run on, their order and distribution over workers, second runs."""
 
 import asyncio
 import gc
@@ -10,11 +10,17 @@ import pytest
 import uvloop
 from hypothesis import settings
 
+from .support import second_run
 from .support.by_folder import COMPUTING, ByFolder, folder_of
 
 # The machine is shared with real processes: how long one example took says nothing.
 settings.register_profile("minikafka", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("minikafka")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A test of real processes that fails runs once more (support/second_run.py)."""
+    config.pluginmanager.register(second_run)
 
 
 def pytest_asyncio_loop_factories(config: Any, item: Any) -> dict[str, Callable[[], Any]]:

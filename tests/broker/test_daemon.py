@@ -14,7 +14,7 @@ from minikafka.protocol.messages.api_versions import ApiVersionsRequest
 
 from ..support.cluster import Cluster, Daemon, NotReady, free_ports, running_cluster, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 
 @pytest.fixture

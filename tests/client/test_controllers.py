@@ -12,7 +12,7 @@ from minikafka.runtime.runtime import SystemRuntime
 
 from ..support.cluster import CONTROLLER_ID, Cluster, free_ports, running_cluster
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from minikafka import Admin, Consumer, NewTopic, Producer, TopicPartition
 
 from ..support.cluster import Cluster, running_cluster
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 SINGLE = {
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",

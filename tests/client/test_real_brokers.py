@@ -19,7 +19,7 @@ from minikafka.protocol.errors import ErrorCode
 
 from ..support.cluster import Cluster, running_cluster
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 names = (f"t{number}" for number in itertools.count())
 
 

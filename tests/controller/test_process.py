@@ -19,7 +19,7 @@ from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopi
 
 from .conftest import FakeBroker
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 PROGRAM = Path(sys.executable).with_name("minikafka-controller")
 
 

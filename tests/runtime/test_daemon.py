@@ -14,7 +14,7 @@ import pytest
 from minikafka.runtime.daemon import load_properties
 from minikafka.runtime.errors import ConfigError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 PROGRAM = textwrap.dedent(
     """

@@ -29,6 +29,7 @@ print(len(taken))
 
 
 @pytest.mark.slow
+@pytest.mark.processes
 def test_the_disk_has_descriptors_when_others_have_taken_all(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, check=False

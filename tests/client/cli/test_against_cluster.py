@@ -11,7 +11,7 @@ import pytest
 
 from minikafka.deploy.local_cluster import LocalCluster
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 CODE = "from minikafka.deploy.cli import main; main()"
 
 

@@ -24,7 +24,7 @@ from minikafka.deploy.local_cluster import LocalCluster
 
 from .test_against_cluster import CODE, Minikafka
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 COUNT = 40
 
