@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ..protocol.records.record_batch import BatchHeader
+from ..protocol.types import NO_EPOCH
 from ..runtime.errors import CorruptLog
 from ..runtime.runtime import Runtime
 from .compaction import compacted
@@ -104,7 +105,7 @@ class _Loader:
         self._segments: list[Segment] = []
         self._damaged_aborted: dict[Segment, None] = {}
         """Segments whose index of aborted transactions cannot be read."""
-        self._epochs = LeaderEpochs()
+        self._epochs = self._on_file = LeaderEpochs()
         self._are_epochs_written = True
         self._names_changed = False
         self._recovery_point = opening.recovery_point
@@ -134,9 +135,12 @@ class _Loader:
             log.warning("%s ends at %d, before its start: begun anew at %d", self, end, start)
             self._drop_from(0)
             producers, end = ProducerState(), start
-        if not segments and self._epochs.clear():
-            self._are_epochs_written = False
-        if self._epochs.truncate_from_end(end) or self._epochs.truncate_from_start(start):
+        if not segments or end == segments[0].base_offset:
+            # A log whose records all were deleted still ends in the epoch of the last of them.
+            epoch = self._on_file.epoch_for(end) if end else NO_EPOCH
+            self._epochs = LeaderEpochs([(epoch, start)])
+            self._are_epochs_written = list(self._epochs) == list(self._on_file)
+        elif self._epochs.truncate_from_end(end) or self._epochs.truncate_from_start(start):
             self._are_epochs_written = False
         snapshots = ProducerSnapshots(self._files, self._directory)
         snapshots.remove_above(end)
@@ -284,6 +288,7 @@ class _Loader:
         """Read the epochs' file for what was flushed; make anew what it does not tell."""
         data = self._files.read_small(f"{self._directory}/{LEADER_EPOCHS}")
         known = LeaderEpochs.decode(data) if data is not None else None
+        self._on_file = LeaderEpochs(known or ())
         trusted, later = self._segments[:doubtful], self._segments[doubtful:]
         self._are_epochs_written = not (later if known is not None else self._segments)
         if known is not None and later:

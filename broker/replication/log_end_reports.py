@@ -12,6 +12,7 @@ from typing import Final
 
 from ...protocol.control.messages import LogEnd, ReportLogEnds
 from ...protocol.errors import ApiError
+from ...protocol.types import NO_EPOCH
 from ...runtime.runtime import Runtime
 from ..control.controller_channel import ControllerChannel
 from ..partition.partition import Partition
@@ -84,13 +85,14 @@ class LogEndReports:
 
 
 def _end_of(partition: Partition) -> LogEnd:
-    end = partition.log_end_offset
-    last_epoch = partition.log.leader_epochs.epoch_for(end - 1) if end else -1
+    log, end = partition.log, partition.log_end_offset
+    # Where all records were deleted, the epoch of the last of them is known at the end itself.
+    last = max(end - 1, log.log_start_offset)
     return LogEnd(
         topic_id=partition.topic_id,
         partition=partition.index,
         leader_epoch=partition.leader_epoch,
-        last_epoch=last_epoch,
+        last_epoch=log.leader_epochs.epoch_for(last) if end else NO_EPOCH,
         log_end_offset=end,
         high_watermark=partition.high_watermark,
     )

@@ -337,7 +337,7 @@ class LogEnd:
     leader_epoch: Epoch
     """Of the leaderless epoch that asks: until the next one this log does not change."""
     last_epoch: Epoch
-    """Leader epoch of the last record, -1 for an empty log."""
+    """Leader epoch of the last record, deleted or not; -1 where none is known of."""
     log_end_offset: Offset
     high_watermark: Offset = -1
     """The highest that this replica knew: what an election below it loses."""

@@ -56,6 +56,23 @@ async def test_an_epoch_without_records_is_not_the_last_records_epoch(tmp_path: 
     await node.stop()
 
 
+async def test_a_log_of_deleted_records_is_of_the_epoch_of_the_last(tmp_path: Path) -> None:
+    """An older log that lacks what was committed since would seem to hold more, and be elected."""
+    node = await Node(tmp_path).start()
+    channel = FakeChannel()
+    reports = LogEndReports(node.runtime, channel.as_channel(), node.partitions.is_electing)
+    node.on_electing = reports.ask
+    await node.give(state(ME, isr=(ME,)))
+    for record in (b"a", b"b", b"c"):
+        node.produce(record)
+    node[0].log.advance_log_start(3)
+    await node.change(ASKING)
+    (end,) = (await channel.answer(HEARD)).ends
+    assert (end.last_epoch, end.log_end_offset) == (1, 3)
+    await reports.close()
+    await node.stop()
+
+
 async def test_a_replica_that_is_offline_reports_nothing(tmp_path: Path) -> None:
     node = await Node(tmp_path).start()
     asked: list[object] = []

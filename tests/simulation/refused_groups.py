@@ -98,14 +98,22 @@ class Group:
 
     async def heartbeat(
         self, due: Due, member: str, generation: int, instance: str | None = None
-    ) -> None:
+    ) -> ErrorCode:
         request = HeartbeatRequest(
             group_id=self.name,
             generation_id=generation,
             member_id=member,
             group_instance_id=instance,
         )
-        await self.due(request, due)
+        return ErrorCode((await self.due(request, due)).error_code)
+
+    async def until_moving(self, member: str, generation: int) -> None:
+        """Wait for a rebalance that somebody else has asked for, on a connection of its own."""
+        for _ in range(50):
+            if await self.heartbeat((NONE, MOVING), member, generation) is MOVING:
+                return
+            await asyncio.sleep(0.1)
+        await self.heartbeat(MOVING, member, generation)
 
     async def commit(self, due: Due, member: str = "", generation: int = -1, **more: Any) -> None:
         """`note`: kept beside the offset; `version`: as sent; `topic`, `retention_ms`: as named."""
@@ -219,8 +227,7 @@ async def static(refused: Refused) -> None:
     await group.commit(NONE, again.member_id, again.generation_id)
     # A second one: the group waits until the first has joined again.
     joining = asyncio.ensure_future(group.join(NONE, instance="two", lane=1))
-    await asyncio.sleep(0.2)
-    await group.heartbeat(MOVING, again.member_id, again.generation_id)
+    await group.until_moving(again.member_id, again.generation_id)
     await group.sync(MOVING, again.member_id, again.generation_id)
     await group.join(NONE, again.member_id, "one", speaks=SPEAKS_OTHERWISE)
     second = await joining

@@ -65,6 +65,28 @@ async def test_epochs_are_known_from_where_a_log_begins_after_a_crash(
     log.abandon()
 
 
+@pytest.mark.parametrize("is_file_left", [False, True])
+@pytest.mark.parametrize("deleted_before", [8, 10])
+async def test_a_log_of_deleted_records_knows_their_epoch_after_a_crash(
+    runtime: TestRuntime, tmp_path: Path, deleted_before: int, is_file_left: bool
+) -> None:
+    """Its end says how far it was committed, which counts for nothing without the epoch."""
+    log = await recovered(runtime, tmp_path)
+    for n in range(10):
+        log.append([batch(n, epoch=5 if n < 4 else 6)])
+    log.advance_log_start(deleted_before)
+    await log.flush()
+    log.abandon()
+    for file in (tmp_path / "t-0").glob("*.log"):
+        file.unlink()  # Retention has done it, or the power failed before they were stable.
+    if is_file_left:
+        (tmp_path / "t-0" / f"{10:020d}.log").touch()
+    log = await recovered(runtime, tmp_path, recovery_point=10, log_start=10)
+    assert (log.log_start_offset, log.log_end_offset, log.latest_epoch) == (10, 10, 6)
+    assert list(log.leader_epochs) == [(6, 10)]
+    log.abandon()
+
+
 async def test_the_recovery_point_never_moves_forward_without_a_flush(
     runtime: TestRuntime, tmp_path: Path
 ) -> None:
