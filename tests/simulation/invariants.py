@@ -96,7 +96,20 @@ class Invariants:
             self.quorum.forget(daemon)
             process.check = self._controller_check(daemon, process)
         else:
+            self._mend_what_nobody_else_has(daemon)
             process.check = self._broker_check(daemon, process)
+
+    def _mend_what_nobody_else_has(self, daemon: Daemon) -> None:
+        """A crash cuts a log where it has rotted (docs/decisions/0020).
+
+        While another replica in sync is up that is no loss. Otherwise it is one fault too many.
+        """
+        for (whose, key), rot in self.rotten.items():
+            state = self.image.partition(*key) if self.image is not None else None
+            if whose == daemon.name and state is not None:
+                others = [self.cluster.brokers[each] for each in state.isr]
+                if not any(each.alive for each in others if each is not daemon):
+                    rot.mend()
 
     def lost_power(self, daemon: Daemon) -> None:
         """Its disk may have less than it acknowledged; what was seen of it counts no more."""

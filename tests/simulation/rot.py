@@ -42,6 +42,13 @@ class Rot:
         is_there = self.disk.find(self.path) is self.node and self.position < len(self.node.cache)
         return not is_there or self.node.cache[self.position] == self.byte
 
+    def mend(self) -> None:
+        """The byte is what it was, if it is still there."""
+        if not self.is_over:
+            self.node.cache[self.position] = self.byte
+            if self.position < len(self.node.stable):
+                self.node.stable[self.position] = self.byte
+
     @property
     def may_come_back(self) -> bool:
         """Would the byte be wrong again after a loss of power? What was done may not be stable."""
