@@ -23,7 +23,10 @@ class AbortedBatches:
         self._producers: dict[int, None] = {}
 
     def covers(self, header: BatchHeader) -> bool:
-        """Is it a batch that does not count? To be asked for every batch, in their order."""
+        """True if the batch belongs to an aborted transaction, and so does not count.
+
+        The caller asks for every batch, in the order of the log.
+        """
         while self._waiting and self._waiting[-1].first_offset <= header.base_offset:
             self._producers[self._waiting.pop().producer_id] = None
         return (

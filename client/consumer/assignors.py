@@ -14,7 +14,7 @@ from ...protocol.types import TopicPartition
 from . import sticky
 
 Assignment = dict[str, list[TopicPartition]]
-"""By member id; every member has an entry."""
+"""The partitions of each member, by member id; every member has an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class Member:
     member_id: str
     topics: tuple[str, ...]
     owned: tuple[TopicPartition, ...] = ()
-    """What it has now, or had last, as it says."""
+    """The partitions that the member claims to have, or to have had last."""
     generation: int = -1
-    """The generation in which it got that; -1: not known."""
+    """The generation in which the member got `owned`; -1: not known."""
     group_instance_id: str | None = None
 
     @property
     def order(self) -> tuple[bool, str]:
-        """Static members keep their place over restarts, so their lasting names count."""
+        """The key that members are sorted by: the lasting name of a static member counts first."""
         lasting = self.group_instance_id
         return (lasting is None, self.member_id if lasting is None else lasting)
 
@@ -45,16 +45,16 @@ class Assignor(Protocol):
 
     @property
     def is_cooperative(self) -> bool:
-        """Do members keep reading what they keep, while a rebalance goes on (KIP-429)?"""
+        """True if members go on reading the partitions they keep during a rebalance (KIP-429)."""
 
     def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
         """Share out the partitions of the topics in `counts`; topics without a count are left."""
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """What a member says of itself in a join, beyond its topics."""
+        """Return the bytes a member adds to its topics in a join."""
 
     def read_user_data(self, member: Member, data: bytes | None) -> Member:
-        """Take over what another member says of itself."""
+        """Return the member with what its user data says."""
 
 
 class Range:
@@ -81,11 +81,11 @@ class Range:
         return given
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Nothing."""
+        """Return None: members add nothing to their topics."""
         return None
 
     def read_user_data(self, member: Member, data: bytes | None) -> Member:
-        """There is nothing to read."""
+        """Return the member as it is: its user data is not used."""
         return member
 
 
@@ -96,7 +96,7 @@ class RoundRobin:
     is_cooperative: Final = False
 
     def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
-        """Deal."""
+        """Deal the partitions to the members in turn."""
         given: Assignment = {member.member_id: [] for member in members}
         in_order = sorted(members, key=lambda member: member.order)
         read = {topic for member in members for topic in member.topics}
@@ -108,16 +108,16 @@ class RoundRobin:
         return given
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Nothing."""
+        """Return None: members add nothing to their topics."""
         return None
 
     def read_user_data(self, member: Member, data: bytes | None) -> Member:
-        """There is nothing to read."""
+        """Return the member as it is: its user data is not used."""
         return member
 
 
 class Sticky:
-    """As even as can be, and as few moves as that allows; all is given up while it happens."""
+    """Spreads partitions as evenly as can be, with few moves; members stop reading meanwhile."""
 
     name: Final = "sticky"
     is_cooperative: Final = False
@@ -127,11 +127,11 @@ class Sticky:
         return sticky.balance(counts, _claimants(members))
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """What this member had last: by the time it joins, it owns nothing any more."""
+        """Return the partitions this member had last: when it joins it owns none any more."""
         return sticky.encode_previous(owned, generation) if owned else None
 
     def read_user_data(self, member: Member, data: bytes | None) -> Member:
-        """Take over what the member had last."""
+        """Return the member with the partitions it had last."""
         previous = sticky.decode_previous(data)
         if previous is None:
             return member
@@ -140,11 +140,11 @@ class Sticky:
 
 
 class CooperativeSticky:
-    """The same, but members go on reading what they keep; what moves, moves in a second rebalance.
+    """Spreads as `Sticky` does, but members go on reading the partitions they keep.
 
     A partition whose owner is another member is withheld: its owner learns from its assignment that
-    it must give it up, does so and joins again; only then it is given away. So nobody ever has it
-    twice (KIP-429).
+    it must give the partition up, does so and joins again. Only the second rebalance gives it away,
+    so no partition ever has two owners (KIP-429).
     """
 
     name: Final = "cooperative-sticky"
@@ -163,11 +163,11 @@ class CooperativeSticky:
         }
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """The generation; what is owned is said elsewhere in the join."""
+        """Return the generation; the join names the owned partitions elsewhere."""
         return sticky.encode_generation(generation)
 
     def read_user_data(self, member: Member, data: bytes | None) -> Member:
-        """Take over the generation, where the join itself is too old to say it (KIP-792)."""
+        """Return the member with its generation, if the join is too old to say it (KIP-792)."""
         generation = sticky.decode_generation(data)
         if member.generation >= 0 or generation is None:
             return member

@@ -14,16 +14,16 @@ from .positions import PartitionState
 
 
 class Event(Protocol):
-    """What polls wait for between two looks: an `asyncio.Event`."""
+    """The event that polls wait for between two looks: an `asyncio.Event`."""
 
     def set(self) -> None:
-        """Wake whoever waits."""
+        """Wake every poll that waits."""
 
     def clear(self) -> None:
-        """Let the next one wait."""
+        """Reset the event, so that the next poll waits."""
 
     def wait(self) -> Awaitable[object]:
-        """Wait until it is set."""
+        """Wait until the event is set."""
 
 
 class _Reported(NamedTuple):
@@ -32,18 +32,18 @@ class _Reported(NamedTuple):
     seek_count: int
 
     def repeats(self, other: "_Reported") -> bool:
-        """Is it the same that was found before, by a fetch that was tried again?"""
+        """True if an earlier attempt of the same fetch reported the same error."""
         same_place = self.about is other.about and self.seek_count == other.seek_count
         return same_place and str(self.error) == str(other.error)
 
 
 class Buffer:
-    """Between the fetch loops and the user."""
+    """Fetched chunks, and the errors of fetching, on their way from the fetch loops to the user."""
 
     def __init__(self, arrived: Event, on_room: Callable[[], None]) -> None:
         """`on_room` is told when chunks were taken or dropped."""
         self.size = 0
-        """Bytes held."""
+        """Bytes of fetched data that the buffer holds."""
         self.arrived = arrived
         """Set when a poll should look again."""
         self._on_room = on_room
@@ -51,7 +51,7 @@ class Buffer:
         self._errors: deque[_Reported] = deque()
 
     def add(self, chunk: Chunk) -> None:
-        """Take in a chunk."""
+        """Append a chunk and wake the poll that waits."""
         chunk.state.buffered_count += 1
         self.size += chunk.size
         self._chunks.append(chunk)
@@ -80,7 +80,7 @@ class Buffer:
         return next((chunk for chunk in self._chunks if not chunk.state.is_paused), None)
 
     def release(self, chunk: Chunk) -> None:
-        """The user has all of a chunk: there is room for the next."""
+        """Drop a chunk of which the user has everything, which makes room for the next."""
         self._chunks.remove(chunk)
         self.size -= chunk.size
         if not chunk.is_void:
@@ -88,7 +88,7 @@ class Buffer:
         self._on_room()
 
     def drop_void(self) -> None:
-        """Let go of what lies where nobody reads any more."""
+        """Drop the chunks of partitions that are no longer read at these positions."""
         if any(chunk.is_void for chunk in self._chunks):
             self._chunks = deque(chunk for chunk in self._chunks if not chunk.is_void)
             self.size = sum(chunk.size for chunk in self._chunks)

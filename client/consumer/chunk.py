@@ -64,22 +64,22 @@ class Chunk:
 
     @property
     def is_empty(self) -> bool:
-        """Is there no whole batch in it?"""
+        """True if the chunk holds no whole batch."""
         return not self.data
 
     @property
     def is_void(self) -> bool:
-        """Did the partition's position jump since it was asked for?"""
+        """True if the partition's position jumped after the chunk was asked for."""
         return self.seek_count != self.state.seek_count
 
     @property
     def size(self) -> int:
-        """Bytes held."""
+        """Bytes that the chunk holds."""
         return len(self.data)
 
     @property
     def is_spent(self) -> bool:
-        """Has everything in it been taken?"""
+        """True if the user has everything that the chunk held."""
         return self._pos >= len(self.data) and self._next >= len(self._ready)
 
     def take(self, max_records: int, *, check_crcs: bool) -> list[ConsumerRecord]:
@@ -97,7 +97,7 @@ class Chunk:
                     self._decode_next(check_crcs)
                 except CorruptRecord:
                     if taken:
-                        break  # first what could be read; the next call comes back here
+                        break  # First return what could be read; the next call comes back here.
                     raise
                 continue
             run = self._ready[self._next : self._next + max_records - len(taken)]
@@ -156,7 +156,8 @@ class Chunk:
     def take_raw(self) -> RawRecords:
         """Hand out all that is left as bytes and move the position behind it."""
         state = self.state
-        # A batch that was decoded in part is handed out whole again: the position says from where.
+        # A batch decoded in part is handed out whole again: the raw position says where to begin in
+        # it.
         begin = self._batch_of_position()
         raw = RawRecords(
             *state.partition,
@@ -175,7 +176,7 @@ class Chunk:
 
     def _batch_of_position(self) -> int:
         if self._pos == 0:
-            return 0  # nothing was looked into: no header has the right yet to leave a batch out
+            return 0  # nothing was looked into yet, so no batch may be left out
         for pos, header in headers(self.data):
             if header.last_offset >= self.state.position:
                 return pos
@@ -192,7 +193,7 @@ class Chunk:
         self._pos, self._epoch = pos + header.size, header.leader_epoch
 
     def _counts(self, header: BatchHeader) -> bool:
-        # Asked for every batch, skipped ones too: it keeps up with the list of aborted ones.
+        # Skipped batches are shown to it too: it follows the list of aborted ones in their order.
         is_aborted = self._aborted.covers(header)
         return header.last_offset >= self.state.position and not is_aborted
 
@@ -213,7 +214,7 @@ class Chunk:
         return found
 
     def _corrupt(self, pos: int, header: BatchHeader, why: Exception) -> CorruptRecord:
-        """Say what cannot be read, and where to go on, if the header can be believed."""
+        """Name what cannot be read, and the offset to go on at if the header can be believed."""
         offset = max(header.base_offset, self.state.position)
         is_as_sent = header.size >= HEADER_SIZE and crc_is_valid(self.data, pos, header)
         next_offset = header.next_offset if is_as_sent else None

@@ -55,7 +55,7 @@ class Commits:
     ) -> None:
         self.group_instance_id: str | None = None
         self.membership: Membership | None = None
-        """Of the consumer that commits; None where its partitions are its own choice."""
+        """The membership of the committing consumer; None if it chose its partitions itself."""
         self.coordinator = coordinator
         self._runtime = runtime
         self._metadata = metadata
@@ -64,7 +64,7 @@ class Commits:
 
     @property
     def is_busy(self) -> bool:
-        """Is a commit under way?"""
+        """True while a commit is under way."""
         return self._turn.locked()
 
     @property
@@ -75,10 +75,10 @@ class Commits:
     # -- committing
 
     async def commit(self, offsets: Offsets, *, timeout_ms: int) -> None:
-        """Commit; what another commit is doing is waited for.
+        """Commit the offsets, after every commit that was begun before.
 
-        CommitFailed where the group went on without this member, Refused where a broker will not
-        have it, RequestTimedOut after `timeout_ms`: then it is open whether it was done.
+        CommitFailed if the group went on without this member, Refused if a broker refuses for good.
+        After RequestTimedOut, raised after `timeout_ms`, the commit may have been done or not.
         """
         if not offsets:
             return
@@ -116,7 +116,7 @@ class Commits:
             await self.coordinator.rest(failure_count)
 
     def _member(self) -> Heartbeat | None:
-        """Who commits; CommitFailed where it is nobody any more."""
+        """Name the committing member, if there is one; CommitFailed if its membership ended."""
         if self.membership is None:
             return None
         if not self.membership.is_member:
@@ -125,10 +125,11 @@ class Commits:
         return Heartbeat(self.membership.member_id, self.membership.generation)
 
     def _has_moved_on(self, member: Heartbeat | None, code: ErrorCode) -> bool:
-        """Did a generation begin while the commit was under way? What it has, it still has.
+        """True if a generation began during the commit: the commit is tried again in it.
 
-        Not where the coordinator does not know the member: a join under way in its name, perhaps
-        on a connection that is dead without our knowing, will come to nothing.
+        The member still owns its partitions then. False if the coordinator does not know the
+        member: a join under way in its name comes to nothing, because its connection may be dead
+        unnoticed.
         """
         membership = self.membership
         if membership is None or member is None or not membership.is_member:
@@ -175,10 +176,11 @@ class Commits:
         timeout_ms: int,
         is_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Ask what is committed for these, or for all of the group's; without those that have none.
+        """Ask for the committed offsets of `partitions`, or of the whole group.
 
-        `is_stable` waits for transactions that are about to commit some of them (KIP-447). Raises
-        RequestTimedOut after `timeout_ms`, Refused where a broker will not say.
+        Partitions without a committed offset are left out. `is_stable` waits for transactions that
+        are about to commit some of them (KIP-447). Raises RequestTimedOut after `timeout_ms`,
+        Refused if a broker refuses for good.
         """
         wanted = None if partitions is None else list(partitions)
         at_most = TOPIC_ID_VERSION - 1 if wanted is None else self._version(wanted)

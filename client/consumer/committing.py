@@ -35,7 +35,7 @@ class Committing:
         self._functions = functions
         self._is_automatic = engine.config.commits_by_itself
         self._due_ms = 0
-        """When a poll commits by itself again."""
+        """The monotonic time at which a poll makes the next automatic commit."""
         self._task: asyncio.Task[None] | None = None
         """The automatic commit under way."""
 
@@ -58,7 +58,7 @@ class Committing:
     def _limit_ms(self, timeout_ms: int | None) -> int:
         return self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
 
-    # -- when told to
+    # -- on request
 
     async def commit(self, offsets: ToCommit[P] | None, timeout_ms: int | None) -> None:
         """Commit `offsets`, or all that polls have returned; see `Consumer.commit`."""
@@ -70,7 +70,7 @@ class Committing:
     async def committed(
         self, partitions: Iterable[Partition] | None, timeout_ms: int | None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Ask what is committed for these partitions, or for those assigned; None: nothing."""
+        """Ask what is committed for these partitions, or for those assigned; None if nothing is."""
         commits = self._group_commits()
         chosen = self._engine.positions.states if partitions is None else partitions
         wanted = [TopicPartition(*partition) for partition in chosen]
@@ -84,7 +84,7 @@ class Committing:
         return {partition: found.get(partition) for partition in wanted}
 
     async def group_lag(self, timeout_ms: int | None) -> dict[TopicPartition, int]:
-        """Count what is behind the group's commits, in each partition that has one."""
+        """Count the records behind the group's commits, in each partition that has a commit."""
         commits = self._group_commits()
         limit_ms = self._limit_ms(timeout_ms)
         found = await commits.fetch(None, timeout_ms=limit_ms)
@@ -109,10 +109,10 @@ class Committing:
             self._config.group_instance_id,
         )
 
-    # -- by itself
+    # -- automatic
 
     def commit_if_due(self, now_ms: int) -> None:
-        """As a poll begins, commit what earlier ones returned, if an automatic commit is due."""
+        """Make the automatic commit of what earlier polls returned, if it is due."""
         if not self._is_automatic or now_ms < self._due_ms:
             return
         commits = self._engine.commits
@@ -133,7 +133,7 @@ class Committing:
         self._task = None
 
     async def commit_last(self, timeout_ms: int) -> None:
-        """Where commits are automatic, commit all that polls have returned: partitions will go."""
+        """Commit all that polls have returned, if commits are automatic; partitions will go."""
         commits = self._engine.commits
         if self._is_automatic and commits is not None and commits.may_commit:
             await self._commit_quietly(commits, self._progress.consumed(), timeout_ms)

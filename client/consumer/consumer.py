@@ -73,7 +73,9 @@ class Consumer(Generic[K, V]):
             self._engine, functions, self._subscribing, self._rebalancing, self._committing
         )
         self.unread: deque[ConsumerRecord[K, V]] = self._engine.progress.unread
-        """For the sync consumer, which iterates in a thread of its own while nothing else runs."""
+        """The records a poll returned and iteration has not handed out yet.
+
+        The sync consumer takes them from its own thread, while nothing runs on the loop."""
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **arguments: Any) -> Self:
@@ -168,7 +170,7 @@ class Consumer(Generic[K, V]):
         self._seeking.pause(partitions)
 
     def resume(self, *partitions: Partition) -> None:
-        """Include paused partitions again."""
+        """Include paused partitions in polls again."""
         self._seeking.resume(partitions)
 
     def paused(self) -> list[TopicPartition]:

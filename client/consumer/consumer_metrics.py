@@ -37,7 +37,7 @@ class ConsumerMetrics:
         self.rebalance_at_ms: int | None = None
 
     def on_poll(self, now_ms: int) -> None:
-        """The user polls."""
+        """Count a poll, and the time since the one before."""
         if self.poll_at_ms is not None:
             self.between_polls.record(now_ms - self.poll_at_ms, now_ms)
         self.poll_at_ms = now_ms

@@ -24,7 +24,7 @@ CLOSED: Final = "the consumer is closed"
 
 
 class Engine:
-    """What all parts of one consumer work on, and whether they may use it at this time."""
+    """The connections, metadata, positions and fetching that a consumer's parts share."""
 
     def __init__(self, runtime: Runtime, config: ConsumerConfig) -> None:
         self.runtime = runtime

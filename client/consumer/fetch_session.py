@@ -22,7 +22,7 @@ MAX_EPOCH: Final = 0x7FFFFFFF
 
 
 class Want(NamedTuple):
-    """What to ask of one partition."""
+    """The question to a broker about one partition."""
 
     topic_id: bytes
     offset: int
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
 
 
 class FetchSession:
-    """One session with one broker."""
+    """One fetch session with one broker."""
 
     def __init__(self) -> None:
         self._id = INVALID_SESSION_ID
@@ -81,7 +81,7 @@ class FetchSession:
         return False
 
     def on_lost(self) -> None:
-        """No answer came: what the broker knows is uncertain, so close and begin again."""
+        """Give the session up: a fetch had no answer, so the broker's view of it is uncertain."""
         self._epoch = INITIAL_SESSION_EPOCH
 
 

@@ -43,7 +43,7 @@ COMMITTED: Final = "read_committed"
 SESSION_VERSION: Final = 7
 TOPIC_ID_VERSION: Final = 13
 AGAIN_MS: Final = 500
-"""Between further questions who leads, while a broker says nothing."""
+"""The pause between questions to other brokers about who leads, while a broker is silent."""
 CHUNKS_AHEAD: Final = 2
 """Chunks of one partition that may wait for the user: one in work, one ready."""
 
@@ -74,7 +74,7 @@ class Fetcher:
         """Brokers with a fetch under way."""
         self._is_closed = False
         self._turned: dict[int, None] = {}
-        """Brokers whose fetch we ended ourselves."""
+        """Brokers whose fetch this client cut off, because more partitions could be fetched."""
         metadata.listen(self._on_metadata)
 
     def start(self) -> None:
@@ -82,7 +82,7 @@ class Fetcher:
         self.lookups.start()
 
     async def close(self) -> None:
-        """Stop all loops."""
+        """Stop all fetch loops."""
         self._is_closed = True
         await self.lookups.close()
         for task in self._loops.values():
@@ -143,7 +143,7 @@ class Fetcher:
         self._wake_loops()
 
     def _on_loop_end(self, node_id: int, task: "asyncio.Task[None]") -> None:
-        """A loop ends when it is cancelled, else by an error of ours: the user hears of it."""
+        """Have the next poll raise the error that ended a loop, unless the loop was cancelled."""
         if task.cancelled() or self._is_closed or (error := task.exception()) is None:
             return
         del self._loops[node_id]
@@ -205,7 +205,7 @@ class Fetcher:
                 self._metadata.refresh_soon(avoid=node_id)
         finally:
             self._fetching.pop(node_id, None)
-        # What jumped or moved to another leader meanwhile is not answered by this answer.
+        # An answer says nothing about partitions that jumped or moved to another leader meanwhile.
         current = {tp: state for tp, state in states.items() if state.fetch_count == tokens[tp]}
         for state in current.values():
             state.is_fetching = False
@@ -307,7 +307,7 @@ class Fetcher:
         try:
             chunk = _chunk_of(state, data, committed=self._config.isolation_level == COMMITTED)
         except RemoteProtocolError as error:
-            # Nothing behind it can be found; the next answer may be a sound one.
+            # Nothing behind the damage can be found; the next answer may be sound.
             self._back_off(state)
             self.buffer.report(
                 CorruptRecord(state.partition, state.fetch_offset, str(error)), state
@@ -376,7 +376,7 @@ def _rack(config: ConsumerConfig, states: Iterable[PartitionState | None], now_m
 def _partitions_of(
     response: FetchResponse, view: ClusterView
 ) -> Iterator[tuple[TopicPartition, PartitionData]]:
-    """Give what was answered; addresses that came along are taken over first (KIP-951)."""
+    """Take over the answer's broker addresses (KIP-951), then yield its partitions."""
     if response.node_endpoints:
         view.on_brokers(Broker(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints)
     for topic in response.responses:
@@ -386,7 +386,7 @@ def _partitions_of(
 
 
 def _chunk_of(state: PartitionState, data: PartitionData, *, committed: bool) -> Chunk:
-    """Cut what came into whole batches; RemoteProtocolError where one has a size none can have."""
+    """Cut the answer into whole batches; RemoteProtocolError if a batch's size is impossible."""
     aborted = None
     if committed:
         aborted = [
@@ -399,7 +399,7 @@ def _chunk_of(state: PartitionState, data: PartitionData, *, committed: bool) ->
 async def _impatiently(
     metadata: Metadata, future: "asyncio.Future[Any]", node_id: int, patience_ms: int
 ) -> Any:
-    """Wait; ask other brokers who leads for as long as this one says nothing."""
+    """Wait for the answer; ask other brokers who leads for as long as this broker is silent."""
     try:
         while not future.done():
             await asyncio.wait([future], timeout=patience_ms / 1000)

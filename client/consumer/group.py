@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 GROUP: Final = "group"
 """The lane of requests that wait for other members; commits and heartbeats must not wait there."""
 PATIENCE: Final = 10
-"""Failures in a row after which it is said what is wrong, once."""
+"""Failures in a row after which one line of the log says what is wrong."""
 
 
 class Group:
@@ -102,7 +102,7 @@ class Group:
         self._task = self._runtime.spawn(self._run(), f"member of {self._coordinator}")
 
     def check(self) -> None:
-        """Raise what ended this membership for good: whoever polls must not wait for ever."""
+        """Raise the error that ended this membership for good: a poll must not wait for ever."""
         if self._fatal is not None:
             raise self._fatal
         if self._task is not None and self._task.done() and not self._task.cancelled():

@@ -16,8 +16,8 @@ class ConsumerInterceptor(Generic[K, V]):
     """Subclass it and override what you want to see. What it raises, the call under way raises."""
 
     def on_consume(self, records: list[ConsumerRecord[K, V]]) -> list[ConsumerRecord[K, V]]:
-        """A poll is about to return these; what is returned here is returned instead."""
+        """Return the records that a poll shall return instead of `records`."""
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """These offsets were committed."""
+        """Hear which offsets were committed."""

@@ -32,7 +32,7 @@ ASSIGNMENT_VERSION: Final = 0
 
 
 class Leading:
-    """What a leader knows, from one rebalance to the next."""
+    """The leader's knowledge of topics and shares, kept from one rebalance to the next."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
@@ -40,7 +40,7 @@ class Leading:
         """How many partitions each topic of the group had when they were shared out."""
 
     def resign(self) -> None:
-        """Another generation: whoever leads that will be told."""
+        """Forget the counts: another generation begins, and its leader is told anew."""
         self._counts = None
 
     def what_changed(self) -> str | None:
@@ -56,7 +56,7 @@ class Leading:
         return None
 
     async def share_out(self, joined: Joined) -> list[SyncGroupRequestAssignment]:
-        """Work out who gets what."""
+        """Compute the partitions of each member."""
         assignor = ASSIGNORS.get(joined.protocol)
         if assignor is None:
             raise RemoteProtocolError(f"the coordinator chose {joined.protocol!r}, not one of ours")

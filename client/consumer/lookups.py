@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 AskGroup = Callable[
     [Sequence[TopicPartition], int], Awaitable[Mapping[TopicPartition, OffsetAndMetadata]]
 ]
-"""Partitions and milliseconds to the offsets that a group has committed."""
+"""A function from partitions and a time limit in ms to the offsets that a group has committed."""
 TIMEOUT_MS: Final = 1_000
-"""For one round of questions: what was assigned meanwhile waits for its end."""
+"""The limit for one round of questions: partitions assigned meanwhile wait for its end."""
 
 
 class Lookups:
@@ -53,7 +53,7 @@ class Lookups:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the loop."""
         self._task = self._runtime.spawn(self._run(), "positions")
 
     def wake(self) -> None:
@@ -61,7 +61,7 @@ class Lookups:
         self._wake.set()
 
     async def close(self) -> None:
-        """Stop."""
+        """Stop the loop."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

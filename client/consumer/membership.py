@@ -29,11 +29,11 @@ from ...protocol.types import TopicPartition
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
 FORGOTTEN: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
-"""The group does not know the member, or is not known itself, for nobody was left in it."""
+"""The coordinator does not know the member, or no longer knows the group, since it was empty."""
 
 
 class Stage(Enum):
-    """Where a member is in its life."""
+    """The stages of a member's life in its group."""
 
     AWAY = auto()
     """Not in the group; the next poll joins."""
@@ -49,7 +49,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What holds for all of a member's life."""
+    """The settings of a member that never change."""
 
     group_instance_id: str | None = None
     is_cooperative: bool = True
@@ -59,7 +59,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Send JoinGroup; say why, for whoever reads the broker's log (KIP-800)."""
+    """Send JoinGroup; `reason` is for the reader of the broker's log (KIP-800)."""
 
     member_id: str
     generation: int
@@ -68,7 +68,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """Somebody in the group, as its leader is told."""
+    """Another member of the group, as the coordinator describes it to the leader."""
 
     member_id: str
     group_instance_id: str | None
@@ -86,7 +86,7 @@ class Joined:
     skips_assignment: bool = False
     """The leader must keep the assignment that exists (KIP-814)."""
     members: tuple[JoinedMember, ...] = ()
-    """For the leader: all of them."""
+    """All members of the generation; empty unless this member leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +124,14 @@ Step = Join | Sync | Heartbeat | Leave | Wait
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What the user's poll has to carry out, in the order of the fields."""
+    """The changes that the user's poll has to carry out, in the order of the fields."""
 
     lost: tuple[TopicPartition, ...] = ()
-    """Others may have these already."""
+    """Partitions that others may have already."""
     revoked: tuple[TopicPartition, ...] = ()
-    """Ours until they are given up: commit first."""
+    """Partitions that are ours until they are given up: commit first."""
     target: tuple[TopicPartition, ...] | None = None
-    """All there will be, where this is an assignment."""
+    """All partitions of the new assignment; None if only partitions are taken away."""
 
 
 class Membership:
@@ -142,22 +142,23 @@ class Membership:
         self.member_id = NO_MEMBER
         self.generation = NO_GENERATION
         self.owned: dict[TopicPartition, None] = {}
-        """What the user has now."""
+        """The partitions that the user has now, in order."""
         self.last_owned: tuple[TopicPartition, ...] = ()
         self.last_generation = NO_GENERATION
-        """What the newest assignment was, and in which generation: for sticky assignors."""
+        """The newest assignment and its generation, which sticky assignors report in a join."""
         self.is_replaced = False
-        """Did another member with the same instance id take its place? To join again would only
-        throw that one out in turn, for ever."""
+        """True once another member with the same instance id took this member's place.
+
+        This member does not join again then: the two would throw each other out for ever."""
         self.reason = ""
-        """Why it joins, or joined last."""
+        """The reason of the join under way, or of the newest one."""
         self._terms = terms
         self._wanted: frozenset[str] = frozenset()
         self._joined: Joined | None = None
         self._target: tuple[TopicPartition, ...] | None = None
         self._is_lost = False
         self._again: str | None = None
-        """Why to join again as soon as this rebalance is over."""
+        """The reason to join again as soon as this rebalance is over."""
         self._farewell: Leave | None = None
         self._heartbeat_at_ms = 0
         self._polled_at_ms = 0
@@ -165,12 +166,12 @@ class Membership:
 
     @property
     def is_member(self) -> bool:
-        """May it commit: is there a generation, and was nothing lost?"""
+        """True if the member may commit: it has a generation and has lost nothing."""
         return self.generation != NO_GENERATION and not self._is_lost
 
     @property
     def is_rebalancing(self) -> bool:
-        """Is a generation about to begin, without the user's doing?"""
+        """True while a generation is about to begin, which needs nothing from the user."""
         return self.stage in (Stage.JOINING, Stage.SYNCING)
 
     # -- the user's side
@@ -183,17 +184,17 @@ class Membership:
             self.request_rejoin(reason)
 
     def on_poll_begun(self, now_ms: int) -> None:
-        """The user polls: he is alive, and does what `pending` says."""
+        """The user polls: the user is alive, and carries out `pending`."""
         self._is_polling, self._polled_at_ms = True, now_ms
         if self.stage is Stage.AWAY and self._wanted and not self.is_replaced:
             self._prepare(self.reason or "first poll")
 
     def on_poll_ended(self, now_ms: int) -> None:
-        """The user works on what he got."""
+        """The user works on the records of the poll."""
         self._is_polling, self._polled_at_ms = False, now_ms
 
     def pending(self) -> Change | None:
-        """What the user must carry out now, if anything; the same until it is done."""
+        """Return the change that the user must carry out now, if any; the same until it is done."""
         owned = tuple(self.owned)
         if self._is_lost and owned:
             return Change(lost=owned)
@@ -206,7 +207,7 @@ class Membership:
         return None
 
     def on_given_up(self, partitions: Sequence[TopicPartition]) -> None:
-        """The user has let go of these; whatever happened meanwhile, he no longer has them."""
+        """The user has let go of these partitions, whatever happened meanwhile."""
         for partition in partitions:
             self.owned.pop(partition, None)
         if not self.owned:
@@ -215,7 +216,7 @@ class Membership:
             self._again = f"{len(partitions)} partitions were given up"
 
     def on_taken(self, change: Change) -> list[TopicPartition] | None:
-        """The user takes the assignment over: what is new of it; None where it is void by now."""
+        """The user takes the assignment over: return what is new in it; None if it is void."""
         if self.stage is not Stage.TAKING or self._target is not change.target:
             return None
         assert self._target is not None
@@ -230,14 +231,14 @@ class Membership:
         return added
 
     def request_rejoin(self, reason: str) -> None:
-        """Something changed that the group should know: join again."""
+        """Join again, because something changed that the group should know."""
         if self.stage is Stage.STABLE:
             self._prepare(reason)
         elif self.stage is not Stage.AWAY and self.stage is not Stage.PREPARING:
             self._again = reason
 
     def on_left(self) -> Leave | None:
-        """The user is done: who should be told, if anybody. Static members just stay away."""
+        """The user is done: return the farewell to send, if any. Static members send none."""
         farewell = self._leave("the consumer was closed or unsubscribed")
         self._farewell = None
         self.owned, self._is_lost, self._wanted = {}, False, frozenset()
@@ -246,7 +247,7 @@ class Membership:
     # -- the loop's side
 
     def next_step(self, now_ms: int) -> Step:
-        """What to carry out now."""
+        """Return the step that the loop must carry out now."""
         if self._farewell is not None:
             farewell, self._farewell = self._farewell, None
             return farewell
@@ -298,9 +299,9 @@ class Membership:
         self._heartbeat_at_ms = now_ms + self._terms.heartbeat_interval_ms
 
     def on_refused(self, step: Join | Sync | Heartbeat, code: ErrorCode) -> bool:
-        """A coordinator answered with an error; False: it is one for the user, and final for now.
+        """Take in a coordinator's error; False if the user must hear of it.
 
-        Also for commits: hand in the heartbeat that would have been sent with them.
+        A refused commit comes here too, with the heartbeat that would have been sent with it.
         """
         member_id, generation = (
             (step.joined.member_id, step.joined.generation)
@@ -308,7 +309,7 @@ class Membership:
             else (step.member_id, step.generation)
         )
         if (member_id, generation) != (self.member_id, self.generation):
-            return True  # it speaks of a membership that is over anyway
+            return True  # the error speaks of a membership that is over anyway
         what = f"{type(step).__name__} was answered {code.name}"
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             if isinstance(step, Sync):

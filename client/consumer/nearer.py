@@ -12,7 +12,7 @@ NOBODY = -1
 
 @dataclass(slots=True)
 class Nearer:
-    """What the leader and the replicas said."""
+    """The replica that the leader named to read from, and the offset it was found to lack."""
 
     replica: int = NOBODY
     """The one that was named."""
@@ -28,14 +28,14 @@ class Nearer:
         self.replica, self._refused_offset, self._until_ms = NOBODY, offset, until_ms
 
     def has_refused(self, offset: int, now_ms: int) -> bool:
-        """Must the leader give this offset itself?"""
+        """True if the named replica lacks this offset, so that the leader itself must give it."""
         return offset == self._refused_offset and now_ms < self._until_ms
 
     def is_over(self, now_ms: int) -> bool:
-        """Is there one who was named too long ago?"""
+        """True if the leader named a replica too long ago."""
         return self.replica != NOBODY and self._until_ms <= now_ms
 
     def lose(self) -> bool:
-        """Back to the leader; False: it was the leader already."""
+        """Return to the leader; False if no other replica was named."""
         was_named, self.replica = self.replica != NOBODY, NOBODY
         return was_named

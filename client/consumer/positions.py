@@ -32,7 +32,7 @@ RESETS: Mapping[str, int | None] = {
 
 
 class Standing(Enum):
-    """What is known of a position."""
+    """The degrees of certainty of a position."""
 
     UNASKED = auto()
     """The group must be asked how far it has come."""
@@ -52,9 +52,9 @@ class PartitionState:
     position: int = -1
     """Offset of the next record for the user."""
     position_epoch: int = NO_EPOCH
-    """Leader epoch of the last record before `position`: of a batch, or of what was committed."""
+    """Leader epoch of the last record before `position`, from its batch or from a commit."""
     fetch_offset: int = -1
-    """Offset to ask brokers for: behind what is buffered."""
+    """Offset of the next fetch: the end of what is buffered."""
     fetch_epoch: int = NO_EPOCH
     """Leader epoch of the last record before `fetch_offset`."""
     looking_for: int | None = None
@@ -64,10 +64,10 @@ class PartitionState:
     leader_id: int = -1
     leader_epoch: int = NO_EPOCH
     nearer: Nearer = field(default_factory=Nearer)
-    """Whom the leader named to read from."""
+    """The replica that the leader named to read from."""
     is_paused: bool = False
     seek_count: int = 0
-    """Grows with each jump: what was asked for or buffered before is void."""
+    """Grows with each jump, which makes void what was asked for or buffered before."""
     fetch_count: int = 0
     """Grows with each fetch sent and each leader change: only the newest answer counts."""
     is_fetching: bool = False
@@ -88,16 +88,16 @@ class PartitionState:
 
     @property
     def is_known(self) -> bool:
-        """Is there a position, confirmed or not?"""
+        """True if there is a position, confirmed or not."""
         return self.standing in (Standing.VALID, Standing.UNVALIDATED)
 
     @property
     def is_ready(self) -> bool:
-        """May it be fetched, its position confirmed and nothing under way?"""
+        """True if a fetch may be sent: position confirmed, nothing under way, not paused."""
         return self.standing is Standing.VALID and not self.is_fetching and not self.is_paused
 
     def look_up(self, timestamp: int | None) -> None:
-        """Go on where a lookup will say."""
+        """Forget the position until `timestamp` is looked up; None: the user must seek."""
         self.standing = Standing.UNKNOWN
         self.looking_for = timestamp
         self._void()
@@ -111,7 +111,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class EpochEnd:
-    """Where an epoch ends in the leader's log; epoch -1: it has no epoch that old."""
+    """The end of an epoch in the leader's log; epoch -1: the log has no epoch that old."""
 
     epoch: int
     end_offset: int
@@ -125,7 +125,7 @@ class Positions:
     """Timestamp for partitions without a usable position; None: raise instead."""
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     has_group: bool = False
-    """May a group have committed positions?"""
+    """True if a group may have committed positions."""
 
     def assign(self, partitions: Iterable[TopicPartition], *, start: int | None) -> None:
         """Replace the assignment; partitions that stay keep their positions."""
@@ -167,11 +167,11 @@ class Positions:
 
     @staticmethod
     def is_lost(state: PartitionState) -> bool:
-        """Can it go nowhere without the user?"""
+        """True if the partition can go on only after the user names a position."""
         return state.standing is Standing.UNKNOWN and state.looking_for is None
 
     def on_leader(self, partition: TopicPartition, leader_id: int, leader_epoch: int) -> bool:
-        """Metadata names the leader; is it news?"""
+        """Take in the leader that metadata names; True if it is another leader or a newer epoch."""
         state = self.states.get(partition)
         if state is None or (state.leader_id, state.leader_epoch) == (leader_id, leader_epoch):
             return False
@@ -209,7 +209,7 @@ class Positions:
     def on_committed(
         self, state: PartitionState, seek_count: int, offset: int | None, epoch: int = NO_EPOCH
     ) -> None:
-        """The group, asked at `seek_count`, said how far it has come; None: nothing."""
+        """Take in the group's answer to a question of `seek_count`; None: nothing committed."""
         if state.standing is not Standing.UNASKED or state.seek_count != seek_count:
             return
         if offset is None:
@@ -217,7 +217,7 @@ class Positions:
             return
         state.jump(offset, epoch)
         if epoch != NO_EPOCH:
-            # What was read before may be gone since; whoever leads now must confirm it.
+            # The committed records may be gone since; the current leader must confirm the position.
             state.standing = Standing.UNVALIDATED
 
     def on_listed(self, state: PartitionState, seek_count: int, offset: int, epoch: int) -> None:

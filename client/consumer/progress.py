@@ -21,7 +21,8 @@ class Progress:
         self.unread: deque[ConsumerRecord[Any, Any]] = deque()
         """Records that a poll returned and that iterating has not handed out yet."""
         self.in_hand: dict[TopicPartition, OffsetAndMetadata] = {}
-        """Where each partition of the newest poll's records was before that poll."""
+        """The position of each partition of the newest poll's records, as it was before that poll.
+        """
         self._positions = positions
 
     def note_in_hand(self, state: PartitionState) -> None:
@@ -59,7 +60,7 @@ class Progress:
             if not state.is_known:
                 continue
             if partition in unread:
-                # The epoch of the record before it is not kept; without one nothing is checked.
+                # No epoch is kept of the record before that offset; without one nothing is checked.
                 found[partition] = OffsetAndMetadata(unread[partition], "", NO_EPOCH)
             else:
                 found[partition] = OffsetAndMetadata(state.position, "", state.position_epoch)

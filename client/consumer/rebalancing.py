@@ -20,7 +20,7 @@ from .membership import Change
 log = logging.getLogger(__name__)
 
 GIVING_UP_MS: Final = 5_000
-"""For the commit before partitions are given up: the group waits for it."""
+"""The limit in ms for the commit before partitions are given up: the group waits for it."""
 NO_LISTENER: Final = RebalanceListener()
 
 

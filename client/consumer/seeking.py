@@ -34,7 +34,7 @@ class Seeking:
             self._state(partition).is_paused = True
 
     def resume(self, partitions: Iterable[Partition]) -> None:
-        """Include paused partitions again."""
+        """Include paused partitions in polls again."""
         for partition in partitions:
             self._state(partition).is_paused = False
         self._engine.check_usable()
@@ -55,7 +55,7 @@ class Seeking:
         self._on_jumped([partition])
 
     def seek_to(self, partitions: Sequence[Partition], timestamp: int) -> None:
-        """Go on where a lookup of `timestamp` will say, in these partitions or in all."""
+        """Go on at the offset that a lookup of `timestamp` finds, in these partitions or in all."""
         chosen = partitions or list(self._positions.states)
         for partition in chosen:
             self._state(partition).look_up(timestamp)

@@ -19,7 +19,7 @@ from ...protocol.types import TopicPartition
 
 
 class Claimant(NamedTuple):
-    """A member with what it reads and what it says it has."""
+    """A member, the topics it reads, and the partitions it claims to have."""
 
     member_id: str
     topics: frozenset[str]
@@ -49,9 +49,9 @@ def balance(counts: Mapping[str, int], members: Sequence[Claimant]) -> Given:
 
 
 def _kept(counts: Mapping[str, int], members: Sequence[Claimant]) -> Given:
-    """What each had and may keep: of two who claim a partition, the later generation has it.
+    """Return the partitions that each member keeps; of two claims the later generation wins.
 
-    Two of the same generation cannot both be right, so neither keeps it.
+    Two claims of the same generation cannot both be right, so neither member keeps the partition.
     """
     newest: dict[TopicPartition, list[Claimant]] = {}
     for member in members:
@@ -74,10 +74,10 @@ def _kept(counts: Mapping[str, int], members: Sequence[Claimant]) -> Given:
 
 
 def _even(kept: Given, free: list[TopicPartition], total: int) -> Given:
-    """All read the same: nobody may have more than one partition above another."""
+    """Share out when all members read the same topics: shares differ by at most one partition."""
     least, extra_count = divmod(total, len(kept))
     room: dict[str, int] = {}
-    # Whoever has most keeps the extra one: then nothing moves for it.
+    # The member with most keeps the extra partition: then nothing moves for it.
     for member_id in sorted(kept, key=lambda name: -len(kept[name])):
         most = least + (extra_count > 0)
         room[member_id] = most
@@ -99,10 +99,10 @@ def _even(kept: Given, free: list[TopicPartition], total: int) -> Given:
 
 
 def _moved(members: Sequence[Claimant], kept: Given, free: list[TopicPartition]) -> Given:
-    """Members read different topics."""
+    """Share out when members read different topics: move partitions while that evens shares."""
     topics = {topic for member in members for topic in member.topics}
     readers = {t: [m.member_id for m in members if t in m.topics] for t in sorted(topics)}
-    # Those with the fewest readers first: the others can make up for it.
+    # Partitions with the fewest readers go first: the others can make up for them.
     for partition in sorted(free, key=lambda p: (len(readers[p.topic]), p)):
         least = min(readers[partition.topic], key=lambda name: len(kept[name]))
         kept[least].append(partition)
@@ -127,17 +127,17 @@ _INT16 = struct.Struct(">h")
 
 
 def encode_generation(generation: int) -> bytes:
-    """What a member of a cooperative-sticky group says."""
+    """Write the user data of a cooperative-sticky member."""
     return _INT32.pack(generation)
 
 
 def decode_generation(data: bytes | None) -> int | None:
-    """Read it; None where it says nothing that can be understood."""
+    """Read the user data of a cooperative-sticky member; None if it cannot be understood."""
     return _INT32.unpack(data)[0] if data is not None and len(data) == _INT32.size else None
 
 
 def encode_previous(owned: Sequence[TopicPartition], generation: int) -> bytes:
-    """What a member of a sticky group says."""
+    """Write the user data of a sticky member."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in owned:
         by_topic.setdefault(topic, []).append(partition)
@@ -150,9 +150,9 @@ def encode_previous(owned: Sequence[TopicPartition], generation: int) -> bytes:
 
 
 def decode_previous(data: bytes | None) -> tuple[tuple[TopicPartition, ...], int] | None:
-    """Read it; None where it says nothing that can be understood.
+    """Read the user data of a sticky member; None if it cannot be understood.
 
-    Old members say no generation: then it is -1.
+    Old members send no generation: then it is -1.
     """
     if not data:
         return None

@@ -59,7 +59,7 @@ class Subscribing:
         listener: RebalanceListener | None,
         timeout_ms: int,
     ) -> None:
-        """Read these topics from now on, or all whose whole name matches a pattern."""
+        """Subscribe to these topics, or to all topics whose whole name matches a pattern."""
         if isinstance(topics, str):
             raise TypeError("topics must be a list of names, or a compiled pattern")
         self._engine.check_usable()

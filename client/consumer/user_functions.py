@@ -38,7 +38,7 @@ class UserFunctions(Generic[K, V]):
     def deserialize(
         self, state: PartitionState, found: Sequence[ConsumerRecord[bytes, bytes]]
     ) -> list[ConsumerRecord[K, V]]:
-        """Make keys and values of the bytes in records of one partition.
+        """Deserialize the keys and values in records of one partition.
 
         Ends before a record whose deserializer fails, and puts the position back there: the next
         poll begins with that record. BadRecord if it is the first.
