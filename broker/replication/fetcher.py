@@ -49,8 +49,9 @@ class FetchSettings:
     min_bytes: int
     max_wait_ms: int
     socket_timeout_ms: int
+    cluster_id: Callable[[], str | None]
+    """None while this broker does not know it: then no leader compares it."""
     fetchers_per_leader: int = 1
-    cluster_id: Callable[[], str | None] = lambda: None
 
 
 class SessionLost(Exception):

@@ -22,7 +22,6 @@ from ..replica.silence import LOOK_MS
 log = logging.getLogger(__name__)
 
 NEVER_MS = 2**62
-DAY_MS = 24 * 60 * 60 * 1000
 TURN_PARTITIONS = 200
 """Partitions looked at before the loop gets its turn."""
 
@@ -34,8 +33,8 @@ class UpkeepSettings:
     checkpoint_interval_ms: int
     retention_interval_ms: int
     lag_max_ms: int
-    flush_interval_ms: int = NEVER_MS
-    producer_expiration_ms: Callable[[], int] = lambda: DAY_MS
+    flush_interval_ms: int
+    producer_expiration_ms: Callable[[], int]
     """Asked at each look: it may change while the broker runs."""
 
 
@@ -47,7 +46,7 @@ class Upkeep:
         runtime: Runtime,
         settings: UpkeepSettings,
         partitions: Partitions,
-        note_metadata: Callable[[], Awaitable[None]] | None = None,
+        note_metadata: Callable[[], Awaitable[None]],
     ) -> None:
         """`note_metadata` keeps how far the metadata was followed, as often as checkpoints."""
         self._runtime = runtime
@@ -59,10 +58,8 @@ class Upkeep:
             ("lag check", max(1, settings.lag_max_ms // 4), self.check_lag),
             ("silence check", LOOK_MS, self.check_silence),
             ("flush", settings.flush_interval_ms, self.flush),
+            ("metadata position", settings.checkpoint_interval_ms, note_metadata),
         ]
-        if note_metadata is not None:
-            interval_ms = settings.checkpoint_interval_ms
-            self._works.append(("metadata position", interval_ms, note_metadata))
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:

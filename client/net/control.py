@@ -152,8 +152,8 @@ class ControlConnection:
         self.address = ""
         self.redirect: Endpoint | None = None
         """Where the controller sent us when it refused something with NOT_CONTROLLER."""
-        self.on_closed: Callable[[], None] = lambda: None
-        """Told when the connection is lost."""
+        self.on_closed: Callable[[], None] | None = None
+        """Told when the connection is lost, where somebody wants to know at once."""
         self.peer = HelloAnswer(error=ErrorCode.NONE)
         """What the controller said of itself in the handshake."""
 
@@ -251,4 +251,5 @@ class ControlConnection:
         for _, future in self._calls.values():
             if not future.done():
                 future.set_exception(self._lost())
-        self.on_closed()
+        if self.on_closed is not None:
+            self.on_closed()

@@ -90,6 +90,7 @@ async def pair_of(tmp_path: Path, *, max_wait_ms: int) -> AsyncIterator[Pair]:
             min_bytes=1,
             max_wait_ms=max_wait_ms,
             socket_timeout_ms=5_000,
+            cluster_id=lambda: None,
         ),
         lambda broker_id: Endpoint("PLAINTEXT", "127.0.0.1", made.port),
     )

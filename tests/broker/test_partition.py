@@ -499,9 +499,17 @@ async def test_a_clean_stop_keeps_the_high_watermark(tmp_path: Path) -> None:
 
 async def test_high_watermarks_are_checkpointed_only_where_one_moved(node: Node) -> None:
     settings = UpkeepSettings(
-        checkpoint_interval_ms=5_000, retention_interval_ms=5_000, lag_max_ms=10_000
+        checkpoint_interval_ms=5_000,
+        retention_interval_ms=5_000,
+        lag_max_ms=10_000,
+        flush_interval_ms=5_000,
+        producer_expiration_ms=lambda: 60_000,
     )
-    upkeep = Upkeep(node.runtime, settings, node.partitions)
+
+    async def note_metadata() -> None:
+        pass
+
+    upkeep = Upkeep(node.runtime, settings, node.partitions, note_metadata)
     path = node.root / "data" / "replication-offset-checkpoint"
     await node.give(LEAD)
     node.produce(b"a")
