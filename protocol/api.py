@@ -11,7 +11,7 @@ from .errors import LocalProtocolError
 from .schema import NEVER, REQUESTS, Versions, shape_of
 
 OWN_API_KEYS: Final = 30_000
-"""From here on the APIs are ours; clients that do not know them pass them over."""
+"""API keys from here on are ours; clients that do not know them pass them over."""
 
 
 class ApiKey(IntEnum):
@@ -127,9 +127,9 @@ def advertised_versions(api_key: int) -> Versions:
 
 
 def pick_version(api_key: int, peer: Versions | tuple[int, int], at_most: int | None = None) -> int:
-    """Choose the highest version that both sides speak, and that is not above `at_most`.
+    """Choose the highest version that both sides speak and that is not above `at_most`.
 
-    LocalProtocolError where there is none: the caller must do without the API or the peer.
+    Raises LocalProtocolError if no version is: the caller must do without the API or the peer.
     """
     ours = supported_versions(api_key)
     first, last = max(ours.first, peer[0]), min(ours.last, peer[1])

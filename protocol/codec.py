@@ -24,7 +24,7 @@ Encoder = Callable[[bytearray, list[Buffer], Any], bytearray]
 
 API_VERSIONS_KEY: Final = 18
 BAD_BYTES: Final = (struct.error, IndexError, ValueError)
-"""What compiled decoders raise on bad bytes; ValueError includes bad UTF-8."""
+"""Exceptions that compiled decoders raise on bad bytes; ValueError includes bad UTF-8."""
 
 _HEADER: Final = struct.Struct(">hhih")
 _RESPONSE_HEADER: Final = struct.Struct(">ii")
@@ -36,7 +36,7 @@ _new_tuple = tuple.__new__
 
 
 class RequestHeader(NamedTuple):
-    """What stands before every request."""
+    """The fields before the body of every request."""
 
     api_key: int
     api_version: int
@@ -146,10 +146,10 @@ def frame_response(message: object, version: int, correlation_id: int) -> list[B
 
 
 def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
-    """Read a request's header; the position of the body comes with it.
+    """Read a request's header and return it with the position of the body.
 
-    The header's own form depends on the version asked for, so an API or version that is not
-    spoken here is read as far as its client id, where every form agrees.
+    The header's form depends on the version asked for. If the API or version is not spoken here,
+    the header is read up to its client id, where every form agrees.
     """
     try:
         api_key, version, correlation_id, length = _HEADER.unpack_from(view, 0)

@@ -142,7 +142,7 @@ class _Decoding:
         self.flexible = flexible
         self._whole = whole
         self._left = [0]
-        """How many items may still come: one number for all functions of a request."""
+        """The number of items that may still come, shared by all functions of a request."""
         self._done: dict[type, Any] = {}
 
     def of(self, shape: Shape) -> Any:
@@ -353,7 +353,7 @@ class _Encoding:
             src.add(f"b += {src.name(layout.pack, 'pack')}({', '.join(values)})")
 
     def _field(self, src: _Source, f: Field) -> None:
-        """Write `x`."""
+        """Write the source that encodes the field `f`, whose value is in `x`."""
         if f.element.struct is not None and self.version in f.nullable and f.tag is None:
             with src.block("if x is None:"):
                 src.add("b.append(255)")
@@ -364,7 +364,7 @@ class _Encoding:
         self._value(src, f.element, f)
 
     def _value(self, src: _Source, element: Element, f: Field) -> None:
-        """Write `x`: the whole of `f`, or one item of an array."""
+        """Write the source that encodes `x`, which is the whole of `f` or one item of its array."""
         if code := fixed_code(element):
             src.add(f"b += {src.name(struct.Struct('>' + code).pack, 'pack')}(x)")
         elif element.struct is not None:

@@ -1,8 +1,8 @@
-"""Commit groups by name: which transactional ids belong to one, and what may be called a group.
+"""Commit groups by name: which transactional ids belong to one, and how a group may be named.
 
-Pure. A group's ids are `{group}/{partition}/{generation}.{attempt}`; all are kept where the
-group's own name is, so that one coordinator can decide about them together. The generation is there
-for whoever names ids, so that runs do not fence each other's; nobody reads it out of an id.
+Pure. A group's ids are `{group}/{partition}/{generation}.{attempt}`; all are kept where the group's
+own name is, so that one coordinator can decide about them together. The generation keeps the ids of
+one run from fencing those of another; no code reads it out of an id.
 """
 
 import re
@@ -17,7 +17,7 @@ NO_BATCH: Final = -1
 
 
 def is_group_name(name: str) -> bool:
-    """May a group be called so? See NAME_RULE."""
+    """True if `name` keeps NAME_RULE."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -27,7 +27,7 @@ def member_id(group: str, partition: int, generation: int, attempt: int) -> str:
 
 
 def group_of(transactional_id: str) -> str | None:
-    """The group that an id belongs to; None for an ordinary one."""
+    """Return the commit group that an id belongs to; None for an ordinary transactional id."""
     if "/" not in transactional_id:
         return None
     found = _MEMBER.fullmatch(transactional_id)
@@ -35,5 +35,5 @@ def group_of(transactional_id: str) -> str | None:
 
 
 def home_of(transactional_id: str) -> str:
-    """The name that decides which coordinator keeps an id: its group's, or its own."""
+    """Return the name that chooses an id's coordinator: its group's name, or the id itself."""
     return group_of(transactional_id) or transactional_id

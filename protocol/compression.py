@@ -51,11 +51,11 @@ _LZ4_STORED: Final = 1 << 31
 
 
 class ExpandsTooFar(RemoteProtocolError):
-    """More comes out than the caller takes; nothing is known to be wrong with it."""
+    """The output is larger than the caller accepts; the data need not be damaged."""
 
 
 def compress(codec: Codec, data: Buffer) -> Buffer:
-    """Compress the records of a batch; NONE gives `data` back."""
+    """Compress the records of a batch; with NONE, return `data` itself."""
     if codec == Codec.NONE:
         return data
     if codec == Codec.GZIP:
@@ -68,10 +68,10 @@ def compress(codec: Codec, data: Buffer) -> Buffer:
 
 
 def decompress(codec: Codec, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """Undo `compress`, or any client's.
+    """Decompress what `compress` or any Kafka client has compressed.
 
-    RemoteProtocolError when damaged; ExpandsTooFar, a kind of it, when above `max_bytes`: it costs
-    no more time and memory than so many bytes do.
+    Raises RemoteProtocolError if the data is damaged, and ExpandsTooFar, a kind of it, if the
+    output is above `max_bytes`. Time and memory are bounded by `max_bytes`.
     """
     if codec == Codec.NONE:
         return bytes(data)
@@ -104,7 +104,10 @@ def _lz4_frame(data: Buffer) -> bytes:
 
 
 def _grow_until_it_fits(codec: Codec, data: Buffer, max_bytes: int) -> bytes:
-    """Decompress into a buffer of the likely size; into one four times that while it is full."""
+    """Decompress into a buffer of the likely size.
+
+    A full buffer is replaced by one four times as large.
+    """
     limit = min(max_bytes, _HIGHEST_RATIO[codec] * len(data) + 64)
     size = min(limit, _likely_size(codec, data))
     while True:
@@ -125,7 +128,10 @@ def _grow_until_it_fits(codec: Codec, data: Buffer, max_bytes: int) -> bytes:
 
 @cache
 def _message_when_full(codec: Codec) -> str:
-    """Learn what the library says of a full buffer: only its words tell that from damage."""
+    """Return the library's message for a full buffer.
+
+    Only its words tell a full buffer from damage.
+    """
     try:
         _WRITE_INTO[codec](bytes(compress(codec, b"two")), bytearray(1))
     except cramjam.DecompressionError as error:
@@ -144,7 +150,7 @@ def _likely_size(codec: Codec, data: Buffer) -> int:
 
 
 def _zstd_content_size(data: Buffer) -> int:
-    """Read the frame's content size (RFC 8878, 3.1.1.1); 0 when it is not there."""
+    """Read the frame's content size (RFC 8878, 3.1.1.1); 0 if the frame does not state it."""
     descriptor = data[4]
     size_flag, single_segment = descriptor >> 6, descriptor >> 5 & 1
     size_bytes = (single_segment, 2, 4, 8)[size_flag]
@@ -154,7 +160,10 @@ def _zstd_content_size(data: Buffer) -> int:
 
 
 def _snappy(data: memoryview, max_bytes: int) -> bytes:
-    """Raw snappy, or xerial's chunks of it: magic, two versions, then (int32 size, raw)*."""
+    """Decompress raw snappy or xerial's chunks.
+
+    Xerial is magic, two versions, then (int32 size, raw)*.
+    """
     chunks = [data]
     if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
         chunks = _xerial_chunks(data)

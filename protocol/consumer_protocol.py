@@ -29,22 +29,22 @@ class TopicPartitions:
 
 @data(versions="0-3", flexible="none")
 class ConsumerProtocolSubscription:
-    """What a member wants and has."""
+    """The topics that a member wants and the partitions that it owns."""
 
     topics: list[String]
     user_data: Bytes | None = field(default=None)
-    """The assignor's own words."""
+    """Bytes that only the assignor reads."""
     owned_partitions: list[TopicPartitions] = field("1+", default=[])
-    """What it holds on to while it joins (KIP-429)."""
+    """Partitions that the member keeps while it joins (KIP-429)."""
     generation_id: Int32 = field("2+", default=NO_GENERATION)
-    """In which it owned them (KIP-792)."""
+    """The generation in which the member owned `owned_partitions` (KIP-792)."""
     rack_id: String | None = field("3+", default=None)
-    """KIP-881."""
+    """The member's rack (KIP-881)."""
 
 
 @data(versions="0-3", flexible="none")
 class ConsumerProtocolAssignment:
-    """What a member gets."""
+    """The partitions that a member is given."""
 
     assigned_partitions: list[TopicPartitions]
     user_data: Bytes | None = field(default=None)
@@ -63,7 +63,10 @@ def decode_subscription(encoded: bytes) -> ConsumerProtocolSubscription:
 
 
 def topics_of(metadata: bytes) -> tuple[str, ...]:
-    """Topics in a consumer's metadata, sorted; RemoteProtocolError where it is no such thing."""
+    """Return the topics in a consumer's metadata, sorted.
+
+    Raises RemoteProtocolError if the bytes are not such metadata.
+    """
     return tuple(sorted(decode_subscription(metadata).topics))
 
 
@@ -80,7 +83,7 @@ def decode_assignment(encoded: bytes) -> ConsumerProtocolAssignment:
 
 
 def _decode(cls: type[T], encoded: bytes) -> T:
-    """Read a message; what follows it belongs to a newer version and is not looked at."""
+    """Read a message; bytes after it belong to a newer version and are skipped."""
     if len(encoded) < _VERSION.size:
         raise RemoteProtocolError(f"{cls.__name__} of {len(encoded)} bytes")
     (version,) = _VERSION.unpack_from(encoded)

@@ -30,15 +30,15 @@ from .types import NO_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 T = TypeVar("T")
 _KIND: Final = struct.Struct(">h")
 OFFSET_COMMIT_KINDS: Final = (0, 1)
-"""0 is that of brokers before 0.9; the layout is the same."""
+"""Kind 0 was written by brokers before 0.9; its layout is the same."""
 GROUP_METADATA_KIND: Final = 2
 TRANSACTION_KIND: Final = 0
 COMMIT_GROUP_KIND: Final = 30_000
-"""Ours, in `__transaction_state`; Kafka's tools and older brokers pass it over."""
+"""Our own kind in `__transaction_state`; Kafka's tools and older brokers pass it over."""
 
 
 class TransactionStatus(IntEnum):
-    """`transaction_status` in the log."""
+    """The values of `transaction_status` in the log."""
 
     EMPTY = 0
     ONGOING = 1
@@ -52,7 +52,7 @@ class TransactionStatus(IntEnum):
 
 @data(versions="0-1", flexible="none")
 class OffsetCommitKey:
-    """Whose offset."""
+    """The group and the partition of a committed offset."""
 
     group: String
     topic: String
@@ -61,21 +61,22 @@ class OffsetCommitKey:
 
 @data(versions="0-4", flexible="4+")
 class OffsetCommitValue:
-    """How far a group has come in a partition."""
+    """An offset that a group has committed in a partition."""
 
     offset: Int64
     leader_epoch: Int32 = field("3+", default=NO_EPOCH)
-    """Of the last record read; -1: not known."""
+    """The leader epoch of the last record read; -1: not known."""
     metadata: String = field(default="")
     commit_timestamp: Int64
-    """Milliseconds of wall clock."""
+    """Wall clock, in milliseconds."""
     expire_timestamp: Int64 = field("1", default=NO_TIMESTAMP)
-    """Where a client asked for a retention of its own; -1: as the broker is configured."""
+    """Wall clock, in milliseconds, if the client asked for a retention time; -1: the broker's
+    retention applies."""
 
 
 @data(versions="2", flexible="none")
 class GroupMetadataKey:
-    """Which group."""
+    """The name of a group."""
 
     group: String
 
@@ -89,7 +90,7 @@ class MemberMetadata:
     client_id: String
     client_host: String
     rebalance_timeout: Int32 = field("1+", default=-1)
-    """Milliseconds; without it the session timeout."""
+    """Milliseconds; -1: the session timeout applies."""
     session_timeout: Int32
     """Milliseconds."""
     subscription: Bytes
@@ -105,13 +106,13 @@ class GroupMetadataValue:
     protocol: String | None
     leader: String | None
     current_state_timestamp: Int64 = field("2+", default=NO_TIMESTAMP)
-    """Milliseconds of wall clock."""
+    """Wall clock, in milliseconds."""
     members: list[MemberMetadata]
 
 
 @data(versions="0", flexible="none")
 class TransactionLogKey:
-    """Which transactional id."""
+    """The transactional id of a ledger."""
 
     transactional_id: String
 
@@ -130,15 +131,15 @@ class TransactionLogValue:
 
     producer_id: Int64
     previous_producer_id: Int64 = field("1+", default=NO_PRODUCER_ID, tag=0)
-    """That of the last transaction that ended."""
+    """The producer id of the last transaction that ended."""
     next_producer_id: Int64 = field("1+", default=NO_PRODUCER_ID, tag=1)
-    """The one given to the producer last, where epochs ran out."""
+    """The producer id given to the producer last, after the epochs of the one before ran out."""
     producer_epoch: Int16
     transaction_timeout_ms: Int32
     transaction_status: Int8
-    """A TransactionStatus."""
+    """One of TransactionStatus."""
     transaction_partitions: list[TransactionPartitions] | None = field(default=[])
-    """None: none."""
+    """The partitions of the transaction; None if it has no partitions."""
     transaction_last_update_timestamp_ms: Int64
     transaction_start_timestamp_ms: Int64 = field(default=NO_TIMESTAMP)
     client_transaction_version: Int16 = field("1+", default=0, tag=2)
@@ -147,23 +148,23 @@ class TransactionLogValue:
 
 @data(versions="30000", flexible="none")
 class CommitGroupKey:
-    """Which commit group."""
+    """The name of a commit group."""
 
     group: String
 
 
 @data(versions="0", flexible="0+")
 class CommitGroupValue:
-    """What was decided last for a commit group, and who may decide."""
+    """The last decision about a commit group, and the runs that may decide next."""
 
     generation: Int64
-    """Of the newest run."""
+    """The generation of the newest run."""
     batch_id: Int64
-    """The newest that was committed; -1: none."""
+    """The newest batch that was committed; -1: none was."""
     runs: list[String]
-    """The newest last."""
+    """The runs of the group, the newest last."""
     last_used_timestamp_ms: Int64
-    """Wall clock."""
+    """Wall clock, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,7 @@ class CommitGroupRecord:
 
 @dataclass(frozen=True, slots=True)
 class UnknownRecord:
-    """Of a kind or version that this broker does not know: a newer one wrote it. Left alone."""
+    """A record of a kind or version that a newer broker wrote; this broker leaves it alone."""
 
     kind: int
     key: bytes
@@ -225,7 +226,7 @@ _VALUE_VERSIONS: Final = {
     TransactionLogValue: 1,
     CommitGroupValue: 0,
 }
-"""Written unless told otherwise; what Kafka 4.3 writes."""
+"""The version that each value is written in unless the caller names another: Kafka 4.3's."""
 
 
 def encode_record(record: Record, *, version: int | None = None) -> tuple[bytes, bytes | None]:
@@ -285,7 +286,7 @@ def _kind(encoded: bytes) -> int:
 
 
 def _decode_value(cls: type[T], encoded: bytes | None) -> T | None:
-    """Read a value; None for a tombstone and for a version not known here."""
+    """Read a value; None for a tombstone and for a version that is not known here."""
     if encoded is None:
         return None
     version = _kind(encoded)

@@ -11,7 +11,7 @@ from ..runtime.errors import MinikafkaError
 
 
 class Cure(IntFlag):
-    """What a client may do about an error."""
+    """The steps by which a client may get over an error."""
 
     NOTHING = 0
     RETRY = 1
@@ -31,7 +31,7 @@ class ErrorCode(IntEnum):
     doc: str
 
     def __new__(cls, code: int, doc: str = "", cure: Cure = Cure.NOTHING) -> Self:
-        """One row of the table: the code on the wire, its sentence, what helps."""
+        """Make one row of the table: the code on the wire, its sentence and the client's cure."""
         member = int.__new__(cls, code)
         member._value_ = code
         member.doc = doc
@@ -195,8 +195,11 @@ class ProtocolError(MinikafkaError):
 
 
 class LocalProtocolError(ProtocolError):
-    """Our own mistake: a message that cannot be said in the version asked for."""
+    """A mistake of our own: a message that the version asked for cannot express."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer's mistake: nothing after it on the connection can be trusted, close it."""
+    """A mistake of the peer.
+
+    Nothing after it on the connection can be trusted: close the connection.
+    """

@@ -13,18 +13,19 @@ from .errors import LocalProtocolError, RemoteProtocolError
 
 SMALLEST_BUFFER: Final = 16 * 1024
 BATCHING_BUFFER: Final = 256 * 1024
-"""How far the buffer grows for many small frames; beyond that only for a large one."""
+"""The size to which the buffer grows for many small frames; only a large frame makes it larger."""
 EXACT_READ: Final = 64 * 1024
-"""A frame missing this much is read to its end and no further: the next starts at the front."""
+"""If a frame lacks this much, it is read exactly to its end, so that the next starts at the
+front."""
 READS_BEFORE_SHRINKING: Final = 256
 KEPT_FOR_REUSE: Final = 3
 """Buffers given away that may be used again."""
 
 CONTROL_FRAME_BEGIN: Final = 0x93
 """The first byte of every frame of the control protocol: a list of three. No answer of Kafka begins
-with it: that would be a correlation id below zero."""
+with this byte: its correlation id would be below zero."""
 KAFKA_REQUEST_BEGIN: Final = 0x00
-"""The first byte of every Kafka request: of its API key, which is below 256."""
+"""The first byte of every Kafka request, which is the high byte of an API key below 256."""
 
 _SIZE: Final = struct.Struct(">i")
 _STRANGERS: Final = {
@@ -35,7 +36,7 @@ _STRANGERS: Final = {
     b"PO": "the peer speaks HTTP",
     b"PU": "the peer speaks HTTP",
 }
-"""How alerts and handshakes of TLS begin, and requests and answers of HTTP."""
+"""The first bytes of TLS alerts and handshakes, and of HTTP requests and answers."""
 _NOTHING: Final = memoryview(bytearray())
 
 
@@ -58,17 +59,15 @@ class FrameReader:
     )
 
     def __init__(self, max_frame_bytes: int, on_resized: Callable[[], None] = lambda: None) -> None:
-        """Frames above `max_frame_bytes`, without their size, are refused.
+        """Refuse frames whose size, without its prefix, is above `max_frame_bytes`.
 
-        `on_resized` is told when `capacity` has changed.
+        `on_resized` is called when `capacity` has changed.
         """
         self.max_frame = max_frame_bytes
-        """May be raised once more is known of the peer."""
+        """Bytes; the owner may raise it once it knows more about the peer."""
         self.is_filled = False
-        """Does half a frame fill the buffer? The next `get_buffer` makes it up to twice as large.
-
-        True only after all whole frames were taken.
-        """
+        """True if half a frame fills the buffer; the next `get_buffer` makes it up to twice as
+        large. Reliable only after all whole frames were taken."""
         self._on_resized = on_resized
         self._buffer = _NOTHING
         self._start = 0  # first byte not given out
@@ -78,7 +77,7 @@ class FrameReader:
 
     @property
     def capacity(self) -> int:
-        """Bytes of memory held."""
+        """The bytes of memory held."""
         return len(self._buffer)
 
     @property
@@ -127,7 +126,7 @@ class FrameReader:
             yield self._buffer[start + 4 : stop]
 
     def release(self) -> None:
-        """Give the memory back if no frame is half received; for idle connections."""
+        """Give the memory back if no frame is half received; called for idle connections."""
         if self._end == self._start:
             self._given.clear()
             self._start = self._end = self._quiet_reads = 0
@@ -136,11 +135,12 @@ class FrameReader:
                 self._on_resized()
 
     def keep(self, frame: memoryview) -> memoryview:
-        """Make the frame just given valid for as long as somebody holds it.
+        """Keep the frame just given valid for as long as somebody holds it.
 
-        A small one is copied. With a large one its whole buffer is given away, and reading goes on
-        in another: in one given away earlier, if nobody holds any of it any more. So what flows
-        steadily is neither copied nor allocated. Frames given before this one are valid no longer.
+        A small frame is copied. A large frame takes the whole buffer with it, and reading goes on
+        in another buffer: in one that was given away earlier, if nobody holds that any more. So a
+        steady stream is neither copied nor allocated. Frames given before this one are valid no
+        longer.
         """
         if len(frame) < EXACT_READ or 2 * len(frame) < len(self._buffer):
             return memoryview(bytes(frame))
@@ -202,13 +202,16 @@ class FrameReader:
         return len(target) - waiting
 
     def _frame_size(self) -> int:
-        """Size of the frame in progress with its prefix; 4 while even that is not known."""
+        """Return the size of the frame in progress with its prefix.
+
+        4 while the prefix is incomplete.
+        """
         if self._end - self._start < 4:
             return 4
         return int(_SIZE.unpack_from(self._buffer, self._start)[0]) + 4
 
 
 def _stranger(size: int) -> str:
-    """Say whose first bytes were taken for a size, where they are well known."""
+    """Name the protocol whose first bytes were taken for a size, if it is a well-known one."""
     who = _STRANGERS.get(_SIZE.pack(size)[:2])
     return "" if who is None else f": {who}"

@@ -11,25 +11,28 @@ from .control.messages import VersionRange
 from .control.records import METADATA_VERSION
 
 METADATA_LEVELS: Final = {1: 30}
-"""Our level of metadata.version: Kafka's. 30 is 4.3-IV0."""
+"""Our levels of metadata.version with Kafka's for each; 30 is 4.3-IV0."""
 NOT_HERE: Final = dict.fromkeys(
     ("group.version", "kraft.version", "share.version", "streams.version"), VersionRange(0, 0)
 )
-"""Kafka's features that are not here: the new protocols of groups, a quorum that changes."""
+"""Kafka's features that are missing here: newer group protocols and a quorum that changes."""
 
 
 def told_level(feature: str, level: int) -> int:
-    """The level as clients are told it."""
+    """Translate one of our levels into the level that clients see."""
     return METADATA_LEVELS.get(level, level) if feature == METADATA_VERSION else level
 
 
 def told_range(feature: str, levels: VersionRange) -> VersionRange:
-    """A range of levels as clients are told it."""
+    """Translate a range of our levels into the range that clients see."""
     return VersionRange(told_level(feature, levels.lowest), told_level(feature, levels.highest))
 
 
 def meant_level(feature: str, told: int) -> int:
-    """Our level for one that a client names; one that no cluster has where there is none."""
+    """Translate a level that a client names into ours.
+
+    A level we lack becomes one that no cluster has.
+    """
     if feature != METADATA_VERSION:
         return told
     return next((ours for ours, theirs in METADATA_LEVELS.items() if theirs == told), -1)

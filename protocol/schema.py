@@ -56,7 +56,7 @@ String = Annotated[str, Wire("string")]
 Bytes = Annotated[bytes, Wire("bytes")]
 """Decoded into bytes of their own."""
 Records = Annotated[Buffer, Wire("records")]
-"""Decoded into a view of the frame, encoded as a part of its own: record bytes are not copied."""
+"""Bytes decoded into a view of the frame and encoded as a part of their own, without a copy."""
 
 
 class Versions(NamedTuple):
@@ -114,7 +114,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What `codec` needs to know of a declared class."""
+    """The shape of a declared class: everything that `codec` needs to compile it."""
 
     cls: type
     fields: tuple[Field, ...]
@@ -123,7 +123,7 @@ class Shape:
     api_key: int = -1
     advertised: Versions = NEVER
     most_items: int = 0
-    """In all arrays of a message that have more than one; 0: no bound, as of responses."""
+    """The most items in all arrays of one message together; 0: no bound, as for responses."""
 
 
 MOST_ITEMS: Final = 100_000
@@ -170,9 +170,9 @@ def request(
 ) -> Callable[[type[T]], type[T]]:
     """Declare the request of an API.
 
-    `versions` are decoded; `advertise`, when given, is the range that ApiVersions shows instead.
-    One of more than `most_items` in all its arrays together is refused: each costs its reader some
-    microseconds of a loop.
+    `versions` are decoded; `advertise`, if given, is the range that ApiVersions shows instead. A
+    request with more than `most_items` in all its arrays together is refused: each item costs its
+    reader some microseconds of a loop.
     """
 
     def declare(cls: type[T]) -> type[T]:

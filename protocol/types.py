@@ -36,7 +36,7 @@ NO_TIMESTAMP: Final = -1
 ZERO_UUID: Final = bytes(16)
 
 INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-"""What coordinators keep, under Kafka's names: no client writes there or deletes anything."""
+"""Topics that coordinators keep, under Kafka's names: no client may write or delete there."""
 
 
 class TopicPartition(NamedTuple):

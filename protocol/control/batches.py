@@ -46,7 +46,7 @@ def encode_batch(
 
 
 def decode_batches(data: Buffer) -> Iterator[MetadataBatch]:
-    """Read whole batches, checksums too; RemoteProtocolError where anything is wrong."""
+    """Read whole batches and check their checksums; RemoteProtocolError for anything malformed."""
     end = 0
     for position, header in record_batch.headers(data):
         found = records_of(data, position, check_crc=True)
@@ -83,7 +83,10 @@ def replay(image: MetadataImage, data: Buffer) -> Delta:
 
 
 def snapshot_batches(image: MetadataImage, timestamp_ms: int) -> Iterator[bytearray]:
-    """The image as batches; take a `copy` first if records may be applied between two of them."""
+    """Write the image as batches.
+
+    The caller copies the image if it may change between two of them.
+    """
     records = image.to_records()
     offset = 0
     while chunk := list(islice(records, SNAPSHOT_BATCH_RECORDS)):

@@ -42,7 +42,7 @@ def encode_frame(correlation_id: int, message: object) -> bytes:
 def decode_frame(body: Buffer) -> Frame:
     """Read a frame without its size; RemoteProtocolError for anything malformed.
 
-    KafkaRequest for what is no control frame but begins like a request of a Kafka client.
+    KafkaRequest if the bytes are no control frame and begin like a Kafka client's request.
     """
     if len(body) and body[0] == KAFKA_REQUEST_BEGIN:
         raise KafkaRequest("a Kafka request to a controller: clients need a broker's address")

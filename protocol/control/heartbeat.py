@@ -11,14 +11,17 @@ from ..types import Buffer
 from .packing import NodeId, Offset, dumps, from_plain, loads, packed, to_plain
 
 DATAGRAM_BYTES_MAX: Final = 512
-"""A heartbeat is about 90 bytes; anything larger is not one."""
+"""Bytes; a heartbeat is about 90, and a larger datagram is no heartbeat."""
 
 _MARK: Final = "mk-heartbeat"
 
 
 @packed
 class Heartbeat:
-    """The sequence grows with each datagram of one incarnation: a late one tells nothing new."""
+    """One sign of life.
+
+    The sequence grows with each datagram of one incarnation, so a late one is ignored.
+    """
 
     cluster_id: str
     broker_id: NodeId
@@ -28,7 +31,7 @@ class Heartbeat:
 
 
 def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
-    """One datagram."""
+    """Encode one datagram."""
     return dumps([_MARK, to_plain(heartbeat)])
 
 

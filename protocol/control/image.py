@@ -1,7 +1,7 @@
-"""The metadata of the cluster as its records tell it; the same code on controllers and brokers.
+"""The cluster's metadata as its records state it; the same code on controllers and brokers.
 
-`MetadataImage.apply` is the only place that gives a metadata record its meaning. Values inside
-are immutable: a change replaces them, so a shallow `copy` is a consistent one. Decides nothing.
+`MetadataImage.apply` is the only place that gives a metadata record its meaning. Values inside are
+immutable: a change replaces them, so a shallow `copy` is a consistent one. Decides nothing.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,17 +35,20 @@ class BrokerRegistration:
 
     @property
     def is_active(self) -> bool:
-        """May lead, and may join an ISR."""
+        """True if the broker may lead and may join an ISR."""
         return not self.fenced and not self.in_controlled_shutdown
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """Where the listener of that name is reached."""
+        """Return the address of the listener of that name.
+
+        None if the broker has no such listener.
+        """
         return next((each for each in self.endpoints if each.name == listener), None)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """One partition: who should hold it, who is in sync, who leads."""
+    """One partition: its replicas, its ISR and its leader."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -58,18 +61,19 @@ class PartitionState:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     directories: tuple[bytes, ...] = ()
-    """Where the last in-sync copy was, once its broker came back without it; else empty."""
+    """Directories of the last in-sync replica, if its broker came back without them; else empty."""
     unclean_epoch: int = -1
-    """The newest leader epoch that began with an unclean election, -1 for none: a replica whose
-    log ends before it may lose what was committed, no other may."""
+    """The newest leader epoch that began with an unclean election, -1 for none. A replica whose log
+    ends before that epoch may lose committed records; no other replica may."""
     electing: bool = False
-    """Leaderless, and the living replicas are asked where their logs end: the longest will lead."""
+    """True if the partition has no leader and asks its live replicas for their log ends; the
+    longest will lead."""
     offline: tuple[int, ...] = ()
-    """Replicas whose directory failed: out until their broker restarts."""
+    """Replicas whose directory failed; they are out until their broker restarts."""
     unknown: r.Unknown | None = None
 
     def effective_min_isr(self, min_isr: int) -> int:
-        """Of min.insync.replicas: never more than there are replicas that are no newcomers."""
+        """Bound min.insync.replicas by the number of replicas that are not being added."""
         return min(min_isr, len(self.replicas) - len(self.adding))
 
 
@@ -85,24 +89,25 @@ class Topic:
 
 @dataclass(slots=True)
 class Delta:
-    """What a run of records touched; dictionaries in the order of first touch.
+    """Everything that a run of records touched; dictionaries in the order of first touch.
 
     A topic both created and deleted within the run shows in `deleted_topics` only.
     """
 
     new_topics: dict[bytes, None] = field(default_factory=dict)
     deleted_topics: dict[bytes, Topic] = field(default_factory=dict)
-    """As each was just before its end."""
+    """The topics as they were just before their deletion."""
     changed_partitions: dict[TopicIdPartition, None] = field(default_factory=dict)
     changed_brokers: dict[int, None] = field(default_factory=dict)
     changed_configs: dict[ConfigResource, None] = field(default_factory=dict)
     features_changed: bool = False
     is_snapshot: bool = False
-    """The image was loaded anew: what is not in it any more is gone, named here or not."""
+    """The image was loaded anew: what is missing from it is gone, whether it is named here or
+    not."""
 
     @property
     def touches_broker_settings(self) -> bool:
-        """May a broker's settings, or those of all of them, be others now?"""
+        """True if the settings of one broker or of all brokers may have changed."""
         return self.is_snapshot or any(kind == r.BROKER for kind, _ in self.changed_configs)
 
     def __bool__(self) -> bool:
@@ -169,7 +174,7 @@ class MetadataImage:
         )
 
     def to_records(self) -> Iterator[r.MetadataRecord]:
-        """The records of a snapshot: replayed on an empty image they give an equal one."""
+        """Yield the records of a snapshot: replayed on an empty image they make an equal image."""
         if self.cluster_id is not None:
             yield r.ClusterRecord(self.cluster_id)
         if self.epoch >= 0:
@@ -406,7 +411,7 @@ _APPLY: dict[type[r.MetadataRecord], Callable[[MetadataImage, Any, int, Delta], 
 
 @lru_cache(maxsize=4096)
 def _shared(brokers: tuple[int, ...]) -> tuple[int, ...]:
-    """One tuple for all partitions with the same replicas: there are few, of many partitions."""
+    """Return one tuple for all partitions with the same replicas: there are few of them."""
     return brokers
 
 

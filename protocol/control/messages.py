@@ -16,13 +16,13 @@ PROTOCOL_VERSION_MAX: Final = 1
 ROLE_BROKER: Final = 1
 ROLE_CONTROLLER: Final = 2
 ROLE_TOOL: Final = 3
-"""Somebody who asks, and is no node of the cluster: its node id is -1."""
+"""The role of a client that is no node of the cluster; its node id is -1."""
 
 A_co = TypeVar("A_co", covariant=True)
 T = TypeVar("T")
 
 KINDS: dict[int, type[Any]] = {}
-"""What each kind decodes to."""
+"""The message class of each kind."""
 ANSWERS: dict[type[Any], type[Any]] = {}
 """The answer that each request class expects."""
 _kind_of: dict[type[Any], int] = {}
@@ -61,7 +61,7 @@ def kind_of(cls: type[Any]) -> int:
 
 @packed
 class Endpoint:
-    """Where a listener is reached from outside."""
+    """The address of a listener, as seen from outside."""
 
     name: str
     host: str
@@ -84,7 +84,7 @@ class Refused:
     error: Int16
     message: str = ""
     active_controller: Endpoint | None = None
-    """After NOT_CONTROLLER: where the active controller is, if known."""
+    """After NOT_CONTROLLER: the address of the active controller, if known."""
 
 
 @message(2)
@@ -97,17 +97,17 @@ class HelloAnswer:
     version: Int16 = PROTOCOL_VERSION_MAX
     node_id: NodeId = -1
     active_controller: Endpoint | None = None
-    """Where to go when this one is not the active controller."""
+    """The active controller's address, if this controller is not the active one."""
     active_id: NodeId = -1
-    """Who leads the quorum as far as this controller knows; its own id when that is itself."""
+    """The quorum's leader as far as this controller knows; its own id if it leads."""
 
 
 @message(3)
 class Hello(Request[HelloAnswer]):
-    """The first frame on a connection: who speaks, of which cluster, in which versions."""
+    """The first frame on a connection: the node, its cluster and the versions that it speaks."""
 
     cluster_id: str | None
-    """None until the node has learnt it."""
+    """None until the node has learnt the id."""
     min_version: Int16
     max_version: Int16
     node_id: NodeId
@@ -136,12 +136,12 @@ class RegisterBroker(Request[BrokerRegistered]):
     rack: str | None
     features: dict[str, VersionRange]
     previous_broker_epoch: Offset = -1
-    """From the clean-shutdown file, -1 after an unclean stop."""
+    """The epoch in the clean-shutdown file; -1 after an unclean stop."""
 
 
 @message(6)
 class HeartbeatAnswer:
-    """Where the broker stands."""
+    """The broker's standing with the controller."""
 
     error: Int16
     message: str = ""
@@ -149,13 +149,13 @@ class HeartbeatAnswer:
     is_fenced: bool = True
     should_shut_down: bool = False
     lease_ms: int = 0
-    """The broker may act as a leader for so long from when it sent the heartbeat; 0: leases are
-    off, -1: none is granted."""
+    """Milliseconds, from the sending of the heartbeat, in which the broker may act as a leader. 0:
+    leases are off; -1: none is granted."""
 
 
 @message(7)
 class BrokerHeartbeat(Request[HeartbeatAnswer]):
-    """What the broker wants to be, and how far it has applied the metadata log."""
+    """The state that the broker wants, and how far it has applied the metadata log."""
 
     broker_id: NodeId
     broker_epoch: Offset
@@ -178,7 +178,7 @@ class SnapshotId:
 class MetadataFetched:
     """Whole metadata batches from the offset asked for, or the snapshot to load first.
 
-    OFFSET_OUT_OF_RANGE: the asker holds records that this log does not; start again at offset 0.
+    OFFSET_OUT_OF_RANGE: the reader holds records that this log lacks; it starts again at offset 0.
     """
 
     error: Int16
@@ -192,7 +192,7 @@ class MetadataFetched:
 
 @message(9)
 class FetchMetadata(Request[MetadataFetched]):
-    """Committed metadata from `offset` on; answered the moment there is some."""
+    """Fetch committed metadata from `offset` on; the answer comes as soon as there is some."""
 
     offset: Offset
     """The first offset wanted: one after the last record applied."""
@@ -245,7 +245,7 @@ class PartitionChange:
 
 @packed
 class ChangedPartition:
-    """What became of one proposal: the partition as the controller now has it, or an error."""
+    """The result of one proposal: the partition as the controller now has it, or an error."""
 
     topic_id: bytes
     partition: Index
@@ -257,7 +257,7 @@ class ChangedPartition:
     recovering: bool = False
     message: str = ""
     min_isr: Epoch = -1
-    """The topic's min.insync.replicas that this was decided by: the leader may not know it yet."""
+    """The min.insync.replicas that the controller decided by: the leader may not know it yet."""
 
 
 @message(12)
@@ -322,7 +322,7 @@ class AllocateProducerIds(Request[ProducerIdsAllocated]):
 
 @message(32)
 class Noted:
-    """The controller has taken it in; what follows from it shows in the metadata."""
+    """The controller has accepted the message; the consequences show in the metadata."""
 
     error: Int16
     message: str = ""
@@ -330,17 +330,17 @@ class Noted:
 
 @packed
 class LogEnd:
-    """Where one replica's log ends, while its partition looks for the longest of them."""
+    """The end of one replica's log, while its partition looks for the longest log."""
 
     topic_id: bytes
     partition: Index
     leader_epoch: Epoch
-    """Of the leaderless epoch that asks: until the next one this log does not change."""
+    """The leaderless epoch that asks; the log does not change before the next epoch."""
     last_epoch: Epoch
     """Leader epoch of the last record, deleted or not; -1 where none is known of."""
     log_end_offset: Offset
     high_watermark: Offset = -1
-    """The highest that this replica knew: what an election below it loses."""
+    """The highest watermark that this replica knew; an election below it loses records."""
 
 
 @message(30)
@@ -362,7 +362,7 @@ class LostReplica:
 
 @message(31)
 class OfflinePartitions(Request[Noted]):
-    """Replicas of the sender that it cannot serve until it restarts: others must lead them."""
+    """Replicas that the sender cannot serve until it restarts: other brokers must lead them."""
 
     broker_id: NodeId
     broker_epoch: Offset

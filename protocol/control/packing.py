@@ -36,7 +36,7 @@ from ..types import Buffer
 T = TypeVar("T")
 Reader = Callable[[Any], Any]
 Writer = Callable[[Any], Any] | None
-"""None where the value is its own MessagePack form."""
+"""Encodes a value; None if the value is its own MessagePack form."""
 
 
 class Bounds(NamedTuple):
@@ -49,13 +49,13 @@ class Bounds(NamedTuple):
 Int16: TypeAlias = Annotated[int, Bounds(-(1 << 15), (1 << 15) - 1)]
 Port: TypeAlias = Annotated[int, Bounds(0, (1 << 16) - 1)]
 NodeId: TypeAlias = Annotated[int, Bounds(-1, (1 << 31) - 1)]
-"""-1: none."""
+"""The id of a node; -1: none."""
 Index: TypeAlias = Annotated[int, Bounds(0, (1 << 31) - 1)]
-"""Of a partition."""
+"""The index of a partition within its topic."""
 Epoch: TypeAlias = Annotated[int, Bounds(-1, (1 << 31) - 1)]
-"""Of a leader or a partition; -1: none."""
+"""The epoch of a leader or a partition; -1: none."""
 Offset: TypeAlias = Annotated[int, Bounds(-1, (1 << 63) - 1)]
-"""Of a record, or a broker epoch, which is one; -1: none."""
+"""The offset of a record, or a broker epoch, which is such an offset; -1: none."""
 
 ITEM_COUNT_MAX = 1 << 17
 """Longest array or map accepted: a length claimed in the bytes reserves memory before it is met."""

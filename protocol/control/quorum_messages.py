@@ -1,11 +1,12 @@
 """Messages between controllers as voters: votes, the leader's reign, the metadata log.
 
-Every message carries the sender's epoch, every answer the answerer's and whom it follows: whoever
-reads a higher one than its own goes there. A voter is named by id and directory id together: the
-same id on another disk has forgotten its votes, and is another voter (KIP-853).
+Every message carries the sender's epoch. Every answer carries the epoch of its sender and the
+leader that the sender follows. A node that reads a higher epoch than its own goes to that epoch.
+A voter is named by id and directory id together: the same id on another disk has forgotten its
+votes, and is another voter (KIP-853).
 
     pre_vote    asks whether a vote would be given, and changes nothing (KIP-996)
-    offset      in a fetch: everything before it is on the asker's stable storage
+    offset      in a fetch: everything before it is on the follower's stable storage
 """
 
 from typing import TypeAlias
@@ -28,8 +29,9 @@ class VoterKey:
 
 @message(18)
 class VoteAnswer:
-    """Granted: stable before this was sent, unless it is a pre-vote.
+    """The answer to a request for a vote.
 
+    A granted vote is on stable storage before the answer is sent, unless it is a pre-vote.
     FENCED_LEADER_EPOCH, INVALID_VOTER_KEY, INCONSISTENT_VOTER_SET, INCONSISTENT_CLUSTER_ID: the
     request was refused as a whole and changed nothing.
     """
@@ -39,7 +41,7 @@ class VoteAnswer:
     epoch: Epoch = -1
     leader_id: NodeId = NO_NODE
     voter: VoterKey | None = None
-    """Who answers."""
+    """The voter that answers."""
     is_granted: bool = False
 
 
@@ -50,10 +52,10 @@ class Vote(Request[VoteAnswer]):
     cluster_id: str | None
     """None from a node that has no cluster yet."""
     epoch: Epoch
-    """Of a pre-vote: the sender's own epoch, which it has not left yet."""
+    """The epoch to lead; in a pre-vote the sender's own epoch, which it has not left yet."""
     candidate: VoterKey
     voter: VoterKey
-    """Who is asked."""
+    """The voter that is asked."""
     last_epoch: Epoch
     end_offset: Offset
     pre_vote: bool
@@ -63,7 +65,7 @@ class Vote(Request[VoteAnswer]):
 
 @message(20)
 class QuorumEpochBegun:
-    """The voter follows the leader, or says whom it follows instead."""
+    """The voter follows the leader, or names the leader that it follows instead."""
 
     error: Int16
     message: str = ""
@@ -73,7 +75,7 @@ class QuorumEpochBegun:
 
 @message(21)
 class BeginQuorumEpoch(Request[QuorumEpochBegun]):
-    """I lead this epoch: fetch from me."""
+    """The sender leads this epoch, and the voter shall fetch from it."""
 
     cluster_id: str | None
     epoch: Epoch
@@ -84,7 +86,7 @@ class BeginQuorumEpoch(Request[QuorumEpochBegun]):
 
 @message(22)
 class QuorumEpochEnded:
-    """Noted."""
+    """The voter has heard that the leader resigns."""
 
     error: Int16
     message: str = ""
@@ -94,18 +96,18 @@ class QuorumEpochEnded:
 
 @message(23)
 class EndQuorumEpoch(Request[QuorumEpochEnded]):
-    """I lead no more: the first of the successors should stand for election at once."""
+    """The sender leads no more: the first of the successors should stand for election at once."""
 
     cluster_id: str | None
     epoch: Epoch
     leader: VoterKey
     successors: tuple[NodeId, ...]
-    """Voters, those with the longest log first."""
+    """Voters, the one with the longest log first."""
 
 
 @packed
 class EpochEnd:
-    """Where the newest epoch that is not above the one asked about ended in the leader's log."""
+    """The newest epoch not above the one asked about, and its end offset in the leader's log."""
 
     epoch: Epoch
     end_offset: Offset
@@ -113,9 +115,10 @@ class EpochEnd:
 
 @message(24)
 class QuorumLogFetched:
-    """Records, or where the asker's log parts from the leader's, or the snapshot to load first.
+    """Records, or the point where the two logs part, or the snapshot to load first.
 
-    NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: see epoch and leader_id.
+    NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: `epoch` and `leader_id` say
+    where to go.
     """
 
     error: Int16
@@ -127,7 +130,7 @@ class QuorumLogFetched:
     diverging: EpochEnd | None = None
     snapshot: SnapshotId | None = None
     sent_ms: int = -1
-    """On the leader's clock; comes back in the next fetch."""
+    """Milliseconds on the leader's clock; the next fetch returns it."""
 
 
 @message(25)
@@ -141,10 +144,10 @@ class FetchQuorumLog(Request[QuorumLogFetched]):
     last_epoch: Epoch
     """Epoch of the record before `offset`."""
     high_watermark: Offset
-    """What the asker knows."""
+    """The high watermark that the follower knows."""
     max_wait_ms: int
     max_bytes: int
-    """0: wants no records yet, only to be heard of."""
+    """0: the follower wants no records yet and only reports that it is alive."""
     echoed_ms: int = -1
     """`sent_ms` of the newest answer in this epoch, -1 before the first."""
 

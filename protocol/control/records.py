@@ -1,8 +1,8 @@
 """Records of the metadata log: each is MessagePack [type, version, fields].
 
-Fields are only ever appended, and with them the version grows; a type or field that we do not
-know is kept and written back unchanged, so that an old node's snapshot loses nothing. What the
-records mean is told by `MetadataImage.apply` and nowhere else.
+Fields are only ever appended, and with them the version grows. A type or field that we do not know
+is kept and written back unchanged, so that an old node's snapshot loses nothing.
+`MetadataImage.apply` alone gives the records their meaning.
 """
 
 import dataclasses
@@ -16,16 +16,18 @@ from .packing import dumps, from_plain, loads, packed, to_plain
 
 METADATA_VERSION: Final = "metadata.version"
 ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"
-"""At 1 an ISR may become empty, and who left it safely is remembered (KIP-966)."""
+"""From level 1 on an ISR may become empty, and the replicas that left it safely are kept
+(KIP-966)."""
 TRANSACTION_VERSION: Final = "transaction.version"
-"""At 1 records of transactions may carry tagged fields; at 2 each end of a transaction raises the
-producer's epoch, and producing adds partitions to it (KIP-890, part 2)."""
+"""From level 1 on records of transactions may carry tagged fields. From level 2 on each end of a
+transaction raises the producer's epoch, and producing adds partitions to the transaction (KIP-890,
+part 2)."""
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: VersionRange(1, 1),
     ELIGIBLE_LEADERS: VersionRange(0, 1),
     TRANSACTION_VERSION: VersionRange(0, 2),
 }
-"""What this code can work with; the finalised levels are in the image."""
+"""The levels that this code can work with; the finalised levels are in the image."""
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Name of the log that the records live in."""
 
@@ -38,7 +40,7 @@ R = TypeVar("R")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unknown:
-    """What a newer writer appended to a record we know."""
+    """Fields that a newer writer appended to a record we know."""
 
     version: int
     fields: tuple[Any, ...]
@@ -61,7 +63,7 @@ class UnknownRecord(MetadataRecord):
 
 
 RECORD_TYPES: dict[int, tuple[type[MetadataRecord], int]] = {}
-"""What each type decodes to, and the newest version of it that we know."""
+"""The record class of each type, and the newest version of it that we know."""
 _type_of: dict[type[MetadataRecord], tuple[int, int]] = {}
 
 
@@ -95,7 +97,7 @@ class ControllerElected(MetadataRecord):
 
 @_record(3)
 class FeatureRecord(MetadataRecord):
-    """A finalised feature level: every node of the cluster works with it. 0: none any more."""
+    """A finalised feature level: every node of the cluster works with it. 0: no level any more."""
 
     name: str
     level: int
@@ -118,7 +120,7 @@ class RegisterBrokerRecord(MetadataRecord):
 
 @_record(5)
 class BrokerChangeRecord(MetadataRecord):
-    """A broker was fenced, unfenced, or began its controlled shutdown; None: as it was."""
+    """A broker was fenced, unfenced, or began its controlled shutdown; None: unchanged."""
 
     broker_id: int
     broker_epoch: int
@@ -165,11 +167,11 @@ class PartitionRecord(MetadataRecord):
 
 @_record(9, version=2)
 class PartitionChangeRecord(MetadataRecord):
-    """What changed in a partition; None: as it was.
+    """The changes to a partition; None: unchanged.
 
-    The partition epoch grows by one with each of these; the leader epoch grows by one if
-    `leader` is set, even to the leader there was. A change that sets `recovering` elects that
-    leader uncleanly: its leader epoch becomes the partition's `unclean_epoch`.
+    The partition epoch grows by one with each of these; the leader epoch grows by one if `leader`
+    is set, even to the present leader. A change that sets `recovering` elects that leader
+    uncleanly: its leader epoch becomes the partition's `unclean_epoch`.
     """
 
     topic_id: bytes
@@ -189,7 +191,10 @@ class PartitionChangeRecord(MetadataRecord):
 
 @_record(10)
 class ConfigRecord(MetadataRecord):
-    """One key of a topic or broker is set, or unset by None; broker "" is the default of all."""
+    """One key of a topic or broker is set, or unset by None.
+
+    Broker "" is the default of all brokers.
+    """
 
     resource_type: int
     resource_name: str
@@ -208,7 +213,7 @@ class ProducerIdsRecord(MetadataRecord):
 
 @_record(12)
 class UnregisterBrokerRecord(MetadataRecord):
-    """A broker is forgotten: this start of it was the last. It registers anew if it comes back."""
+    """A broker is forgotten with this registration. It registers anew if it comes back."""
 
     broker_id: int
     broker_epoch: int

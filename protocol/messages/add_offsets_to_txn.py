@@ -16,7 +16,7 @@ class AddOffsetsToTxnRequest:
 
 @response(ApiKey.ADD_OFFSETS_TO_TXN)
 class AddOffsetsToTxnResponse:
-    """Added, or why not."""
+    """The outcome: the group's offsets log is in the transaction, or an error."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

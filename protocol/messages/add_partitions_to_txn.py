@@ -1,6 +1,6 @@
-"""AddPartitionsToTxn: partitions that a transaction writes to.
+"""AddPartitionsToTxn: name the partitions that a transaction writes to.
 
-Said by the client before it writes; from version 4 on by brokers, for many transactions at once
+Clients send it before they write. From version 4 on brokers send it, for many transactions at once
 (KIP-890).
 """
 
@@ -30,7 +30,7 @@ class AddPartitionsToTxnTransaction:
 
 @request(ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+")
 class AddPartitionsToTxnRequest:
-    """Clients' transactions, one at a time, up to version 3; those of brokers from 4 on."""
+    """One transaction of a client up to version 3. From version 4 on, any number from a broker."""
 
     transactions: list[AddPartitionsToTxnTransaction] = field("4+", default=[])
     v3_and_below_transactional_id: String = field("0-3", default="")
@@ -41,7 +41,7 @@ class AddPartitionsToTxnRequest:
 
 @nested
 class AddPartitionsToTxnPartitionResult:
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: Int32
     partition_error_code: Int16 = field(default=0)
@@ -49,7 +49,7 @@ class AddPartitionsToTxnPartitionResult:
 
 @nested
 class AddPartitionsToTxnTopicResult:
-    """What became of one topic's partitions."""
+    """The results for one topic's partitions."""
 
     name: String
     results_by_partition: list[AddPartitionsToTxnPartitionResult]
@@ -57,7 +57,7 @@ class AddPartitionsToTxnTopicResult:
 
 @nested
 class AddPartitionsToTxnResult:
-    """What became of one transaction's partitions."""
+    """The result for one transaction's partitions."""
 
     transactional_id: String
     topic_results: list[AddPartitionsToTxnTopicResult]

@@ -1,4 +1,4 @@
-"""AlterClientQuotas: bounds of users, clients and addresses set or taken back (KIP-546)."""
+"""AlterClientQuotas: set or remove the bounds of users, clients and addresses (KIP-546)."""
 
 from ..api import ApiKey
 from ..schema import Bool, Float64, Int16, Int32, String, field, nested, request, response
@@ -7,7 +7,7 @@ from .describe_client_quotas import EntityData
 
 @nested
 class OpData:
-    """One bound, set or taken back."""
+    """One bound to set or to remove."""
 
     key: String
     value: Float64
@@ -16,7 +16,7 @@ class OpData:
 
 @nested
 class EntryData:
-    """What changes for one entity."""
+    """The changes to one entity."""
 
     entity: list[EntityData]
     ops: list[OpData]
@@ -24,7 +24,7 @@ class EntryData:
 
 @request(ApiKey.ALTER_CLIENT_QUOTAS, versions="0-1", flexible="1+")
 class AlterClientQuotasRequest:
-    """Changes for entities."""
+    """Changes to any number of entities."""
 
     entries: list[EntryData]
     validate_only: Bool
@@ -32,7 +32,7 @@ class AlterClientQuotasRequest:
 
 @nested
 class EntryResult:
-    """What became of one entity."""
+    """The result for one entity."""
 
     error_code: Int16 = field(default=0)
     error_message: String | None = field(default=None)

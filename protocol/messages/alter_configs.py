@@ -1,6 +1,6 @@
-"""AlterConfigs: replaces the whole configuration of a resource.
+"""AlterConfigs: replace the whole configuration of a resource.
 
-What is not named goes back to its default. Deprecated since KIP-339, and still sent.
+A key that is not named goes back to its default. Deprecated since KIP-339, and still sent.
 """
 
 from ..api import ApiKey
@@ -20,7 +20,7 @@ class AlterConfigsResource:
     """One topic or broker and its whole configuration."""
 
     resource_type: Int8
-    """As in DescribeConfigs."""
+    """A ResourceType of DescribeConfigs."""
     resource_name: String
     configs: list[AlterableConfig]
 
@@ -35,7 +35,7 @@ class AlterConfigsRequest:
 
 @nested
 class AlterConfigsResourceResponse:
-    """What became of one resource."""
+    """The result for one resource."""
 
     error_code: Int16 = field(default=0)
     error_message: String | None = field(default=None)

@@ -6,7 +6,7 @@ from ..schema import Bool, Int16, Int32, String, field, nested, request, respons
 
 @nested
 class ReassignablePartition:
-    """One partition, and the brokers that shall hold it."""
+    """One partition, and the brokers that shall hold its replicas."""
 
     partition_index: Int32
     replicas: list[Int32] | None = field(default=None)
@@ -27,13 +27,13 @@ class AlterPartitionReassignmentsRequest:
 
     timeout_ms: Int32 = field(default=60_000)
     allow_replication_factor_change: Bool = field("1+", default=True)
-    """Off: as many replicas as before, or the partition is refused."""
+    """False: a change of the number of replicas is refused."""
     topics: list[ReassignableTopic]
 
 
 @nested
 class ReassignablePartitionResponse:
-    """Whether it has begun."""
+    """The result for one partition: its reassignment has begun, or an error."""
 
     partition_index: Int32
     error_code: Int16 = field(default=0)

@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: passwords of users set or taken back (KIP-554)."""
+"""AlterUserScramCredentials: set or delete the passwords of users (KIP-554)."""
 
 from ..api import ApiKey
 from ..schema import Bytes, Int8, Int16, Int32, String, field, nested, request, response
@@ -33,7 +33,7 @@ class AlterUserScramCredentialsRequest:
 
 @nested
 class AlterUserScramCredentialsResult:
-    """What became of one user."""
+    """The result for one user."""
 
     user: String
     error_code: Int16 = field(default=0)

@@ -1,6 +1,6 @@
-"""CommitGroup, ours: transactions of many producers are committed by one decision, with a batch id.
+"""CommitGroup, ours: one decision commits the transactions of many producers under a batch id.
 
-The batch id makes it idempotent: what is recorded already is not decided again.
+The batch id makes the request idempotent: a batch that is recorded already is not decided again.
 """
 
 from ..api import ApiKey
@@ -22,7 +22,7 @@ class CommitGroupRequest:
 
     group: String
     generation: Int64
-    """As InitCommitGroup gave it."""
+    """The generation that InitCommitGroup returned."""
     batch_id: Int64
     """Greater than that of every batch before."""
     transactions: list[GroupTransaction]
@@ -36,4 +36,5 @@ class CommitGroupResponse:
     error_code: Int16 = field(default=0)
     error_message: String | None = field(default=None)
     is_replay: Bool = field(default=False)
-    """The batch is recorded already, by whomever: perhaps by this request, sent again."""
+    """True if the batch was recorded before, by any request: perhaps by an earlier try of this
+    one."""

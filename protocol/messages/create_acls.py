@@ -1,4 +1,4 @@
-"""CreateAcls: allow or deny something to somebody."""
+"""CreateAcls: add entries that allow or deny a principal an operation."""
 
 from ..api import ApiKey
 from ..schema import Int8, Int16, Int32, String, field, nested, request, response
@@ -7,7 +7,7 @@ from .describe_acls import LITERAL
 
 @nested
 class AclCreation:
-    """One entry to be."""
+    """One entry to create."""
 
     resource_type: Int8
     resource_name: String
@@ -27,7 +27,7 @@ class CreateAclsRequest:
 
 @nested
 class AclCreationResult:
-    """What became of one of them."""
+    """The result for one entry."""
 
     error_code: Int16 = field(default=0)
     error_message: String | None = field(default=None)

@@ -17,9 +17,9 @@ class CreatePartitionsTopic:
 
     name: String
     count: Int32
-    """How many partitions it shall have in all."""
+    """The number of partitions that the topic shall have in all."""
     assignments: list[CreatePartitionsAssignment] | None = field(default=None)
-    """One for each new partition; None: the controller chooses."""
+    """One assignment for each new partition; None: the controller chooses."""
 
 
 @request(ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+")
@@ -33,7 +33,7 @@ class CreatePartitionsRequest:
 
 @nested
 class CreatePartitionsTopicResult:
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: String
     error_code: Int16 = field(default=0)

@@ -5,7 +5,7 @@ from ..schema import Bool, Int8, Int16, Int32, String, Uuid, field, nested, requ
 from ..types import ZERO_UUID
 
 BROKER_DEFAULT = -1
-"""As number of partitions or replication factor: what the cluster is configured to give."""
+"""As number of partitions or replication factor: the cluster's configured default."""
 
 
 @nested
@@ -30,7 +30,7 @@ class CreatableTopic:
 
     name: String
     num_partitions: Int32 = field(default=BROKER_DEFAULT)
-    """-1: the default, or as `assignments` says."""
+    """-1: the default, or the number of `assignments`."""
     replication_factor: Int16 = field(default=BROKER_DEFAULT)
     assignments: list[CreatableReplicaAssignment] = field(default=[])
     """Empty: the controller chooses."""
@@ -54,20 +54,20 @@ class CreatableTopicConfigs:
     value: String | None
     read_only: Bool
     config_source: Int8 = field(default=-1)
-    """As in DescribeConfigs."""
+    """A ConfigSource of DescribeConfigs."""
     is_sensitive: Bool
 
 
 @nested
 class CreatableTopicResult:
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: String
     topic_id: Uuid = field("7+", default=ZERO_UUID)
     error_code: Int16 = field(default=0)
     error_message: String | None = field(default=None)
     topic_config_error_code: Int16 = field("5+", default=0, tag=0)
-    """Why `configs` is None."""
+    """The reason why `configs` is None."""
     num_partitions: Int32 = field("5+", default=-1)
     replication_factor: Int16 = field("5+", default=-1)
     configs: list[CreatableTopicConfigs] | None = field("5+", default=[])

@@ -1,4 +1,4 @@
-"""DeleteAcls: entries of ACLs that match filters are taken back."""
+"""DeleteAcls: remove the entries of ACLs that match filters."""
 
 from ..api import ApiKey
 from ..schema import Int8, Int16, Int32, String, field, nested, request, response
@@ -42,7 +42,7 @@ class DeleteAclsMatchingAcl:
 
 @nested
 class DeleteAclsFilterResult:
-    """What one filter found."""
+    """The entries that one filter matched."""
 
     error_code: Int16 = field(default=0)
     error_message: String | None = field(default=None)

@@ -1,4 +1,4 @@
-"""DeleteGroups: groups without members, and their offsets."""
+"""DeleteGroups: delete groups without members, and their offsets."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, field, nested, request, response
@@ -13,7 +13,7 @@ class DeleteGroupsRequest:
 
 @nested
 class DeletableGroupResult:
-    """What became of one group."""
+    """The result for one group."""
 
     group_id: String
     error_code: Int16 = field(default=0)

@@ -1,16 +1,16 @@
-"""DeleteRecords: everything before an offset goes (KIP-107)."""
+"""DeleteRecords: delete all records before an offset (KIP-107)."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, field, nested, request, response
 
 HIGH_WATERMARK = -1
-"""As `offset`: all that is committed."""
+"""As `offset`: delete every committed record."""
 NO_LOW_WATERMARK = -1
 
 
 @nested
 class DeleteRecordsPartition:
-    """Where one partition shall begin."""
+    """One partition and its new log start offset."""
 
     partition_index: Int32
     offset: Int64
@@ -34,7 +34,7 @@ class DeleteRecordsRequest:
 
 @nested
 class DeleteRecordsPartitionResult:
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: Int32
     low_watermark: Int64 = field(default=NO_LOW_WATERMARK)
@@ -44,7 +44,7 @@ class DeleteRecordsPartitionResult:
 
 @nested
 class DeleteRecordsTopicResult:
-    """What became of one topic's partitions."""
+    """The results for one topic's partitions."""
 
     name: String
     partitions: list[DeleteRecordsPartitionResult]

@@ -24,7 +24,7 @@ class DeleteTopicsRequest:
 
 @nested
 class DeletableTopicResult:
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: String | None = field(nullable="6+")
     """None when an unknown id was named."""

@@ -18,7 +18,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value was set."""
+    """The place where a value was set."""
 
     UNKNOWN = 0
     TOPIC_CONFIG = 1
@@ -32,7 +32,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigType(IntEnum):
-    """How to read a value."""
+    """The type of a value."""
 
     UNKNOWN = 0
     BOOLEAN = 1

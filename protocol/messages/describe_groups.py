@@ -29,7 +29,7 @@ class DescribedGroupMember:
 
 @nested
 class DescribedGroup:
-    """A group; one that is unknown is described as `Dead`, or refused from version 6 on."""
+    """A group. An unknown one is described as `Dead`, or refused from version 6 on."""
 
     error_code: Int16 = field(default=0)
     error_message: String | None = field("6+", default=None)
@@ -37,7 +37,7 @@ class DescribedGroup:
     group_state: String = field(default="")
     protocol_type: String = field(default="")
     protocol_data: String = field(default="")
-    """The protocol chosen; for consumers the assignor."""
+    """The protocol chosen; for consumers, the assignor."""
     members: list[DescribedGroupMember] = field(default=[])
     authorized_operations: Int32 = field("3+", default=OPERATIONS_NOT_ASKED)
 

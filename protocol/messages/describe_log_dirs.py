@@ -14,10 +14,10 @@ class DescribableLogDirTopic:
 
 @request(ApiKey.DESCRIBE_LOG_DIRS, versions="1-5", flexible="2+")
 class DescribeLogDirsRequest:
-    """Ask this broker."""
+    """Ask one broker for its own directories."""
 
     topics: list[DescribableLogDirTopic] | None
-    """None: all."""
+    """None: all topics."""
 
 
 @nested
@@ -28,7 +28,7 @@ class DescribeLogDirsPartition:
     partition_size: Int64
     """Bytes of its segments."""
     offset_lag: Int64
-    """How far its log end is behind the high watermark; 0 for a leader."""
+    """Records between the replica's log end and the high watermark; 0 for a leader."""
     is_future_key: Bool = field(default=False)
     """A copy on its way to another directory."""
 
@@ -49,15 +49,15 @@ class DescribeLogDirsResult:
     log_dir: String
     topics: list[DescribeLogDirsTopic] = field(default=[])
     total_bytes: Int64 = field("4+", default=-1)
-    """Of the volume; -1: unknown."""
+    """Bytes of the volume; -1: unknown."""
     usable_bytes: Int64 = field("4+", default=-1)
     is_cordoned: Bool = field("5+", default=False)
-    """It gets no new replicas (KIP-1066)."""
+    """True if the directory gets no new replicas (KIP-1066)."""
 
 
 @response(ApiKey.DESCRIBE_LOG_DIRS)
 class DescribeLogDirsResponse:
-    """One item for each directory, with those replicas asked for."""
+    """One item for each directory, with the replicas in it that were asked for."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field("3+", default=0)

@@ -21,7 +21,7 @@ class DescribeProducersRequest:
 
 @nested
 class ProducerState:
-    """What is remembered of one producer."""
+    """The state kept for one producer."""
 
     producer_id: Int64
     producer_epoch: Int32
@@ -29,7 +29,7 @@ class ProducerState:
     last_timestamp: Int64 = field(default=-1)
     """Milliseconds, of its newest batch."""
     coordinator_epoch: Int32
-    """Of the newest marker; -1: none."""
+    """The coordinator's epoch in the newest marker; -1: no marker."""
     current_txn_start_offset: Int64 = field(default=-1)
     """First offset of the open transaction; -1: none is open."""
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum: who leads the metadata log, who votes, who follows, and how far each is."""
+"""DescribeQuorum: the leader, voters and observers of the metadata log, and their positions."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, UInt16, Uuid, field, nested, request, response
@@ -7,7 +7,7 @@ from ..types import ZERO_UUID
 
 @nested
 class QuorumPartition:
-    """A partition to describe; there is only 0."""
+    """A partition to describe; the only one is 0."""
 
     partition_index: Int32
 
@@ -36,9 +36,9 @@ class ReplicaState:
     log_end_offset: Int64
     """-1: unknown."""
     last_fetch_timestamp: Int64 = field("1+", default=-1)
-    """The leader's wall clock at the newest fetch; -1 for the leader, and where unknown."""
+    """The leader's wall clock at the newest fetch, in ms; -1 for the leader, and if unknown."""
     last_caught_up_timestamp: Int64 = field("1+", default=-1)
-    """When it last had all; -1: unknown."""
+    """The wall clock, in ms, when the replica last had the whole log; -1: unknown."""
 
 
 @nested
@@ -49,7 +49,7 @@ class QuorumPartitionData:
     error_code: Int16 = field(default=0)
     error_message: String | None = field("2+", default="")
     leader_id: Int32 = field(default=-1)
-    """-1: none is known."""
+    """-1: no leader is known."""
     leader_epoch: Int32 = field(default=-1)
     high_watermark: Int64 = field(default=-1)
     current_voters: list[ReplicaState] = field(default=[])
@@ -66,7 +66,7 @@ class QuorumTopicData:
 
 @nested
 class QuorumListener:
-    """Where a controller is reached."""
+    """An address at which a controller is reached."""
 
     name: String
     host: String

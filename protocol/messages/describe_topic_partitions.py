@@ -49,7 +49,7 @@ class DescribeTopicPartitionsResponsePartition:
 
 @nested
 class DescribeTopicPartitionsResponseTopic:
-    """One topic, or the error for one asked for."""
+    """One topic, or the error for a topic that was asked for."""
 
     error_code: Int16 = field(default=0)
     name: String | None

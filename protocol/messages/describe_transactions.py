@@ -1,4 +1,4 @@
-"""DescribeTransactions: what coordinators know of transactional ids (KIP-664)."""
+"""DescribeTransactions: the state of transactional ids at their coordinators (KIP-664)."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, field, nested, request, response
@@ -29,7 +29,7 @@ class TransactionState:
     """`Empty`, `Ongoing`, `PrepareCommit`, ..., as Kafka names them."""
     transaction_timeout_ms: Int32 = field(default=0)
     transaction_start_time_ms: Int64 = field(default=-1)
-    """Milliseconds; -1: none is open."""
+    """Milliseconds; -1: no transaction is open."""
     producer_id: Int64 = field(default=-1)
     producer_epoch: Int16 = field(default=-1)
     topics: list[TopicData] = field(default=[])

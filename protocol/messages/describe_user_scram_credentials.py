@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: which users have passwords of which mechanisms (KIP-554)."""
+"""DescribeUserScramCredentials: list users' SCRAM passwords by mechanism (KIP-554)."""
 
 from ..api import ApiKey
 from ..schema import Int8, Int16, Int32, String, field, nested, request, response
@@ -16,7 +16,7 @@ class DescribeUserScramCredentialsRequest:
     """Ask for some users, or all."""
 
     users: list[UserName] | None
-    """Null or empty: all."""
+    """Null or empty: all users."""
 
 
 @nested

@@ -1,4 +1,4 @@
-"""ElectLeaders: preferred leaders lead again, or replicas out of sync where no other is left."""
+"""ElectLeaders: elect preferred leaders, or replicas out of sync if no other is left."""
 
 from enum import IntEnum
 
@@ -12,7 +12,8 @@ class ElectionType(IntEnum):
     PREFERRED = 0
     """The first in the list of replicas, if it is in sync."""
     UNCLEAN = 1
-    """Where there is no leader: the living one that has most, though it may miss records."""
+    """For a partition without a leader: the live replica with the longest log. It may miss
+    records."""
 
 
 @nested
@@ -35,7 +36,7 @@ class ElectLeadersRequest:
 
 @nested
 class PartitionResult:
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_id: Int32
     error_code: Int16 = field(default=0)
@@ -44,7 +45,7 @@ class PartitionResult:
 
 @nested
 class ReplicaElectionResult:
-    """What became of one topic's partitions."""
+    """The results for one topic's partitions."""
 
     topic: String
     partition_result: list[PartitionResult]
@@ -52,7 +53,7 @@ class ReplicaElectionResult:
 
 @response(ApiKey.ELECT_LEADERS)
 class ElectLeadersResponse:
-    """A result for each partition named; for all of them, where none was: those with news."""
+    """One result for each partition named; if none was named, only the partitions that changed."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field("1+", default=0)

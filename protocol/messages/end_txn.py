@@ -1,4 +1,4 @@
-"""EndTxn: commit or abort; version 5 gives the producer its next epoch with it (KIP-890)."""
+"""EndTxn: commit or abort; the answer of version 5 gives the producer its next epoch (KIP-890)."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int16, Int32, Int64, String, field, request, response
@@ -22,5 +22,5 @@ class EndTxnResponse:
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)
     producer_id: Int64 = field("5+", default=-1)
-    """What the next transaction uses; another one where epochs have run out."""
+    """The id for the next transaction; it differs from the request's if the epochs have run out."""
     producer_epoch: Int16 = field("5+", default=-1)

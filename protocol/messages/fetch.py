@@ -32,7 +32,7 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 @nested
 class ReplicaState:
-    """Who the follower is; from version 15 on its broker epoch fences zombies (KIP-903)."""
+    """The follower's identity; from version 15 on its broker epoch fences zombies (KIP-903)."""
 
     replica_id: Int32 = field(default=-1)
     """-1 for a consumer, -2 for one that is given batches as they lie in the log."""
@@ -41,28 +41,29 @@ class ReplicaState:
 
 @nested
 class FetchPartition:
-    """What is wanted of one partition."""
+    """The position to read from in one partition, and how much to read."""
 
     partition: Int32
     current_leader_epoch: Int32 = field("9+", default=-1)
-    """The leader epoch the asker knows; -1 skips the check."""
+    """The leader epoch that the reader knows; -1 skips the check."""
     fetch_offset: Int64
     last_fetched_epoch: Int32 = field("12+", default=-1)
-    """Epoch of the asker's last batch; -1 when its log is empty or it does not care."""
+    """Epoch of the last batch in the reader's log; -1 if the log is empty, or to skip the check."""
     log_start_offset: Int64 = field("5+", default=-1)
-    """Of the follower; -1 from a consumer."""
+    """The follower's log start offset; -1 from a consumer."""
     partition_max_bytes: Int32
     """The first batch is given whole even if it is larger."""
     replica_directory_id: Uuid = field("17+", default=ZERO_UUID, tag=0)
     high_watermark: Int64 = field("18+", default=UNKNOWN_HIGH_WATERMARK, tag=1)
-    """What the asker knows; one that is behind is answered without waiting (KIP-1166)."""
+    """The high watermark that the reader knows; if it is behind, the answer comes at once
+    (KIP-1166)."""
     flushed_offset: Int64 = field("12+", default=-1, tag=FLUSHED_OFFSET_TAG)
-    """Our own field: up to where the follower's log is on disk; -1 when it does not say."""
+    """Our own field: the offset up to which the follower's log is on disk; -1: not stated."""
 
 
 @nested
 class FetchTopic:
-    """What is wanted of one topic: by name up to version 12, by id from 13 on."""
+    """The partitions to read of one topic: by name up to version 12, by id from 13 on."""
 
     topic: String = field("4-12", default="")
     topic_id: Uuid = field("13+", default=ZERO_UUID)
@@ -85,7 +86,7 @@ class FetchRequest:
     cluster_id: String | None = field("12+", default=None, tag=0)
     replica_id: Int32 = field("4-14", default=-1)
     replica_state: ReplicaState | None = field("15+", default=None, tag=1)
-    """None from a consumer."""
+    """The follower; None from a consumer."""
     max_wait_ms: Int32
     min_bytes: Int32
     max_bytes: Int32 = field(default=0x7FFF_FFFF)
@@ -93,7 +94,7 @@ class FetchRequest:
     """0: up to the high watermark, 1: only decided transactions."""
     session_id: Int32 = field("7+", default=INVALID_SESSION_ID)
     session_epoch: Int32 = field("7+", default=FINAL_SESSION_EPOCH)
-    """-1: no session, 0: a new one, else the number of this request within the session."""
+    """-1: no session, 0: a new session, else the number of this request within the session."""
     topics: list[FetchTopic]
     forgotten_topics_data: list[ForgottenTopic] = field("7+", default=[])
     rack_id: String = field("11+", default="")
@@ -101,7 +102,7 @@ class FetchRequest:
 
 @nested
 class EpochEndOffset:
-    """Where an epoch ends in the leader's log: the follower truncates to it and asks again."""
+    """The end of an epoch in the leader's log: the follower truncates to it and fetches again."""
 
     epoch: Int32 = field(default=-1)
     end_offset: Int64 = field(default=-1)
@@ -125,7 +126,7 @@ class AbortedTransaction:
 
 @nested
 class PartitionData:
-    """What was read of one partition, and how far its log goes."""
+    """The batches read from one partition, and the ends of its log."""
 
     partition_index: Int32
     error_code: Int16 = field(default=0)
@@ -138,14 +139,14 @@ class PartitionData:
     aborted_transactions: list[AbortedTransaction] | None = field(default=None)
     """None unless `isolation_level` is 1."""
     preferred_read_replica: Int32 = field("11+", default=-1)
-    """A nearer replica to ask instead; -1: stay (KIP-392)."""
+    """A nearer replica to read from instead; -1: none (KIP-392)."""
     records: Records | None
     """Whole batches; the first may begin before the offset asked for."""
 
 
 @nested
 class FetchableTopicResponse:
-    """What was read of one topic."""
+    """The partitions read of one topic."""
 
     topic: String = field("4-12", default="")
     topic_id: Uuid = field("13+", default=ZERO_UUID)
@@ -154,7 +155,7 @@ class FetchableTopicResponse:
 
 @response(ApiKey.FETCH)
 class FetchResponse:
-    """Batches; within a session only of partitions with something new."""
+    """The batches read; within a session, only partitions with something new."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field("7+", default=0)
@@ -162,4 +163,4 @@ class FetchResponse:
     """0 when no session was made."""
     responses: list[FetchableTopicResponse]
     node_endpoints: list[NodeEndpoint] = field("16+", default=[], tag=0)
-    """Of the leaders named in `current_leader`."""
+    """Endpoints of the leaders named in `current_leader`."""

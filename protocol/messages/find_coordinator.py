@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker keeps a group's or transaction's state (KIP-699: many at once)."""
+"""FindCoordinator: the broker that keeps a group's or transaction's state (KIP-699: many keys)."""
 
 from enum import IntEnum
 
@@ -6,11 +6,11 @@ from ..api import ApiKey
 from ..schema import Int8, Int16, Int32, String, field, nested, request, response
 
 NO_NODE = -1
-"""As `node_id` in an answer that has an error."""
+"""The `node_id` of an answer that has an error."""
 
 
 class CoordinatorType(IntEnum):
-    """What a key names."""
+    """The kinds of things that a key can name."""
 
     GROUP = 0
     TRANSACTION = 1

@@ -7,7 +7,7 @@ from ..schema import Bool, Int8, Int16, Int32, String, field, nested, request, r
 
 
 class ConfigOperation(IntEnum):
-    """What to do to a key; the last two are for lists."""
+    """The changes that can be made to a key; the last two are for lists."""
 
     SET = 0
     DELETE = 1
@@ -23,12 +23,12 @@ class AlterableConfig:
     config_operation: Int8 = field(default=ConfigOperation.SET)
     """A ConfigOperation."""
     value: String | None
-    """None only with DELETE."""
+    """None only for DELETE."""
 
 
 @nested
 class AlterConfigsResource:
-    """The changes to one topic or broker; all are made or none."""
+    """The changes to one topic or broker; either all are made or none."""
 
     resource_type: Int8
     """A ResourceType of DescribeConfigs."""
@@ -46,7 +46,7 @@ class IncrementalAlterConfigsRequest:
 
 @nested
 class AlterConfigsResourceResponse:
-    """What became of one resource."""
+    """The result for one resource."""
 
     error_code: Int16 = field(default=0)
     error_message: String | None = field(default=None)

@@ -1,4 +1,4 @@
-"""InitCommitGroup, ours: a run of work that commits transactions together takes its group over."""
+"""InitCommitGroup, ours: a run of work that commits transactions together takes over a group."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, field, request, response
@@ -10,16 +10,17 @@ class InitCommitGroupRequest:
 
     group: String
     run: String
-    """Who asks. A run not seen before takes over, and fences those before; asking again is free."""
+    """The name of the run. A new name takes over and fences all earlier runs; a repeat changes
+    nothing."""
 
 
 @response(ApiKey.INIT_COMMIT_GROUP)
 class InitCommitGroupResponse:
-    """What the run says at each commit, and where it goes on."""
+    """The generation that the run states at each commit, and the batch that it continues after."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)
     error_message: String | None = field(default=None)
     generation: Int64 = field(default=-1)
     batch_id: Int64 = field(default=-1)
-    """The newest that was recorded; -1: none."""
+    """The newest batch that was recorded; -1: none."""

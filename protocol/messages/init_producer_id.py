@@ -9,7 +9,7 @@ class InitProducerIdRequest:
     """Ask for a producer id, or for the next epoch of the one in use."""
 
     transactional_id: String | None = field(default=None)
-    """None: idempotence only, and any broker can answer."""
+    """None: the producer is idempotent only, and any broker can answer."""
     transaction_timeout_ms: Int32
     """Without meaning where there is no transactional id."""
     producer_id: Int64 = field("3+", default=-1)

@@ -1,11 +1,11 @@
-"""JoinGroup: a member comes, says what it can do, and waits for the next generation to begin."""
+"""JoinGroup: a member names its protocols and waits for the next generation to begin."""
 
 from ..api import ApiKey
 from ..schema import Bool, Bytes, Int16, Int32, String, field, nested, request, response
 
 NO_GENERATION = -1
 UNKNOWN_MEMBER = ""
-"""As member id: this member is new."""
+"""The member id of a member that is new."""
 
 
 @nested
@@ -23,27 +23,27 @@ class JoinGroupRequest:
     group_id: String
     session_timeout_ms: Int32
     rebalance_timeout_ms: Int32 = field("1+", default=-1)
-    """How long a rebalance waits for this member; -1: as long as the session timeout."""
+    """Milliseconds that a rebalance waits for this member; -1: the session timeout."""
     member_id: String
-    """Empty: new."""
+    """Empty for a new member."""
     group_instance_id: String | None = field("5+", default=None)
     """A static member's lasting name (KIP-345)."""
     protocol_type: String
-    """`consumer`, `connect`, `sr`, ...: all members agree on it."""
+    """`consumer`, `connect`, `sr`, ...: the same for all members of a group."""
     protocols: list[JoinGroupRequestProtocol]
-    """Preferred first."""
+    """The preferred protocol first."""
     reason: String | None = field("8+", default=None)
-    """For the broker's log (KIP-800)."""
+    """A reason for the broker's log (KIP-800)."""
 
 
 @nested
 class JoinGroupResponseMember:
-    """A member, as the leader is told of it."""
+    """A member, as the group's leader sees it."""
 
     member_id: String
     group_instance_id: String | None = field("5+", default=None)
     metadata: Bytes
-    """What it said in the protocol chosen."""
+    """The member's own metadata for the protocol chosen."""
 
 
 @response(ApiKey.JOIN_GROUP)
@@ -55,7 +55,7 @@ class JoinGroupResponse:
     generation_id: Int32 = field(default=NO_GENERATION)
     protocol_type: String | None = field("7+", default=None)
     protocol_name: String | None = field(nullable="7+", default="")
-    """None only with an error; before version 7 that is an empty string."""
+    """None only with an error; before version 7 the empty string stands for None."""
     leader: String = field(default="")
     skip_assignment: Bool = field("9+", default=False)
     """The leader must keep the assignment there is (KIP-814)."""

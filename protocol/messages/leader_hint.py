@@ -1,4 +1,4 @@
-"""The present leader of a partition, told with a refusal so that nobody must ask (KIP-951)."""
+"""The present leader of a partition, given with a refusal so that no client must ask (KIP-951)."""
 
 from ..schema import Int32, String, field, nested
 
@@ -14,7 +14,7 @@ class LeaderIdAndEpoch:
 
 @nested
 class NodeEndpoint:
-    """How to reach a leader named in the same response."""
+    """The endpoint of a leader named in the same response."""
 
     node_id: Int32
     host: String

@@ -1,4 +1,4 @@
-"""LeaveGroup: members go at once, not by timeout; an admin may send static members away."""
+"""LeaveGroup: remove members at once, not by timeout; an admin may remove static members."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, field, nested, request, response
@@ -11,7 +11,7 @@ class MemberIdentity:
     member_id: String = field(default="")
     group_instance_id: String | None = field(default=None)
     reason: String | None = field("5+", default=None)
-    """For the broker's log (KIP-800)."""
+    """A reason for the broker's log (KIP-800)."""
 
 
 @request(ApiKey.LEAVE_GROUP, versions="0-5", flexible="4+")
@@ -25,7 +25,7 @@ class LeaveGroupRequest:
 
 @nested
 class MemberResponse:
-    """What became of one member."""
+    """The result for one member."""
 
     member_id: String
     group_instance_id: String | None = field(default=None)

@@ -1,4 +1,4 @@
-"""ListConfigResources: what has a configuration of its own (KIP-1142).
+"""ListConfigResources: the resources that have a configuration of their own (KIP-1142).
 
 Version 0 knows client metrics only.
 """
@@ -25,7 +25,7 @@ class ConfigResource:
 
 @response(ApiKey.LIST_CONFIG_RESOURCES)
 class ListConfigResourcesResponse:
-    """The resources."""
+    """The resources found."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

@@ -1,4 +1,4 @@
-"""ListOffsets: which offset a partition starts with, ends with, or had at a time."""
+"""ListOffsets: the first or last offset of a partition, or the offset at a time."""
 
 from ..api import ApiKey
 from ..schema import Int8, Int16, Int32, Int64, String, field, nested, request, response
@@ -15,17 +15,17 @@ EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
 
 @nested
 class ListOffsetsPartition:
-    """One question."""
+    """One partition and the time to look up."""
 
     partition_index: Int32
     current_leader_epoch: Int32 = field("4+", default=-1)
     timestamp: Int64
-    """Milliseconds: the first record at or after it; or one of the negative constants above."""
+    """The first record at or after this time in ms, or one of the negative constants above."""
 
 
 @nested
 class ListOffsetsTopic:
-    """Questions about one topic."""
+    """The partitions to look up in one topic."""
 
     name: String
     partitions: list[ListOffsetsPartition]
@@ -38,20 +38,20 @@ class ListOffsetsRequest:
     replica_id: Int32 = field(default=-1)
     """-1 for a consumer."""
     isolation_level: Int8 = field("2+", default=0)
-    """Decides what "latest" means: high watermark or last stable offset."""
+    """Decides what "latest" means: the high watermark or the last stable offset."""
     topics: list[ListOffsetsTopic]
     timeout_ms: Int32 = field("10+", default=0)
-    """For lookups in tiered storage."""
+    """Milliseconds; bounds lookups in tiered storage."""
 
 
 @nested
 class ListOffsetsPartitionResponse:
-    """One answer."""
+    """The offset found in one partition."""
 
     partition_index: Int32
     error_code: Int16 = field(default=0)
     timestamp: Int64 = field(default=-1)
-    """Of the record found; -1 for earliest, latest and nothing found."""
+    """Milliseconds, of the record found; -1 for earliest, latest and nothing found."""
     offset: Int64 = field(default=-1)
     """-1 when no record is that new."""
     leader_epoch: Int32 = field("4+", default=-1)
@@ -59,7 +59,7 @@ class ListOffsetsPartitionResponse:
 
 @nested
 class ListOffsetsTopicResponse:
-    """Answers about one topic."""
+    """The offsets found in one topic."""
 
     name: String
     partitions: list[ListOffsetsPartitionResponse]

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: which partitions are moving, and where to (KIP-455)."""
+"""ListPartitionReassignments: the partitions that move, with old and new replicas (KIP-455)."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, field, nested, request, response

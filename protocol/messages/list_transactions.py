@@ -11,7 +11,7 @@ class ListTransactionsRequest:
     state_filters: list[String] = field(default=[])
     producer_id_filters: list[Int64] = field(default=[])
     duration_filter: Int64 = field("1+", default=-1)
-    """Milliseconds: only transactions open for longer; negative: all."""
+    """Milliseconds: only transactions that are open for longer; negative: all."""
     transactional_id_pattern: String | None = field("2+", default=None)
     """A regular expression."""
 

@@ -54,11 +54,11 @@ class MetadataResponsePartition:
 
 @nested
 class MetadataResponseTopic:
-    """One topic, or the error for one asked for."""
+    """One topic, or the error for a topic that was asked for."""
 
     error_code: Int16 = field(default=0)
     name: String | None = field(nullable="12+")
-    """None when an unknown id was asked for."""
+    """None for an unknown id."""
     topic_id: Uuid = field("10+", default=ZERO_UUID)
     is_internal: Bool = field("1+", default=False)
     partitions: list[MetadataResponsePartition] = field(default=[])
@@ -74,7 +74,7 @@ class MetadataResponse:
     brokers: list[MetadataResponseBroker]
     cluster_id: String | None = field("2+", default=None)
     controller_id: Int32 = field("1+", default=-1)
-    """A live broker that takes admin requests; controllers do not serve clients."""
+    """A live broker that takes admin requests, as controllers do not serve clients."""
     topics: list[MetadataResponseTopic]
     cluster_authorized_operations: Int32 = field("8-10", default=OPERATIONS_NOT_ASKED)
     error_code: Int16 = field("13+", default=0)

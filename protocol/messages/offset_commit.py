@@ -1,11 +1,11 @@
-"""OffsetCommit: how far a group has come in partitions."""
+"""OffsetCommit: record how far a group has read in partitions."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, Uuid, field, nested, request, response
 from ..types import ZERO_UUID
 
 NO_GENERATION = -1
-"""With an empty member id: a commit from outside of the group's membership."""
+"""With an empty member id: a commit by a client that is no member of the group."""
 
 
 @nested
@@ -15,9 +15,9 @@ class OffsetCommitRequestPartition:
     partition_index: Int32
     committed_offset: Int64
     committed_leader_epoch: Int32 = field("6+", default=-1)
-    """Of the last record read; -1: not known."""
+    """The leader epoch of the last record read; -1: not known."""
     committed_metadata: String | None = field(default=None)
-    """The application's own words."""
+    """Text that only the application reads."""
 
 
 @nested
@@ -38,13 +38,13 @@ class OffsetCommitRequest:
     member_id: String = field(default="")
     group_instance_id: String | None = field("7+", default=None)
     retention_time_ms: Int64 = field("2-4", default=-1)
-    """Milliseconds; -1: as the broker is configured."""
+    """Milliseconds; -1: the broker's retention applies."""
     topics: list[OffsetCommitRequestTopic]
 
 
 @nested
 class OffsetCommitResponsePartition:
-    """What became of one partition's offset."""
+    """The result for one partition's offset."""
 
     partition_index: Int32
     error_code: Int16 = field(default=0)

@@ -1,4 +1,4 @@
-"""OffsetDelete: forget how far a group has come in partitions it no longer reads (KIP-496)."""
+"""OffsetDelete: delete a group's committed offsets in partitions it no longer reads (KIP-496)."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, field, nested, request, response
@@ -29,7 +29,7 @@ class OffsetDeleteRequest:
 
 @nested
 class OffsetDeleteResponsePartition:
-    """What became of one partition's offset."""
+    """The result for one partition's offset."""
 
     partition_index: Int32
     error_code: Int16 = field(default=0)
@@ -37,7 +37,7 @@ class OffsetDeleteResponsePartition:
 
 @nested
 class OffsetDeleteResponseTopic:
-    """What became of one topic's offsets."""
+    """The results for one topic's offsets."""
 
     name: String
     partitions: list[OffsetDeleteResponsePartition]

@@ -1,11 +1,11 @@
-"""OffsetFetch: how far groups have come; one group up to version 7, then any number (KIP-709)."""
+"""OffsetFetch: groups' committed offsets; one group up to version 7, then any number (KIP-709)."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int16, Int32, Int64, String, Uuid, field, nested, request, response
 from ..types import ZERO_UUID
 
 NO_OFFSET = -1
-"""As `committed_offset`: nothing is committed. No error."""
+"""The `committed_offset` of a partition without a commit; this is no error."""
 
 
 @nested
@@ -32,7 +32,7 @@ class OffsetFetchRequestGroup:
     group_id: String
     member_id: String | None = field("9+", default=None)
     member_epoch: Int32 = field("9+", default=-1)
-    """Of a member by KIP-848; -1 otherwise."""
+    """The epoch of a member by KIP-848; -1 otherwise."""
     topics: list[OffsetFetchRequestTopics] | None = field(default=None)
     """None: everything committed."""
 

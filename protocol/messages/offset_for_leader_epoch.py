@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch ends in the leader's log, to find lost data (KIP-101)."""
+"""OffsetForLeaderEpoch: the end of an epoch in the leader's log, to find lost data (KIP-101)."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, field, nested, request, response
@@ -9,18 +9,18 @@ UNKNOWN_REPLICA_ID = -2
 
 @nested
 class OffsetForLeaderPartition:
-    """One question."""
+    """One partition and the epoch to look up."""
 
     partition: Int32
     current_leader_epoch: Int32 = field(default=-1)
-    """The leader epoch the asker knows; -1 skips the check."""
+    """The leader epoch that the reader knows; -1 skips the check."""
     leader_epoch: Int32
     """The epoch whose end is asked for."""
 
 
 @nested
 class OffsetForLeaderTopic:
-    """Questions about one topic."""
+    """The epochs to look up in one topic."""
 
     topic: String
     partitions: list[OffsetForLeaderPartition]
@@ -37,7 +37,7 @@ class OffsetForLeaderEpochRequest:
 
 @nested
 class EpochEndOffset:
-    """One answer: the largest epoch not above the one asked for, and where it ends."""
+    """The largest epoch not above the one asked for, and its end offset."""
 
     error_code: Int16 = field(default=0)
     partition: Int32
@@ -48,7 +48,7 @@ class EpochEndOffset:
 
 @nested
 class OffsetForLeaderTopicResult:
-    """Answers about one topic."""
+    """The epochs found in one topic."""
 
     topic: String
     partitions: list[EpochEndOffset]

@@ -35,13 +35,13 @@ class ProduceRequest:
     acks: Int16
     """-1: every in-sync replica, 1: the leader, 0: answer nothing."""
     timeout_ms: Int32
-    """How long acks=-1 may wait for the replicas."""
+    """Milliseconds that acks=-1 may wait for the replicas."""
     topic_data: list[TopicProduceData]
 
 
 @nested
 class BatchIndexAndErrorMessage:
-    """One record that made its batch be refused."""
+    """One record that had its batch refused."""
 
     batch_index: Int32
     """Index of the record within the partition's records."""
@@ -50,7 +50,7 @@ class BatchIndexAndErrorMessage:
 
 @nested
 class PartitionProduceResponse:
-    """What became of one partition's batches."""
+    """The result for one partition's batches."""
 
     index: Int32
     error_code: Int16 = field(default=0)
@@ -68,7 +68,7 @@ class PartitionProduceResponse:
 
 @nested
 class TopicProduceResponse:
-    """What became of one topic's batches."""
+    """The results for one topic's batches."""
 
     name: String = field("3-12", default="")
     topic_id: Uuid = field("13+", default=ZERO_UUID)
@@ -82,4 +82,4 @@ class ProduceResponse:
     responses: list[TopicProduceResponse]
     throttle_time_ms: Int32 = field(default=0)
     node_endpoints: list[NodeEndpoint] = field("10+", default=[], tag=0)
-    """Of the leaders named in `current_leader`."""
+    """Endpoints of the leaders named in `current_leader`."""

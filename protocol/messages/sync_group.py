@@ -1,4 +1,4 @@
-"""SyncGroup: the leader hands in everybody's assignment, each member fetches its own."""
+"""SyncGroup: the group's leader brings all assignments, and each member gets its own."""
 
 from ..api import ApiKey
 from ..schema import Bytes, Int16, Int32, String, field, nested, request, response
@@ -6,7 +6,7 @@ from ..schema import Bytes, Int16, Int32, String, field, nested, request, respon
 
 @nested
 class SyncGroupRequestAssignment:
-    """What the leader gives to one member."""
+    """The leader's assignment for one member."""
 
     member_id: String
     assignment: Bytes
@@ -14,16 +14,16 @@ class SyncGroupRequestAssignment:
 
 @request(ApiKey.SYNC_GROUP, versions="0-5", flexible="4+")
 class SyncGroupRequest:
-    """Ask for the own assignment; the leader brings those of all."""
+    """Ask for the member's own assignment; the leader's request carries the assignments of all."""
 
     group_id: String
     generation_id: Int32
     member_id: String
     group_instance_id: String | None = field("3+", default=None)
     protocol_type: String | None = field("5+", default=None)
-    """None: not checked."""
+    """None: no check."""
     protocol_name: String | None = field("5+", default=None)
-    """None: not checked."""
+    """None: no check."""
     assignments: list[SyncGroupRequestAssignment] = field(default=[])
 
 

@@ -31,7 +31,7 @@ class TxnOffsetCommitRequest:
     producer_id: Int64
     producer_epoch: Int16
     generation_id: Int32 = field("3+", default=-1)
-    """With member and instance: fences consumers of an old generation (KIP-447)."""
+    """With member and instance, this fences consumers of an old generation (KIP-447)."""
     member_id: String = field("3+", default="")
     group_instance_id: String | None = field("3+", default=None)
     topics: list[TxnOffsetCommitRequestTopic]
@@ -39,7 +39,7 @@ class TxnOffsetCommitRequest:
 
 @nested
 class TxnOffsetCommitResponsePartition:
-    """What became of one partition's offset."""
+    """The result for one partition's offset."""
 
     partition_index: Int32
     error_code: Int16 = field(default=0)
@@ -47,7 +47,7 @@ class TxnOffsetCommitResponsePartition:
 
 @nested
 class TxnOffsetCommitResponseTopic:
-    """What became of one topic's offsets."""
+    """The results for one topic's offsets."""
 
     name: String
     partitions: list[TxnOffsetCommitResponsePartition]

@@ -1,4 +1,4 @@
-"""UnregisterBroker: a broker that will not come back is forgotten (KIP-500)."""
+"""UnregisterBroker: forget a broker that will not come back (KIP-500)."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, field, request, response
@@ -13,7 +13,7 @@ class UnregisterBrokerRequest:
 
 @response(ApiKey.UNREGISTER_BROKER)
 class UnregisterBrokerResponse:
-    """Was it done?"""
+    """The result for the broker."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

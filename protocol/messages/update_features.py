@@ -7,19 +7,19 @@ from ..schema import Bool, Int8, Int16, Int32, String, field, nested, request, r
 
 
 class UpgradeType(IntEnum):
-    """What the asker allows to happen."""
+    """The kinds of change that the client allows."""
 
     UNKNOWN = 0
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
     """A lower level, as long as no metadata is lost by it."""
     UNSAFE_DOWNGRADE = 3
-    """A lower level, whatever is lost."""
+    """A lower level, even if metadata is lost."""
 
 
 @nested
 class FeatureUpdateKey:
-    """One feature and the level it shall have."""
+    """One feature and its new level."""
 
     feature: String
     max_version_level: Int16
@@ -30,7 +30,7 @@ class FeatureUpdateKey:
 
 @request(ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+")
 class UpdateFeaturesRequest:
-    """Change levels: all of them or none."""
+    """Change levels; either all are changed or none."""
 
     timeout_ms: Int32 = field(default=60_000)
     feature_updates: list[FeatureUpdateKey]
@@ -39,7 +39,7 @@ class UpdateFeaturesRequest:
 
 @nested
 class UpdatableFeatureResult:
-    """What became of one feature."""
+    """The result for one feature."""
 
     feature: String
     error_code: Int16 = field(default=0)

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: a transaction's coordinator tells partition leaders how it ended."""
+"""WriteTxnMarkers: a transaction's coordinator tells partition leaders its outcome."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int8, Int16, Int32, Int64, String, field, nested, request, response
@@ -24,19 +24,19 @@ class WritableTxnMarker:
     coordinator_epoch: Int32
     """A leader refuses a marker of an older coordinator."""
     transaction_version: Int8 = field("2+", default=0)
-    """2: the epoch was raised for this marker, so an equal one is refused (KIP-890, KIP-1228)."""
+    """2: the epoch was raised for this marker, so an equal epoch is refused (KIP-890, KIP-1228)."""
 
 
 @request(ApiKey.WRITE_TXN_MARKERS, versions="1-2", flexible="1+")
 class WriteTxnMarkersRequest:
-    """Between brokers only."""
+    """Markers of any number of transactions; sent between brokers only."""
 
     markers: list[WritableTxnMarker]
 
 
 @nested
 class WritableTxnMarkerPartitionResult:
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: Int32
     error_code: Int16 = field(default=0)
@@ -44,7 +44,7 @@ class WritableTxnMarkerPartitionResult:
 
 @nested
 class WritableTxnMarkerTopicResult:
-    """What became of one topic's partitions."""
+    """The results for one topic's partitions."""
 
     name: String
     partitions: list[WritableTxnMarkerPartitionResult]
@@ -52,7 +52,7 @@ class WritableTxnMarkerTopicResult:
 
 @nested
 class WritableTxnMarkerResult:
-    """What became of one marker."""
+    """The result for one marker."""
 
     producer_id: Int64
     topics: list[WritableTxnMarkerTopicResult]

@@ -1,4 +1,4 @@
-"""RecordBatch v2: a view of its header, its checksum, what a broker checks and stamps in place.
+"""RecordBatch v2: a view of its header, its checksum, and the fields a broker checks and stamps.
 
 Record bytes are never read here; `records.py` does that. A batch is
 
@@ -44,12 +44,13 @@ DELETE_HORIZON_BIT: Final = 0x40
 _CLIENT_BITS: Final = CODEC_MASK | TRANSACTIONAL_BIT
 _MAX_INT32: Final = 0x7FFF_FFFF
 MOST_PACKED_RECORDS: Final = 1 << 20
-"""In a compressed batch of a client, however small: whoever opens it, compaction and readers too,
-holds something for each. A batch of more than 7 MB may have one for every 7 bytes."""
+"""The most records in a client's compressed batch, however small the batch is. Every reader that
+opens the batch, compaction too, holds something for each record. A batch of more than 7 MB may have
+one record for every 7 bytes."""
 
 
 class TimestampType(IntEnum):
-    """Who set the timestamps of a batch."""
+    """The clock that set the timestamps of a batch: the client's or the broker's."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -101,12 +102,12 @@ class BatchHeader:
 
     @property
     def next_offset(self) -> int:
-        """Offset of whatever follows the batch."""
+        """The offset after the batch's last record."""
         return int(self.base_offset + self.last_offset_delta + 1)
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record; after 2^31 - 1 comes 0."""
+        """Sequence number of the last record; 0 follows 2^31 - 1."""
         if self.base_sequence < 0:
             return -1
         return int(self.base_sequence + self.last_offset_delta) & _MAX_INT32
@@ -128,7 +129,7 @@ class BatchHeader:
 
     @property
     def is_control(self) -> bool:
-        """For the log's readers, never for an application."""
+        """True if the batch's records are for the log's readers, never for an application."""
         return bool(self.attributes & CONTROL_BIT)
 
     @property
@@ -154,7 +155,7 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
 def headers(buf: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
     """Walk the whole batches from `pos`, each with its position; stop before a cut-off last one.
 
-    A size that no batch can have is a RemoteProtocolError: there is no way on from it.
+    RemoteProtocolError for a size that no batch can have: the next batch cannot be found then.
     """
     end = len(buf)
     while end - pos >= HEADER_SIZE:
@@ -178,8 +179,8 @@ def validate_for_append(
 ) -> None:
     """Check everything that can be checked of a client's batch without reading a record.
 
-    ApiError with the code Kafka answers: CORRUPT_MESSAGE where bytes are damaged, INVALID_RECORD
-    where they are well-formed and forbidden, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP.
+    ApiError with the code that Kafka answers: CORRUPT_MESSAGE for damaged bytes, INVALID_RECORD for
+    well-formed but forbidden ones, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP.
     """
     size = header.size
     if size < HEADER_SIZE or size > len(buf) - pos:
@@ -246,7 +247,7 @@ def rewrite_as_log_append_time(buf: bytearray | memoryview, pos: int, timestamp_
 def rewrite_max_timestamp(
     buf: bytearray | memoryview, pos: int, header: BatchHeader, timestamp_ms: int
 ) -> None:
-    """Say the greatest timestamp as it is, in the batch and its header; a pass for the checksum."""
+    """Write the true greatest timestamp to the batch and its header; one pass for the checksum."""
     _INT64.pack_into(buf, pos + 35, timestamp_ms)
     header.max_timestamp = timestamp_ms
     seal(buf, pos)

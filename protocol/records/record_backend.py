@@ -1,7 +1,8 @@
-"""Chooses the record codec: the compiled one where it was built, else the one in Python.
+"""Chooses the record codec: the compiled one if it was built, else the one in Python.
 
-Both keep one contract (`record_python` tells it) and write the same bytes. MINIKAFKA_RECORDS=python
-or =compiled in the environment decides otherwise; an unknown or missing one is an ImportError.
+Both keep the contract that `record_python` states and write the same bytes.
+MINIKAFKA_RECORDS=python or =compiled in the environment chooses one; an unknown or missing codec is
+an ImportError.
 """
 
 from typing import Any, Final, TypeVar
@@ -12,7 +13,8 @@ from .record_python import BadRecord, Columns, encode_headers
 
 T = TypeVar("T", bound=tuple[Any, ...])
 COLUMNS_PAY_FROM: Final = 400
-"""Records of a batch from which on numpy is faster than a loop, where nothing is compiled."""
+"""The number of records in a batch from which numpy is faster than a loop, if nothing is
+compiled."""
 
 
 def _compiled() -> Any:
@@ -46,7 +48,7 @@ first_at: Any = _live.first_at
 def decode_many(
     body: Any, count: int, base: tuple[int, int, Any], make: type[T], prefix: tuple[Any, ...] = ()
 ) -> list[T]:
-    """Do what `decode` does, with numpy if it is there: for clients, that read by the thousand.
+    """Do what `decode` does, with numpy if it is installed; for clients, which read many records.
 
     Brokers and tools use `decode`: they read few records, and numpy costs them memory.
     """

@@ -1,8 +1,8 @@
 """Checks the records of a batch, and finds one by its timestamp, without building any.
 
-For brokers, which otherwise never look behind a batch's header. A compressed batch is opened for
-it, up to as many bytes as the caller allows: what it expands to is the sender's choice, so the
-caller opens little on its loop and leaves the rest to a worker process.
+Brokers use it; they otherwise read only a batch's header. A compressed batch is opened up to as
+many bytes as the caller allows. The sender chooses what a batch expands to, so the caller opens
+little on its loop and leaves the rest to a worker process.
 """
 
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ INT64_MAX: Final = (1 << 63) - 1
 
 
 class RecordRules(NamedTuple):
-    """What the records of a batch must be beside well-formed."""
+    """The rules that the records of a batch must keep beside being well-formed."""
 
     needs_keys: bool = False
     earliest_ms: int = INT64_MIN
@@ -31,7 +31,7 @@ class RecordError(NamedTuple):
     """One record that breaks a rule, as a produce response names it (KIP-467)."""
 
     batch_index: int
-    """Its place in the batch, from 0."""
+    """The record's place in the batch, from 0."""
     message: str
 
 
@@ -46,12 +46,12 @@ class RefusedRecords(ApiError):
 
 
 class Verdict(NamedTuple):
-    """What was found in a batch: a plain value, for it may come from another process."""
+    """The findings about a batch: a plain value, for it may come from another process."""
 
     max_timestamp: int = -1
-    """The greatest of its records' timestamps, whatever its header says."""
+    """Milliseconds; the greatest of the records' timestamps, whatever the header states."""
     byte_count: int = 0
-    """Decompressed; 0 where it could not be opened."""
+    """Decompressed size; 0 if the batch could not be opened."""
     error: ErrorCode = ErrorCode.NONE
     detail: str = ""
     record_errors: tuple[RecordError, ...] = ()
@@ -70,8 +70,8 @@ def judge(
 ) -> Verdict:
     """Walk all records of a client's batch, whose header is checked already.
 
-    INVALID_RECORD where they do not add up or lack a key, INVALID_TIMESTAMP where one is out of
-    bounds: Kafka's codes. ExpandsTooFar where the batch is larger than `max_bytes` decompressed.
+    INVALID_RECORD if they do not add up or lack a key, and INVALID_TIMESTAMP if one is out of
+    bounds, as in Kafka. ExpandsTooFar if the batch is larger than `max_bytes` decompressed.
     """
     base = header.base_timestamp
     earliest = INT64_MIN if base < 0 else _within(rules.earliest_ms - base)
@@ -119,10 +119,10 @@ def find(
     first_offset: int,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> tuple[int, int] | None:
-    """Give timestamp and offset of a batch's first record that has at least these; None for none.
+    """Return timestamp and offset of the first record not before the given ones; None if none is.
 
-    RemoteProtocolError where the batch cannot be read, ExpandsTooFar where it is larger than
-    `max_bytes` decompressed.
+    RemoteProtocolError if the batch cannot be read, ExpandsTooFar if it is larger than `max_bytes`
+    decompressed.
     """
     header = BatchHeader(batch)
     if header.max_timestamp < timestamp or header.last_offset < first_offset:

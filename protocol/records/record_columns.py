@@ -35,7 +35,7 @@ FIELDS: Final = (
     "header_count",
     "stop",
 )
-"""Lengths are -1 for null; headers begin after their number; `stop` is where the record ends."""
+"""Lengths are -1 for null; headers begin after their number; `stop` is the end of the record."""
 POSITIONS: Final = (2, 4, 6, 8)
 """Rows that say where something is."""
 LONGEST_VARINT: Final = 10
@@ -60,9 +60,9 @@ def locate(body: Any, count: int, base: int, out: Ints, column: int) -> None:
 
 
 def locate_all(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Ints]:
-    """Join the bodies of batches, and locate all their records in that: by the live codec.
+    """Join the bodies of batches and locate all their records there, with the live codec.
 
-    ValueError where the records do not add up.
+    ValueError if the records do not add up.
     """
     if record_backend.compiled is None:
         return _fields(bodies, counts)
@@ -71,9 +71,9 @@ def locate_all(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Int
 
 
 def locate_at(bodies: Sequence[Any], bases: Sequence[int], counts: Sequence[int]) -> Ints:
-    """Locate all records of bodies that lie at `bases` of something larger: nothing is copied.
+    """Locate all records of bodies that lie at `bases` of a larger buffer, without a copy.
 
-    ValueError where the records do not add up.
+    ValueError if the records do not add up.
     """
     live = record_backend.compiled
     if live is None:
@@ -199,7 +199,7 @@ def _headers(body: bytes, table: Ints) -> Iterator[Any]:
 
 
 def _walk(body: Any, count: int) -> Ints:
-    """Follow the record lengths: where each stands."""
+    """Follow the record lengths and return each length's position."""
     positions: list[int] = []
     append = positions.append
     pos, size = 0, len(body)
@@ -244,7 +244,7 @@ def _varints(raw: NDArray[np.uint8], at: Ints, stop: Ints) -> tuple[Ints, Ints]:
 def read_lengths(raw: NDArray[np.uint8], at: Ints, stop: Ints) -> tuple[Ints, Ints]:
     """Read at each position the length of bytes that follow it, all before `stop`; -1 for null.
 
-    Gives the lengths and where the bytes begin; ValueError where they do not fit.
+    Returns the lengths and the positions of the bytes. ValueError if the bytes do not fit.
     """
     length, at = _varints(raw, at, stop)
     if bool(((length < -1) | (length > stop - at)).any()):

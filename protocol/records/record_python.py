@@ -1,4 +1,4 @@
-"""The record codec in Python: the reference, and what runs where nothing is compiled.
+"""The record codec in Python: the reference, and the codec in use if nothing is compiled.
 
 Records of one batch as bytes, without the batch's header: `RecordBody` collects them, `decode`
 reads them. `_records.pyx` does the same, byte for byte and refusal for refusal; tests hold the two
@@ -22,10 +22,10 @@ MIN_RECORD_BYTES: Final = 7
 LONGEST_INT32: Final = 5
 """Bytes of a varint of 32 bits."""
 MOST_NAMED: Final = 100
-"""Bad records of a batch that `examine` names; the others go with them."""
+"""The most bad records of a batch that `examine` names."""
 LOG_APPEND_TIME: Final = 1
 _OFFSET_SIZES: Final = (64, 8192, 1 << 20, 1 << 27, 1 << 34)
-"""Up to, not including, these an offset takes 1, 2, 3, 4, 5 bytes."""
+"""An offset below the first of these takes 1 byte, below the second 2 bytes, and so on."""
 _INT64: Final = 1 << 63
 # Zigzag varints of 0..8191, the lengths and deltas of almost every record: one or two bytes.
 _VARINTS: Final = [bytes((n << 1,)) for n in range(64)] + [
@@ -38,7 +38,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class BadRecord(ValueError):
-    """The records of a batch do not add up; `index` is the first bad one's place, -1: no single."""
+    """The records of a batch do not add up; `index` is the place of the first bad one, or -1."""
 
     def __init__(self, why: str, index: int) -> None:
         super().__init__(why)
@@ -52,10 +52,10 @@ class Columns(NamedTuple):
     """A range where there are no gaps."""
     timestamps: Sequence[int]
     keys: list[bytes | None] | None
-    """None where no record has one."""
+    """None if no record has a key."""
     values: list[bytes | None]
     headers: list[Headers] | None
-    """None where no record has any."""
+    """None if no record has headers."""
 
 
 class _Table(dict[int, bytes]):
@@ -119,10 +119,10 @@ class RecordBody:
     def append(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers = ()
     ) -> int:
-        """Add a record; give the size so far.
+        """Add a record and return the size so far.
 
-        TypeError for a key, value or header that is none; LocalProtocolError for a timestamp too
-        far from the first one's. Nothing is added then.
+        TypeError if a key, value or header has a wrong type; LocalProtocolError if the timestamp is
+        too far from the first one's. Nothing is added then.
         """
         count = self.record_count
         base = timestamp if count == 0 else self.base_timestamp
@@ -194,7 +194,7 @@ class RecordBody:
         return start
 
     def _likely_count(self, value: bytes | None, max_size: int) -> int:
-        """Guess how many values like this one fit: what is looked at in vain costs time."""
+        """Guess how many values like this one fit: values looked at in vain cost time."""
         room = max_size - len(self._body)
         return max(1, room // (MIN_RECORD_BYTES + 1 + len(value or b"")))
 
@@ -259,7 +259,7 @@ class RecordBody:
         which: tuple[int, int],
         max_size: int,
     ) -> int:
-        """Do the same one by one, where some are null."""
+        """Append the run's records one by one, as some keys or values are null."""
         body = self._body
         for index in range(*which):
             before, newest = len(body), self.max_timestamp
@@ -279,7 +279,7 @@ class RecordBody:
 
 
 def measure(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> tuple[int, int]:
-    """Give the bytes of the largest key and value together, and of all; TypeError for no bytes."""
+    """Return the size of the largest key and value together, and of all; TypeError if not bytes."""
     for name, column in (("values", values), ("keys", keys or ())):
         wrong = [kind for kind in set(map(type, column)) - _NO_BYTES if not issubclass(kind, bytes)]
         if wrong:
@@ -431,7 +431,7 @@ def _null(zigzag: int) -> bytes | None:
 
 
 def _continue(body: bytes, pos: int, value: int) -> tuple[int, int]:
-    """Finish a varint of up to 10 bytes whose first byte is `value`; still in zigzag form."""
+    """Finish a varint of up to 10 bytes whose first byte is `value`; it stays in zigzag form."""
     byte = body[pos]
     value = value & 0x7F | (byte & 0x7F) << 7
     shift = 14
@@ -455,9 +455,9 @@ def _read_headers(body: bytes, pos: int) -> tuple[Headers, int]:
 
 
 def read_headers(body: bytes, pos: int, count: int) -> tuple[Headers, int]:
-    """Read so many headers from `pos` on; IndexError or ValueError when they are cut off.
+    """Read `count` headers from `pos` on; IndexError or ValueError if they are cut off.
 
-    In a key that is no UTF-8 what is not takes the form U+FFFD, as Java's consumer reads it.
+    Bytes of a key that are not UTF-8 become U+FFFD, as Java's consumer reads them.
     """
     headers = []
     for _ in range(count):
@@ -493,10 +493,10 @@ def examine(
     """Walk `count` records that fill `body` and judge them; nothing is built for a record.
 
     Each must end where its length says, its fields and headers within it, and have its place in the
-    batch as offset delta; no number but the timestamp may take more than 5 bytes, for Java reads no
-    more: else BadRecord. Gives the least and the greatest timestamp delta, and the places of up to
-    MOST_NAMED records each: those without key, if keys are needed, and those whose timestamp delta
-    is not within `earliest` and `latest`. Text in headers is not looked at.
+    batch as offset delta; no number but the timestamp may take more than 5 bytes, as Java reads no
+    more. BadRecord otherwise. Returns the least and the greatest timestamp delta, and the places of
+    up to MOST_NAMED records each: records without a key, if keys are needed, and records whose
+    timestamp delta is not within `earliest` and `latest`. Text in headers is not checked.
     """
     body = body if type(body) is bytes else bytes(body)
     if not 1 <= count <= len(body) // MIN_RECORD_BYTES:
@@ -525,7 +525,7 @@ def examine(
 def highest_delta(batch: Any, start: int, count: int, needs_keys: bool) -> int | None:
     """Find the greatest timestamp delta of `count` records, which fill `batch` from `start` on.
 
-    None where `examine` would find anything wrong with them. This is the cheapest walk there is: a
+    None if `examine` would find anything wrong with them. This is the cheapest walk there is: a
     broker does it for each batch of a producer.
     """
     body = bytes(memoryview(batch)[start:])
@@ -539,9 +539,9 @@ def highest_delta(batch: Any, start: int, count: int, needs_keys: bool) -> int |
 def first_at(
     body: Any, count: int, timestamp_delta: int, offset_delta: int
 ) -> tuple[int, int] | None:
-    """Give both deltas of the first record that has at least these; None where none has.
+    """Return both deltas of the first record that has at least the given ones; None if none has.
 
-    What follows it is not looked at. BadRecord where a record before it does not add up.
+    Records after it are not read. BadRecord if a record before it does not add up.
     """
     body = body if type(body) is bytes else bytes(body)
     if count > len(body) // MIN_RECORD_BYTES:

@@ -57,7 +57,7 @@ class Record(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """One record to be written; its offset comes from its place."""
+    """One record to be written; its place in the batch gives its offset."""
 
     timestamp: int
     key: bytes | None
@@ -89,9 +89,9 @@ def records_as(
     check_crc: bool = False,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[T]:
-    """Read the same as `records` into another named tuple: its fields are `prefix` and Record's.
+    """Do what `records` does into another named tuple, whose fields are `prefix` and Record's.
 
-    `header` is the batch's, where the caller has read it.
+    `header` is the batch's header if the caller has read it.
     """
     found = _opened(buf, pos, header or read_header(buf, pos), check_crc, max_bytes)
     read = decode_many if prefix else decode
@@ -127,7 +127,7 @@ class _Opened(NamedTuple):
 
     header: BatchHeader
     payload: tuple[Buffer, int, tuple[int, int, TimestampType]]
-    """Its records as bytes, their number, and what they have in common."""
+    """The records as bytes, their number, and what they have in common."""
 
 
 def _opened(buf: Buffer, pos: int, header: BatchHeader, check_crc: bool, max_bytes: int) -> _Opened:
@@ -148,7 +148,7 @@ def record_bytes(buf: Buffer, pos: int, header: BatchHeader) -> bytes:
 def record_view(
     buf: Buffer, pos: int, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> Buffer:
-    """Give the records of the batch at `pos` as bytes, decompressed: a view where they were not.
+    """Return the records of the batch at `pos` as decompressed bytes: a view if they were plain.
 
     RemoteProtocolError if it is no batch of records.
     """
@@ -199,7 +199,7 @@ class BatchBuilder(_Body):
         base_offset: int = 0,
         leader_epoch: int = NO_EPOCH,
     ) -> bytearray:
-        """Write the header and give the batch; the builder is spent."""
+        """Write the header and return the batch; the builder cannot be used again."""
         if self.record_count == 0:
             raise LocalProtocolError("a batch needs at least one record")
         count = self.record_count
@@ -245,7 +245,7 @@ def build(
 
 
 class EndTransactionMarker(NamedTuple):
-    """How a transaction ended, as a control record says it."""
+    """The outcome of a transaction, as its control record states it."""
 
     commit: bool
     coordinator_epoch: int
@@ -261,7 +261,8 @@ def parse_end_transaction_marker(
 ) -> EndTransactionMarker | None:
     """Read a control record; None for one of another kind, which readers pass over.
 
-    RemoteProtocolError when it is cut off. Newer versions append fields, so they are read too.
+    RemoteProtocolError if the record is cut off. Newer versions append fields, so they can be read
+    too.
     """
     if key is None or len(key) < _CONTROL_KEY.size:
         raise RemoteProtocolError("a control record without a kind")
