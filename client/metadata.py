@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ..runtime.owned_task import OwnedTask
 from ..runtime.runtime import Runtime
 from .cluster import Changes, ClusterView, Staleness
 from .config import CommonConfig
@@ -79,12 +80,12 @@ class Metadata:
         self._avoid: int | None = None
         self._errors: dict[str, ErrorCode] = {}
         self._missing = MissingTopics(auto_create=auto_create)
-        self._task: asyncio.Task[None] | None = None
+        self._task = OwnedTask(runtime, "metadata")
         self._is_cut_off = False
 
     async def start(self) -> None:
         """Reach the cluster; BootstrapError once bootstrap_timeout_ms is over."""
-        if self._task is not None:
+        if self._task.is_running:
             return
         deadline_ms = self._runtime.monotonic_ms() + self._config.bootstrap_timeout_ms
         attempts: list[Attempt] = []
@@ -108,13 +109,11 @@ class Metadata:
         if not self.view.brokers:
             late = "no answer in the time allowed"
             raise BootstrapError(_last_of_each(attempts, self._bootstrap, late))
-        self._task = self._runtime.spawn(self._run(), "metadata")
+        self._task.start(self._run)
 
     async def close(self) -> None:
         """Stop refreshing; whoever waits gets ClientClosed."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._task.stop()
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -160,7 +159,7 @@ class Metadata:
 
     async def wait_until_refreshed(self) -> None:
         """Return after the next try to refresh, whether or not it succeeded."""
-        if self._task is None or self._task.done():
+        if not self._task.is_running:
             raise ClientClosed("the client is closed")
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)

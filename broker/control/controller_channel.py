@@ -29,6 +29,7 @@ from ...protocol.control.messages import (
     Request,
 )
 from ...protocol.errors import ApiError, ErrorCode
+from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ..replica.lease import LeaderLease
 from .controller_addresses import ControllerAddresses
@@ -111,21 +112,18 @@ class ControllerChannel:
         self._unfenced = asyncio.Event()
         self._may_stop = asyncio.Event()
         self._poked = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task = OwnedTask(runtime, "controller channel")
         self._heartbeats = Heartbeats(runtime, settings.heartbeat_interval_ms)
 
     # What others ask of it.
 
     def start(self) -> None:
         """Begin to look for the controller."""
-        self._task = self._runtime.spawn(self._run(), "controller channel")
+        self._task.start(self._run)
 
     async def close(self) -> None:
         """End without a word; `shut_down` says goodbye first."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        await self._task.stop()
         await self._heartbeats.close()
 
     async def wait_until_registered(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import asyncio_dgram
 
 from ...protocol.control.heartbeat import Heartbeat, encode_heartbeat
+from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -20,13 +21,12 @@ class Heartbeats:
     """The sender: one task, one socket, aimed at one controller at a time."""
 
     def __init__(self, runtime: Runtime, interval_ms: int) -> None:
-        self._runtime = runtime
         self._interval_ms = interval_ms
         self._heartbeat: Heartbeat | None = None
         self._sequence = 0
         self._address: tuple[str, int] | None = None
         self._stream: Any = None
-        self._task: asyncio.Task[None] | None = None
+        self._task = OwnedTask(runtime, "heartbeats")
 
     def identify(self, heartbeat: Heartbeat) -> None:
         """Speak for this start of the broker; the sequence goes on from where it was."""
@@ -37,15 +37,11 @@ class Heartbeats:
         if address != self._address:
             self._address = address
             self._drop()
-        if self._task is None:
-            self._task = self._runtime.spawn(self._run(), "heartbeats")
+        self._task.start(self._run)
 
     async def close(self) -> None:
         """Send no more."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        await self._task.stop()
         self._drop()
 
     async def _run(self) -> None:

@@ -18,6 +18,7 @@ from ...protocol.control.records import decode_record
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.records.record_batch import headers, records
 from ...protocol.types import Buffer, OffsetAndEpoch
+from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from .controller_channel import ControllerChannel
 from .metadata_position import MetadataLost, MetadataPosition
@@ -60,19 +61,16 @@ class MetadataFollower:
         self.image = MetadataImage()
         self.is_caught_up = False
         self._caught_up = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task = OwnedTask(runtime, "metadata follower")
         self._fresh_start = True
 
     def start(self) -> None:
         """Begin to follow."""
-        self._task = self._runtime.spawn(self._run(), "metadata follower")
+        self._task.start(self._run)
 
     async def close(self) -> None:
         """Follow no more."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        await self._task.stop()
 
     async def wait_until_caught_up(self) -> None:
         """Return once everything up to our own registration was published."""

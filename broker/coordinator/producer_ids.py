@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ...protocol.errors import ApiError, ErrorCode
+from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ..control.controller_channel import ActiveController
 
@@ -24,7 +25,6 @@ class ProducerIds:
     """This broker's stock of producer ids."""
 
     def __init__(self, runtime: Runtime, controller: ActiveController) -> None:
-        self._runtime = runtime
         self._controller = controller
         self._next = 0
         self._end = 0
@@ -32,7 +32,7 @@ class ProducerIds:
         """First id and end of the block after this one."""
         self._waiting: dict[int, Taken] = {}
         self._tickets = 0
-        self._asking: asyncio.Task[None] | None = None
+        self._asking = OwnedTask(runtime, "producer-ids")
 
     def take(self) -> int | None:
         """An id nobody had, None if the stock is empty: then `wait`."""
@@ -47,8 +47,7 @@ class ProducerIds:
 
     def stock_up(self) -> None:
         """Ask for a block, unless that is under way."""
-        if self._asking is None or self._asking.done():
-            self._asking = self._runtime.spawn(self._refill(), "producer-ids")
+        self._asking.start(self._refill)
 
     def wait(self, taken: Taken) -> int:
         """Call `taken` once there is an id for it, or none to be had; gives a ticket to cancel."""
@@ -66,9 +65,7 @@ class ProducerIds:
 
     async def close(self) -> None:
         """Stop asking."""
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.wait([self._asking])
+        await self._asking.stop()
 
     async def _refill(self) -> None:
         """One block, or as many as those need who wait."""

@@ -19,6 +19,7 @@ from ...protocol.codec import decode
 from ...protocol.control.messages import Endpoint
 from ...protocol.errors import ErrorCode, RemoteProtocolError
 from ...protocol.messages import fetch as wire
+from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ..partition.partition import Partition
 from ..replica.follower import Fetched, FetchPosition, Phase
@@ -84,7 +85,7 @@ class ReplicaFetcher:
         self._ahead: asyncio.Future[memoryview] | None = None
         """The one after it, where there was no waiting for the answer."""
         self._news = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task = OwnedTask(runtime, f"fetch from broker {leader_id}")
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -94,15 +95,11 @@ class ReplicaFetcher:
 
     def start(self) -> None:
         """Begin to fetch."""
-        name = f"fetch from broker {self.leader_id}"
-        self._task = self._runtime.spawn(self._run(), name)
+        self._task.start(self._run)
 
     async def stop(self) -> None:
         """End the task and the connection."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        await self._task.stop()
         self._disconnect("the fetcher stopped")
 
     def add(self, partition: Partition) -> None:

@@ -17,6 +17,7 @@ from ...protocol.control.messages import (
     PartitionChange,
 )
 from ...protocol.errors import ApiError, ErrorCode
+from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ..control.controller_channel import ControllerChannel
 from ..partition.leading import carry_out
@@ -36,22 +37,18 @@ class IsrProposals:
         self._channel = channel
         self._broker_id = broker_id
         self._waiting: dict[Partition, ProposeIsr] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._task = OwnedTask(runtime, "isr proposals")
         self._refusals = Refusals()
 
     def propose(self, partition: Partition, proposal: ProposeIsr) -> None:
         """Send it with the next request; it takes the place of an older one of the partition."""
         self._waiting[partition] = proposal
-        if self._task is None:
-            self._task = self._runtime.spawn(self._run(), "isr proposals")
+        self._task.start(self._run)
 
     async def close(self) -> None:
         """Send no more."""
         self._waiting.clear()
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        await self._task.stop()
 
     async def _run(self) -> None:
         failures = 0
@@ -67,7 +64,6 @@ class IsrProposals:
                 await asyncio.sleep(RETRY.after(failures, self._runtime.rng) / 1000)
             else:
                 failures = 0
-        self._task = None
 
     def _take(self) -> dict[Partition, ProposeIsr]:
         """What is waiting and still stands."""

@@ -13,6 +13,7 @@ from typing import Final
 from ...protocol.control.messages import LogEnd, ReportLogEnds
 from ...protocol.errors import ApiError
 from ...protocol.types import NO_EPOCH
+from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ..control.controller_channel import ControllerChannel
 from ..partition.partition import Partition
@@ -33,12 +34,11 @@ class LogEndReports:
         is_electing: Callable[[Partition], bool],
     ) -> None:
         """`is_electing`: does the newest metadata still ask?"""
-        self._runtime = runtime
         self._channel = channel
         self._is_electing = is_electing
         self._asked: dict[Partition, None] = {}
         self._news = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task = OwnedTask(runtime, "log end reports")
 
     def ask(self, partitions: Iterable[Partition]) -> None:
         """Metadata that we have acted on asks for the ends of these."""
@@ -46,15 +46,11 @@ class LogEndReports:
         if not self._asked:
             return
         self._news.set()
-        if self._task is None:
-            self._task = self._runtime.spawn(self._run(), "log end reports")
+        self._task.start(self._run)
 
     async def close(self) -> None:
         """Report no more."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        await self._task.stop()
 
     async def _run(self) -> None:
         while ends := self._ends():
@@ -65,7 +61,6 @@ class LogEndReports:
                     await self._news.wait()
             except TimeoutError:
                 pass
-        self._task = None
 
     def _ends(self) -> tuple[LogEnd, ...]:
         """Of every partition that is still asked for; the others are forgotten."""

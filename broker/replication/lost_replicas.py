@@ -15,6 +15,7 @@ from ...client.net.backoff import Backoff
 from ...protocol.control.messages import LostReplica, OfflinePartitions
 from ...protocol.errors import ApiError
 from ...protocol.types import TopicIdPartition
+from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ..control.controller_channel import ControllerChannel
 
@@ -39,7 +40,7 @@ class LostReplicas:
         self._timeout_ms = timeout_ms
         self._give_up = give_up
         self._untold: dict[TopicIdPartition, None] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._task = OwnedTask(runtime, "lost replicas")
 
     def __len__(self) -> int:
         return len(self._untold)
@@ -47,15 +48,12 @@ class LostReplicas:
     def lose(self, replicas: Iterable[TopicIdPartition]) -> None:
         """These cannot be served until the broker restarts."""
         self._untold.update(dict.fromkeys(replicas))
-        if self._untold and self._task is None:
-            self._task = self._runtime.spawn(self._run(), "lost replicas")
+        if self._untold:
+            self._task.start(self._run)
 
     async def close(self) -> None:
         """Tell no more."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        await self._task.stop()
 
     async def _run(self) -> None:
         try:
@@ -65,7 +63,6 @@ class LostReplicas:
             self._give_up(
                 f"a log directory failed, and no controller heard of it for {self._timeout_ms} ms"
             )
-        self._task = None
 
     async def _tell(self) -> None:
         failures = 0

@@ -26,6 +26,7 @@ from ...protocol.messages.fetch import (
 )
 from ...protocol.types import TopicPartition
 from ...runtime.errors import CorruptLog, LogDirectoryFailed
+from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ...storage.damage import Damage
 from ...storage.integrity import judge
@@ -63,7 +64,7 @@ class Repairs:
         self._told: dict[str, None] = {}
         """What was said about damage that lasts: once is enough."""
         self._news = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task = OwnedTask(runtime, "repair of damaged batches")
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -76,16 +77,12 @@ class Repairs:
             return
         self._places[place] = error
         self._news.set()
-        if self._task is None:
-            self._task = self._runtime.spawn(self._run(), "repair of damaged batches")
+        self._task.start(self._run)
 
     async def close(self) -> None:
         """Mend no more."""
         self._is_closed = True
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        await self._task.stop()
 
     async def _run(self) -> None:
         pause_ms = RETRY_MIN_MS
@@ -103,7 +100,6 @@ class Repairs:
             except TimeoutError:
                 pause_ms = min(2 * pause_ms, RETRY_MAX_MS)
         self._told.clear()
-        self._task = None
 
     async def _is_settled(self, name: TopicPartition, error: CorruptLog) -> bool:
         """Mended, gone, or beyond repair; False to be tried again."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from ...protocol.types import TopicPartition
 from ...runtime.config import MiB, config_table, setting
 from ...runtime.errors import LogDirectoryFailed
+from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ...storage.compaction.compactor import Compactor, Due, due
 from ..partition.partition import Partition
@@ -72,19 +73,16 @@ class Compaction:
         self._compactor = Compactor(runtime, map_bytes, self._pay)
         self._free_at_ms = 0.0
         self._put_off: dict[Partition, int] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._task = OwnedTask(runtime, "compaction")
 
     def start(self) -> None:
         """Begin, unless it is off."""
         if self._config.log_cleaner_enable:
-            self._task = self._runtime.spawn(self._run(), "compaction")
+            self._task.start(self._run)
 
     async def close(self) -> None:
         """End; a round under way is given up, and what it was writing is removed later."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        await self._task.stop()
 
     def on_settings(self) -> None:
         """The broker's settings may have changed: pauses under way are measured anew."""

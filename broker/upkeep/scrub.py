@@ -12,6 +12,7 @@ import logging
 from dataclasses import dataclass
 
 from ...runtime.errors import LogDirectoryFailed
+from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ..partition.partition import Partition
 from ..partitions import Partitions
@@ -39,19 +40,16 @@ class Scrub:
         self._settings = settings
         self._partitions = partitions
         self._free_at_ms = 0.0
-        self._task: asyncio.Task[None] | None = None
+        self._task = OwnedTask(runtime, "scrub")
 
     def start(self) -> None:
         """Begin, unless it is off."""
         if self._settings.interval_ms > 0:
-            self._task = self._runtime.spawn(self._run(), "scrub")
+            self._task.start(self._run)
 
     async def close(self) -> None:
         """End."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        await self._task.stop()
 
     async def _run(self) -> None:
         interval_ms = self._settings.interval_ms

@@ -3,7 +3,6 @@
 Never commits what was not handed to the user. `Commits` sends the requests.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 from ...protocol.errors import ProtocolError
 from ...protocol.messages.list_offsets import LATEST_TIMESTAMP
 from ...protocol.types import TopicPartition
+from ...runtime.owned_task import OwnedTask
 from ..errors import ClientError
 from ..group_types import ConsumerGroupMetadata, OffsetAndMetadata, with_metadata
 from ..offsets import list_offsets
@@ -36,7 +36,7 @@ class Committing:
         self._is_automatic = engine.config.commits_by_itself
         self._due_ms = 0
         """The monotonic time at which a poll makes the next automatic commit."""
-        self._task: asyncio.Task[None] | None = None
+        self._task = OwnedTask(engine.runtime, "auto commit")
         """The automatic commit under way."""
 
     def start(self) -> None:
@@ -45,9 +45,7 @@ class Committing:
 
     async def stop(self) -> None:
         """End an automatic commit that is under way."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._task.stop()
 
     def _group_commits(self) -> Commits:
         self._engine.check_usable()
@@ -116,21 +114,14 @@ class Committing:
         if not self._is_automatic or now_ms < self._due_ms:
             return
         commits = self._engine.commits
-        if commits is None or commits.is_busy or self._task is not None:
+        if commits is None or commits.is_busy or self._task.is_running:
             return
         if not commits.may_commit:
             return
         self._due_ms = now_ms + self._config.auto_commit_interval_ms
         offsets = self._progress.consumed()
         if offsets:
-            task = self._engine.runtime.spawn(
-                self._commit_quietly(commits, offsets, None), "auto commit"
-            )
-            self._task = task
-            task.add_done_callback(self._on_done)
-
-    def _on_done(self, task: "asyncio.Task[None]") -> None:
-        self._task = None
+            self._task.start(lambda: self._commit_quietly(commits, offsets, None))
 
     async def commit_last(self, timeout_ms: int) -> None:
         """Commit all that polls have returned, if commits are automatic; partitions will go."""

@@ -11,6 +11,7 @@ from typing import Final
 from ...protocol.errors import ApiError
 from ...protocol.messages.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from ...protocol.types import TopicPartition
+from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ..config import ConsumerConfig
 from ..errors import ClientError
@@ -44,17 +45,16 @@ class Lookups:
         self.on_found: Callable[[], None]
         """Told when a position may have been found. Set it before `start`."""
         self.ask_group: AskGroup | None = None
-        self._runtime = runtime
         self._config = config
         self._metadata = metadata
         self._positions = positions
         self._buffer = buffer
         self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task = OwnedTask(runtime, "positions")
 
     def start(self) -> None:
         """Start the loop."""
-        self._task = self._runtime.spawn(self._run(), "positions")
+        self._task.start(self._run)
 
     def wake(self) -> None:
         """Look whether there is something to look up."""
@@ -62,9 +62,7 @@ class Lookups:
 
     async def close(self) -> None:
         """Stop the loop."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._task.stop()
 
     async def _run(self) -> None:
         while True:

@@ -11,6 +11,7 @@ from typing import Final
 
 from ...protocol.errors import ApiError, ErrorCode, ProtocolError
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ..errors import ClientError, UnsupportedVersion
 from ..metadata import Metadata
@@ -44,18 +45,15 @@ class ProducerIds:
         self._backoff = backoff
         self._on_result = on_result
         self._on_trouble = on_trouble
-        self._task: asyncio.Task[None] | None = None
+        self._task = OwnedTask(runtime, "producer id")
 
     def allocate(self) -> None:
         """Ask for an identity, unless that is under way."""
-        if self._task is None or self._task.done():
-            self._task = self._runtime.spawn(self._allocate(), "producer id")
+        self._task.start(self._allocate)
 
     async def close(self) -> None:
         """Stop asking."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._task.stop()
 
     async def _allocate(self) -> None:
         failure_count, is_said = 0, False

@@ -101,7 +101,7 @@ async def test_b_25_an_answer_about_a_deleted_topic_is_not_applied_to_its_succes
     await proposing.node.forget_topic()
     await proposing.node.give(ALONE)
     future.set_result(PartitionsAltered(0, partitions=(result(0),)))
-    await until(lambda: proposing.proposals._task is None)
+    await until(lambda: not proposing.proposals._task.is_running)
     assert proposing.node[0].metadata.isr == (ME,)
 
 

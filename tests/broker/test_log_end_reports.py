@@ -34,7 +34,7 @@ async def test_an_end_is_reported_as_long_as_it_is_asked_for(tmp_path: Path) -> 
     )
     for index in (0, 1):
         await node.change(state(C, isr=(C,), leader_epoch=6, partition_epoch=6), index)
-    await until(lambda: reports._task is None)
+    await until(lambda: not reports._task.is_running)
     assert channel.unanswered == 0
     await reports.close()
     await node.stop()

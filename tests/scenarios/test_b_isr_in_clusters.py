@@ -297,7 +297,7 @@ async def test_b_25_an_answer_about_a_deleted_topic_is_not_applied_to_its_succes
         ORDERS, 0, 0, leader=ME, leader_epoch=1, partition_epoch=2, isr=(ME, B)
     )
     future.set_result(PartitionsAltered(0, partitions=(applied,)))
-    await until(lambda: proposals._task is None)
+    await until(lambda: not proposals._task.is_running)
     assert node[0].metadata.isr == (ME,)
     assert node[0].leader is not None
     assert node[0].leader.proposal is None
