@@ -98,6 +98,8 @@ class PartitionQueue:
         self._is_held = False
         self._is_known = False
         """Was anything acknowledged under the present identity?"""
+        self._gap: ClientError | None = None
+        """Why a batch was given up that those in flight come after: brokers will miss it."""
 
     @property
     def is_idle(self) -> bool:
@@ -210,6 +212,10 @@ class PartitionQueue:
             return Verdict.DONE
         batch.last_error = f"{code.name}: {answer.message or code.doc}"
         if self._is_idempotent and code in SEQUENCE_LOST:
+            if self._gap is not None and self._is_transactional:
+                batch.complete(self._gap)
+                self._leave_flight(batch)
+                return Verdict.FAILED
             is_lost = self.oldest is batch
             if not is_lost or not self._is_transactional:
                 self._must_renumber |= is_lost
@@ -261,7 +267,9 @@ class PartitionQueue:
         for batch in over:
             waited_ms = now_ms - batch.created_ms
             why = self.blocked or batch.last_error
-            batch.complete(DeliveryTimeout(self.partition, waited_ms, why))
+            error = DeliveryTimeout(self.partition, waited_ms, why)
+            batch.complete(error)
+            self._note_gap(batch, error)
         return over
 
     def fail_waiting(self, error: ClientError) -> None:
@@ -270,6 +278,7 @@ class PartitionQueue:
         self.waiting.clear()
         for batch in given_up:
             batch.complete(error)
+            self._note_gap(batch, error)
 
     def fail_all(self, error: ClientError) -> list[Batch]:
         """Give up everything; what was given up is returned, completed."""
@@ -312,3 +321,8 @@ class PartitionQueue:
         self.in_flight.remove(batch)
         if not self.in_flight:
             self._is_held = False
+            self._gap = None
+
+    def _note_gap(self, batch: Batch, error: ClientError) -> None:
+        if self._gap is None and any(0 <= batch.order < other.order for other in self.in_flight):
+            self._gap = error

@@ -5,7 +5,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from minikafka.client.errors import DeliveryFailed, DeliveryTimeout, ProducerFenced
+from minikafka.client.errors import (
+    DeliveryFailed,
+    DeliveryTimeout,
+    ProducerFenced,
+    TransactionAborted,
+)
 from minikafka.client.producer.batch import Acknowledged, Batch, ProducerIdentity
 from minikafka.client.producer.partition_queue import MAX_EPOCH, Answer, PartitionQueue, Verdict
 from minikafka.protocol.errors import ErrorCode
@@ -19,6 +24,7 @@ pytestmark = pytest.mark.slow
 TP = TopicPartition("t", 0)
 OK = Answer(ErrorCode.NONE, base_offset=7)
 OUT_OF_ORDER = Answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+NOT_ENOUGH = Answer(ErrorCode.NOT_ENOUGH_REPLICAS)
 NOT_LEADER = Answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
@@ -134,6 +140,25 @@ def test_a_sequence_error_of_a_younger_batch_only_says_that_an_older_is_missing(
     queue.on_answer(batches[0], 1, OK, 0)
     assert send_all(queue) == [batches[1]]
     assert batches[1].identity.epoch == 0
+
+
+def test_a_batch_behind_one_that_was_given_up_fails_for_the_same_reason() -> None:
+    """A transaction that is given up while batches are in flight was not refused by its broker."""
+    queue = PartitionQueue(TP, is_idempotent=True, max_in_flight=5, is_transactional=True)
+    queue.on_identity(ProducerIdentity(42, 0))
+    older, younger = add(queue, b"0"), add(queue, b"1")
+    send_all(queue, begins_at_0=True)
+    assert queue.on_answer(older, 1, NOT_ENOUGH, 50) is Verdict.RETRY
+    given_up = TransactionAborted("the transaction is aborted")
+    queue.fail_waiting(given_up)
+    assert queue.on_answer(younger, 1, OUT_OF_ORDER, 0) is Verdict.FAILED
+    assert older.outcome is younger.outcome is given_up
+    # Nothing of it is left for the next transaction.
+    queue.on_identity(ProducerIdentity(42, 1))
+    next_one = add(queue, b"2")
+    send_all(queue, 100, begins_at_0=True)
+    assert queue.on_answer(next_one, 1, OUT_OF_ORDER, 0) is Verdict.FAILED
+    assert isinstance(next_one.outcome, DeliveryFailed)
 
 
 def test_a_sequence_error_of_the_oldest_bumps_the_epoch_and_numbers_from_zero() -> None:
