@@ -29,13 +29,13 @@ class Broker(NamedTuple):
 
     @property
     def address(self) -> Address:
-        """Where it listens."""
+        """The address that the broker listens at."""
         return Address(self.host, self.port)
 
 
 @dataclass(slots=True)
 class PartitionView:
-    """What is known of one partition."""
+    """One partition as the newest metadata describes it."""
 
     leader_id: int
     leader_epoch: int
@@ -47,7 +47,7 @@ class PartitionView:
 
 @dataclass(slots=True)
 class TopicView:
-    """What is known of one topic."""
+    """One topic as the newest metadata describes it."""
 
     name: str
     topic_id: bytes
@@ -56,13 +56,13 @@ class TopicView:
 
 
 class Changes(NamedTuple):
-    """What a metadata answer changed: leaders that moved or came, topics seen or gone."""
+    """The changes of one metadata answer: leaders that moved or came, topics seen or gone."""
 
     leaders: list[TopicPartition]
     topics: list[str]
     """Every topic of the answer that exists."""
     errors: dict[str, ErrorCode]
-    """Every topic of the answer that has none of that."""
+    """The errors of the other topics of the answer."""
 
 
 class ClusterView:
@@ -97,7 +97,7 @@ class ClusterView:
         return changes
 
     def on_leader(self, partition: TopicPartition, leader_id: int, leader_epoch: int) -> bool:
-        """Take over what another answer said of a leader (KIP-951); was it news?"""
+        """Take over a leader that another answer named (KIP-951); True if its epoch is newer."""
         topic = self.topics.get(partition.topic)
         view = topic.partitions.get(partition.partition) if topic else None
         if view is None or leader_epoch <= view.leader_epoch or leader_id not in self.brokers:
@@ -136,7 +136,8 @@ class ClusterView:
     def _on_topic(self, name: str, topic: MetadataResponseTopic) -> list[TopicPartition]:
         known = self.topics.get(name)
         if known is None or known.topic_id != topic.topic_id:
-            # Another topic of the same name: its epochs have nothing to do with the old one's.
+            # This is another topic of the same name: its epochs have nothing to do with the old
+            # one's.
             self._forget(name)
             known = self.topics[name] = TopicView(name, topic.topic_id, topic.is_internal)
             if topic.topic_id != ZERO_UUID:
@@ -170,7 +171,7 @@ class ClusterView:
 
 
 class Staleness:
-    """When to ask for metadata next: at an age, or soon after someone found it wrong."""
+    """Decides when metadata is asked for next: at an age, or soon after it was found wrong."""
 
     def __init__(self, max_age_ms: int, backoff: Backoff) -> None:
         self._max_age_ms = max_age_ms
@@ -192,7 +193,7 @@ class Staleness:
 
     def on_asked(self, now_ms: int, dice: Dice) -> None:
         """A request for metadata goes out."""
-        # Asked again soon after the last time: the cluster has not settled yet. Slow down.
+        # Metadata is asked for again soon: the cluster has not settled yet. Slow down.
         last = self._asked_at_ms
         if last is None or now_ms - last > 4 * self._wait_ms:
             self._asked_in_a_row = 0

@@ -73,7 +73,7 @@ INSTEAD: Final = {
 
 @config_table
 class CommonConfig:
-    """What every client of a cluster takes."""
+    """The settings that every client of a cluster takes."""
 
     bootstrap_servers: tuple[str, ...] = setting(
         "bootstrap.servers",
@@ -136,7 +136,7 @@ class CommonConfig:
 
 @config_table
 class ProducerConfig(CommonConfig):
-    """What a producer takes."""
+    """The settings of a producer."""
 
     acks: str = setting(
         "acks",
@@ -212,7 +212,7 @@ class ProducerConfig(CommonConfig):
 
     @property
     def is_idempotent(self) -> bool:
-        """Are batches numbered, so that a retry is recognised?"""
+        """True if batches are numbered, so that brokers recognise a retry."""
         if self.enable_idempotence is None:
             return self.acks_number == -1
         return self.enable_idempotence
@@ -223,7 +223,7 @@ class ProducerConfig(CommonConfig):
         return -1 if self.acks == "all" else int(self.acks)
 
     def check(self) -> None:
-        """Rules across settings."""
+        """Check the rules across settings; ConfigError names the first that is broken."""
         if self.enable_idempotence and self.acks_number != -1:
             raise ConfigError("acks", self.acks, "must be all when enable.idempotence is true")
         if self.transactional_id is not None:
@@ -240,7 +240,7 @@ class ProducerConfig(CommonConfig):
 
 @config_table
 class ConsumerConfig(CommonConfig):
-    """What a consumer takes."""
+    """The settings of a consumer."""
 
     auto_offset_reset: str = setting(
         "auto.offset.reset",
@@ -344,11 +344,11 @@ class ConsumerConfig(CommonConfig):
 
     @property
     def commits_by_itself(self) -> bool:
-        """Is there a group, and does polling commit for it?"""
+        """True if there is a group and polling commits for it."""
         return self.group_id is not None and self.enable_auto_commit
 
     def check(self) -> None:
-        """Rules across settings."""
+        """Check the rules across settings; ConfigError names the first that is broken."""
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             why = "must be less than session.timeout.ms, at most a third of it is usual"
             raise ConfigError("heartbeat.interval.ms", self.heartbeat_interval_ms, why)
@@ -361,7 +361,7 @@ class ConsumerConfig(CommonConfig):
 
 @config_table
 class AdminConfig(CommonConfig):
-    """What an admin takes."""
+    """The settings of an admin."""
 
     default_api_timeout_ms: int = setting(
         "default.api.timeout.ms",

@@ -41,11 +41,11 @@ ELSEWHERE: Final = (
 )
 """Answers of a broker that does not coordinate the key, or not any more."""
 NOT_NOW: Final = (*ELSEWHERE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-"""Answers that say nothing about what was asked, only about who was asked."""
+"""Answers that speak of the broker asked, and not of the request."""
 
 
 class Coordinator:
-    """Where one key is coordinated."""
+    """Finds the broker that coordinates one key, and keeps a connection to it."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Coordinator:
     ) -> None:
         self.key = key
         self.node_id: int | None = None
-        """The broker, None while it is not known."""
+        """The id of the coordinator; None while it is not known."""
         self._key_type = key_type
         self._runtime = runtime
         self._config = config
@@ -78,12 +78,12 @@ class Coordinator:
         timeout_ms: int,
         at_most: int | None = None,
     ) -> Any:
-        """Ask until a coordinator answers, and give its answer, whatever it says.
+        """Ask until a coordinator answers, and return its answer, which may be an error.
 
-        `at_most` bounds the version spoken. `judge` reads the error code out of an answer: one of
-        NOT_NOW has the coordinator asked again, or another one found. A request whose answer was
-        lost is sent again. Raises RequestTimedOut after `timeout_ms`, Refused where nobody may say
-        who coordinates.
+        `at_most` bounds the version spoken. `judge` reads the error code out of an answer; a code
+        of NOT_NOW has the coordinator asked again, or another one found. A request whose answer was
+        lost is sent again. Raises RequestTimedOut after `timeout_ms`, Refused if the brokers refuse
+        to name the coordinator.
         """
         why = "no answer"
         failure_count = 0
@@ -147,12 +147,12 @@ class Coordinator:
             raise
 
     def on_refused(self, code: ErrorCode) -> None:
-        """The broker asked is not, or not yet, the coordinator."""
+        """Forget the broker if its answer says that it does not coordinate the key."""
         if code in ELSEWHERE:
             self.forget(code.name)
 
     def forget(self, why: str) -> None:
-        """Whoever it was, it is not the one to ask any more."""
+        """Forget the broker, because it no longer coordinates the key."""
         if self.node_id is not None:
             log.info("%s: broker %d no longer coordinates it: %s", self, self.node_id, why)
         self.node_id = self._address = None
@@ -179,7 +179,7 @@ class Coordinator:
     def _on_found(self, task: "asyncio.Task[None]") -> None:
         self._finding = None
         if not task.cancelled():
-            task.exception()  # whoever waits sees it; where nobody does, it is not an error
+            task.exception()  # the callers that wait see the error; without any it does no harm
 
     async def _find(self) -> None:
         response = await self._metadata.ask_any(self._ask_for_it)

@@ -12,24 +12,24 @@ from ..protocol.types import TopicPartition
 
 
 class OffsetAndMetadata(NamedTuple):
-    """How far a group has come in one partition."""
+    """The offset that a group has reached in one partition."""
 
     offset: int
     """The next offset to read."""
     metadata: str = ""
     """The application's own words, kept beside the offset."""
     leader_epoch: int = -1
-    """Of the last record read; -1 when not known. It reveals records that were lost (KIP-320)."""
+    """The epoch of the last record read, -1 if not known. It reveals lost records (KIP-320)."""
 
 
 def with_metadata(given: OffsetAndMetadata | int) -> OffsetAndMetadata:
-    """What a user hands in: a bare offset has no notes."""
+    """Give a bare offset an empty note."""
     return OffsetAndMetadata(given) if isinstance(given, int) else given
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
-    """Who a member is, for `Producer.send_offsets`: a stale member's offsets are refused."""
+    """The identity of a member, for `Producer.send_offsets`: brokers refuse stale members."""
 
     group_id: str
     generation_id: int = -1
@@ -43,10 +43,10 @@ RebalanceCallback = Callable[[Partitions], Awaitable[None] | None]
 
 @dataclass(frozen=True, slots=True)
 class RebalanceListener:
-    """What to call when partitions come and go; functions, or coroutine functions.
+    """The functions or coroutine functions to call when partitions come and go.
 
     They run inside `poll`, one at a time, and never while records of a poll are being handed out.
-    In the sync consumer they run in the thread that polls. What they raise, poll raises.
+    In the sync consumer they run in the thread that polls. An exception they raise, `poll` raises.
     """
 
     on_assigned: RebalanceCallback | None = None
@@ -67,9 +67,9 @@ class PreparedTransaction(NamedTuple):
 
 
 class CommitGroupState(NamedTuple):
-    """What a run needs to know of its commit group."""
+    """The state of a commit group, as a new run needs it."""
 
     generation: int
-    """That of the run: said at each commit, so that runs before it are refused."""
+    """The generation of the run: each commit names it, so that earlier runs are refused."""
     batch_id: int
     """The newest batch that is recorded; -1: none."""

@@ -38,9 +38,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Listener = Callable[[Changes], None]
 NOT_YET: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
-"""What a cluster says of a topic that is being created."""
+"""Answers of a cluster about a topic that is being created."""
 SILENT_MS: Final = 2_000
-"""How long the first contact is tried before anybody is told."""
+"""The first contact is tried for this long before a line is logged."""
 
 
 def pool_for(runtime: Runtime, config: CommonConfig) -> Pool:
@@ -112,7 +112,7 @@ class Metadata:
         self._task.start(self._run)
 
     async def close(self) -> None:
-        """Stop refreshing; whoever waits gets ClientClosed."""
+        """Stop refreshing; all waiting calls raise ClientClosed."""
         await self._task.stop()
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
@@ -240,7 +240,7 @@ class Metadata:
             try:
                 await self._refresh_once([])
             except BootstrapError as error:
-                # Once per outage: while it lasts, it is tried many times a second.
+                # Warn once per outage: while it lasts, connecting is tried many times a second.
                 level = logging.DEBUG if self._is_cut_off else logging.WARNING
                 log.log(level, "no broker tells who leads: %s", error)
                 self._is_cut_off = True
@@ -303,7 +303,7 @@ class Metadata:
     async def _ask(self, address: Address) -> MetadataResponse:
         connection = await self.pool.get(address, CONTROL)
         version = connection.versions.of(ApiKey.METADATA)
-        # Version 0 has no null: there an empty list means all.
+        # Version 0 has no null: there an empty list asks for all topics.
         named = [MetadataRequestTopic(name=topic) for topic in self._topics]
         everything: list[MetadataRequestTopic] | None = None if version else []
         request = MetadataRequest(

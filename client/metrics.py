@@ -12,7 +12,7 @@ NOTHING: Final = float("nan")
 
 
 class Stat:
-    """One measured thing: how often, how much in all, and how it was of late."""
+    """The count, the sum and the recent rate of one measured quantity."""
 
     __slots__ = ("_begun_ms", "_now", "_then", "count", "total")
 
@@ -24,7 +24,7 @@ class Stat:
         self._then = _Sample()
 
     def record(self, value: float, now_ms: int) -> None:
-        """Measure once."""
+        """Count one measured value."""
         self._move_on(now_ms)
         self.count += 1
         self.total += value
@@ -35,13 +35,13 @@ class Stat:
             sample.highest = value
 
     def rate(self, now_ms: int) -> float:
-        """How much a second, of late."""
+        """Return the sum per second, of late."""
         self._move_on(now_ms)
         elapsed_ms = max(now_ms - self._begun_ms, 0) + SAMPLE_MS
         return (self._now.total + self._then.total) * 1000 / elapsed_ms
 
     def per_second(self, now_ms: int) -> float:
-        """How often a second, of late."""
+        """Return the number of values per second, of late."""
         self._move_on(now_ms)
         elapsed_ms = max(now_ms - self._begun_ms, 0) + SAMPLE_MS
         return (self._now.count + self._then.count) * 1000 / elapsed_ms

@@ -5,7 +5,7 @@ Pure.
 
 
 def check_ms(timeout_ms: int | None) -> None:
-    """TypeError for a float: whoever writes `poll(1.0)` means a second, and would get 1 ms."""
+    """Raise TypeError for a float: `poll(1.0)` is meant as a second and would wait 1 ms."""
     if isinstance(timeout_ms, float):
         raise TypeError(
             f"timeout_ms is an int of milliseconds, not {timeout_ms!r}: a second is timeout_ms=1000"

@@ -13,7 +13,7 @@ from ..protocol.errors import ErrorCode
 from ..runtime.spelling import did_you_mean
 
 PATIENCE_MS: Final = 500
-"""How long a topic must have been missing: a broker hears of a new one in less, as a rule."""
+"""A missing topic is worth a line after this time: a broker usually hears of a new one sooner."""
 CREATION_MS: Final = 2_000
 """The same where asking for a topic creates it."""
 NAMES_SHOWN: Final = 3
@@ -25,11 +25,11 @@ class _Missing:
     code: ErrorCode
     since_ms: int
     said: str | None = None
-    """What was said of it; None while nothing was."""
+    """The line that was logged of the topic; None if none was."""
 
 
 class MissingTopics:
-    """What is known of topics that are watched and missing."""
+    """The watched topics that are missing, and the lines that were logged of them."""
 
     def __init__(self, *, auto_create: bool = False) -> None:
         self._patience_ms = CREATION_MS if auto_create else PATIENCE_MS
@@ -63,6 +63,6 @@ class MissingTopics:
         return f"topic {name}: {missing.said}"
 
     def said_of(self, name: str) -> str | None:
-        """Repeat what was said of a topic that is still missing; None if nothing was."""
+        """Return the line that was logged of a topic that is still missing, if any."""
         missing = self._missing.get(name)
         return None if missing is None else missing.said

@@ -35,7 +35,7 @@ FOREVER: Final = 2**63 - 1
 
 
 class ListedOffset(NamedTuple):
-    """What a leader said of a timestamp; offset -1 where it has no such record."""
+    """A leader's answer about a timestamp; offset -1 if the log has no such record."""
 
     offset: int
     timestamp_ms: int
@@ -43,14 +43,14 @@ class ListedOffset(NamedTuple):
 
 
 class EpochQuestion(NamedTuple):
-    """Where does `leader_epoch` end, in the log of whoever leads in `current_epoch`?"""
+    """The question where `leader_epoch` ends in the log of the leader of `current_epoch`."""
 
     leader_epoch: int
     current_epoch: int
 
 
 class EpochAnswer(NamedTuple):
-    """The largest epoch not above the one asked for, and where it ends; -1: there is none."""
+    """The largest epoch not above the requested one, and its end; epoch -1: there is none."""
 
     leader_epoch: int
     end_offset: int
@@ -231,7 +231,7 @@ async def _ask_leaders(
 async def _wait_for_better(
     metadata: Metadata, left: Mapping[TopicPartition, object], deadline: float, pause_s: float
 ) -> bool:
-    """Refresh the metadata of what is left; False when the time is over."""
+    """Refresh the metadata of the partitions left to ask; False if the time is over."""
     for topic in dict.fromkeys(partition.topic for partition in left):
         metadata.watch(topic)
     try:

@@ -13,14 +13,14 @@ from .serialization import K, V
 
 
 class RecordMetadata(NamedTuple):
-    """Where an acknowledged record is."""
+    """The place of an acknowledged record."""
 
     topic: str
     partition: int
     offset: int
     """-1 when unknown: with acks=0, or when a retry found the record already there, long ago."""
     timestamp_ms: int
-    """The record's own, or the broker's where the topic has LogAppendTime."""
+    """The record's own timestamp, or the broker's if the topic has LogAppendTime."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -29,7 +29,7 @@ class RecordMetadata(NamedTuple):
 
 
 class BatchMetadata(NamedTuple):
-    """Where a run of records, sent together, is: `record_count` offsets from base_offset on."""
+    """The place of records sent together: `record_count` offsets from `base_offset` on."""
 
     topic: str
     partition: int
@@ -113,7 +113,7 @@ class RawRecords(NamedTuple):
     data: memoryview
     aborted_transactions: tuple[AbortedTransaction, ...] = ()
     topic_id: bytes = ZERO_UUID
-    """Of the topic that was read; zeros where the broker has none."""
+    """The id of the topic that was read; zeros if the broker has none."""
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -77,16 +77,16 @@ def advice_on(code: ErrorCode) -> str:
 
 
 class Refused(ClientError, ApiError):
-    """A broker refused for good: `code`, what it means, and `advice`, what to do about it."""
+    """A broker refused for good: `code` says why, `advice` what to do about it."""
 
     @property
     def meaning(self) -> str:
-        """What the protocol says of the code."""
+        """The protocol's sentence on the code."""
         return self.code.doc
 
     @property
     def advice(self) -> str:
-        """What to do about it."""
+        """A sentence on what to do about the code."""
         return advice_on(self.code)
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ class InstanceFenced(Refused):
 
 
 def refusal(code: ErrorCode, detail: str = "") -> Refused:
-    """Make the exception for a code that a broker answered; `detail` says what was asked."""
+    """Make the exception for a code that a broker answered; `detail` names the request."""
     if code in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID):
         return InstanceFenced(code, detail)
     return Refused(code, detail)

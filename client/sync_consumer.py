@@ -80,7 +80,7 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
 
     @property
     def config(self) -> ConsumerConfig:
-        """The settings in force."""
+        """The settings of this consumer."""
         return self._twin.config
 
     # -- life
@@ -103,14 +103,15 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
         self._thread.stop()
 
     def _run(self, coro: Coroutine[Any, Any, T]) -> T:
-        """Run what may call a listener: its methods are called here meanwhile."""
+        """Run a coroutine that may call a listener, whose methods run in this thread meanwhile."""
         calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._calls = calls
         future = self._thread.submit(coro)
         future.add_done_callback(lambda _: calls.put(None))
         try:
             while True:
-                # Cut into pieces, because a signal ends no wait that begins as it arrives.
+                # Waits are cut into pieces, because a signal ends no wait that begins as it
+                # arrives.
                 with contextlib.suppress(queue.Empty):
                     call = calls.get(timeout=LOOK_UP_S)
                     if call is None:
@@ -160,7 +161,7 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
         listener: RebalanceListener | None = None,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
     ) -> None:
-        """Read these topics, or all whose whole name matches; shared where there is a group."""
+        """Read these topics, or all whose whole name matches; the members of a group share them."""
         here = None
         if listener is not None:
             here = RebalanceListener(
@@ -187,7 +188,7 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
         self._thread.call(lambda: self._twin.pause(*partitions))
 
     def resume(self, *partitions: Partition) -> None:
-        """Include paused partitions again."""
+        """Include paused partitions in polls again."""
         self._thread.call(lambda: self._twin.resume(*partitions))
 
     def paused(self) -> list[TopicPartition]:
@@ -261,7 +262,7 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
     # -- how far
 
     def partitions_for(self, topic: str, *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> list[int]:
-        """List a topic's partitions."""
+        """List a topic's partitions; UnknownTopic if it does not exist after `timeout_ms`."""
         return self._thread.run(self._twin.partitions_for(topic, timeout_ms=timeout_ms))
 
     def beginning_offsets(

@@ -20,12 +20,14 @@ from .errors import ClientClosed, ForkedClient
 T = TypeVar("T")
 CLOSE_GRACE_S: Final = 5.0
 LOOK_UP_S: Final = 0.5
-"""A signal that arrives just as a thread begins to wait does not end the wait: the interpreter runs
-its handler between two instructions only. So waits are cut into pieces of this length."""
+"""The longest piece of a wait, in seconds.
+
+A signal that arrives just as a thread begins to wait does not end the wait: the interpreter runs
+its handler between two instructions only."""
 
 
 def wait_for(future: Future[T], timeout_s: float | None = None) -> T:
-    """The future's outcome, within `timeout_s` or TimeoutError; Ctrl-C always gets through."""
+    """Return the future's result within `timeout_s`, else TimeoutError; Ctrl-C always ends it."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         left_s = LOOK_UP_S if deadline is None else min(LOOK_UP_S, deadline - time.monotonic())
@@ -65,16 +67,16 @@ class LoopThread:
 
     @property
     def is_current(self) -> bool:
-        """Is this the loop's own thread?"""
+        """True in the loop's own thread."""
         return threading.get_ident() == self._thread.ident
 
     @property
     def is_forked(self) -> bool:
-        """Is this another process than the one that made it?"""
+        """True in another process than the one that made the loop."""
         return os.getpid() != self._pid
 
     def submit(self, coro: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine there."""
+        """Run a coroutine on the loop; the future has its result."""
         try:
             self.check_process()
         except ForkedClient:
@@ -89,7 +91,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(coro, self.loop)
 
     def run(self, coro: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait for it here; an interrupt here cancels it there."""
+        """Run a coroutine on the loop and wait for it here; an interrupt here cancels it there."""
         future = self.submit(coro)
         try:
             return wait_for(future)
@@ -98,7 +100,7 @@ class LoopThread:
             raise
 
     def call(self, function: Callable[[], T]) -> T:
-        """Run a plain function there and wait for its result."""
+        """Run a plain function on the loop and wait for its result."""
 
         async def once() -> T:
             return function()
@@ -113,13 +115,13 @@ class LoopThread:
 
 
 class Twin(Protocol):
-    """What an asyncio client can be told by the thread that runs it."""
+    """The asyncio client behind a synchronous one, as its thread starts and closes it."""
 
     def start(self) -> Coroutine[Any, Any, object]:
-        """Reach the cluster."""
+        """Connect to the cluster."""
 
     def close(self) -> Coroutine[Any, Any, None]:
-        """End."""
+        """Close the client and its connections."""
 
 
 C = TypeVar("C", bound=Twin)
@@ -155,7 +157,7 @@ class SyncClient(Generic[C]):
         self.close()
 
     def close(self) -> None:
-        """End."""
+        """Close the asyncio client, then end the loop and its thread."""
         with contextlib.suppress(ClientClosed):
             self._thread.run(self._twin.close())
         self._thread.stop()

@@ -36,7 +36,7 @@ AT_EXIT_TIMEOUT_MS: Final = 10_000
 
 
 class SyncDelivery(Generic[T]):
-    """What `send` gives back: ask it for the result, or do not."""
+    """The future result of a `send`; it may be asked or left alone."""
 
     __slots__ = ("_delivery", "_thread")
 
@@ -45,7 +45,7 @@ class SyncDelivery(Generic[T]):
         self._delivery = delivery
 
     def done(self) -> bool:
-        """Is it decided?"""
+        """True once the record was acknowledged or has failed."""
         return bool(self._delivery.done())
 
     def result(self, timeout: float | None = None) -> T:
@@ -71,7 +71,7 @@ class SyncDelivery(Generic[T]):
 SyncBatchDelivery = SyncDelivery[list[BatchMetadata]]
 
 _open: dict[int, "Producer[Any, Any]"] = {}
-"""Producers not closed yet, by their number: what they hold must not be lost at exit."""
+"""The producers that are not closed yet, by number: what they hold is flushed at exit."""
 
 
 class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
@@ -122,11 +122,11 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
 
     @property
     def config(self) -> ProducerConfig:
-        """The settings in force."""
+        """The settings of this producer."""
         return self._twin.config
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Flush and end; after `timeout_ms` what is not acknowledged fails with ClientClosed."""
+        """Flush and end; records not acknowledged after `timeout_ms` fail with ClientClosed."""
         check_ms(timeout_ms)
         if self._is_closed:
             return
@@ -247,7 +247,7 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
     # -- looking
 
     def metrics(self) -> dict[str, float]:
-        """Give what was measured so far, by the names of Kafka's producer-metrics."""
+        """Return the metrics by the names of Kafka's producer-metrics."""
         return self._thread.call(self._twin.metrics)
 
     def partitions_for(self, topic: str, *, refresh: bool = False) -> list[int]:
@@ -285,7 +285,7 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
             self._room.notify_all()
 
     def _take(self) -> None:
-        """On the loop: move what was handed over into batches."""
+        """Move the records handed over into batches; runs on the loop."""
         with self._lock:
             self._is_taking = False
             handed, self._handed = self._handed, deque()
@@ -301,7 +301,7 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
                 errors.append(error)
         if errors:
             log.warning("%d records were not delivered: %s", len(errors), errors[0])
-        # Counted twice until here: that errs on the side of waiting.
+        # These bytes were counted twice until here, which errs on the side of waiting.
         with self._lock:
             self._handed_bytes -= taken_bytes
             self._room.notify_all()

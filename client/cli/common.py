@@ -44,7 +44,7 @@ bootstrap_server = bootstrap_option("--broker-list")
 
 
 def is_from_environment(parameter: str) -> bool:
-    """Tell whether the environment gave the running command this parameter."""
+    """True if the environment gave the running command this parameter."""
     context = click.get_current_context(silent=True)
     source = None if context is None else context.get_parameter_source(parameter)
     return source is ParameterSource.ENVIRONMENT
@@ -129,7 +129,7 @@ def run(main: Coroutine[Any, Any, int]) -> None:
     except KeyboardInterrupt:
         code = INTERRUPTED
     finally:
-        # An interrupt may come before it has begun: Python would warn that nobody awaited it.
+        # An interrupt may come before `main` has begun: Python would warn that nobody awaited it.
         main.close()
     sys.stdout.flush()
     raise click.exceptions.Exit(code)
@@ -157,7 +157,7 @@ async def with_admin(
 
 
 def refusal(error: ApiError) -> str:
-    """The broker's own words, or else what the code means."""
+    """Return the broker's own words, or else the meaning of the code."""
     return error.detail or f"{error.code.name}: {error.code.doc}"
 
 

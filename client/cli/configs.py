@@ -30,27 +30,27 @@ COMPLAINT = "Error while executing config command"
 KINDS = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
 ELSEWHERE = ("clients", "users", "broker-loggers", "ips", "client-metrics", "groups")
 SOURCES = {ConfigSource.TOPIC_CONFIG: "DYNAMIC_TOPIC_CONFIG"}
-"""Kafka's names of sources where ours are others."""
+"""Kafka's names of the sources of settings, if they differ from ours."""
 
 
 class ConfigCommandError(MinikafkaError):
-    """What Kafka's ConfigCommand would refuse."""
+    """A request that Kafka's ConfigCommand would refuse."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the flags ask for."""
+    """The request that the flags make."""
 
     kind: ResourceType
     name: str | None
-    """None: every entity of the kind."""
+    """The entity's name; None: every entity of the kind."""
     added: Mapping[str, str]
     deleted: Sequence[str]
     wants_all: bool
 
     @property
     def resource(self) -> ConfigResource:
-        """The one entity that is meant."""
+        """The single entity that the request names."""
         return ConfigResource(self.kind, self.name or "")
 
 
@@ -122,7 +122,7 @@ def _request(flags: Mapping[str, Any]) -> Request:
 
 
 def _entity(flags: Mapping[str, Any]) -> tuple[ResourceType, str | None]:
-    """Which entities are meant; the name is None for all of a kind, "" for the default."""
+    """Return the kind and name of the entity; None: all of the kind, "": the default."""
     ways = [
         flags["entity_type"] is not None,
         flags["topic"] is not None,
@@ -208,7 +208,7 @@ async def _alter(admin: "Admin", request: Request) -> int:
 
 
 def is_own(resource: ConfigResource, entry: ConfigEntry) -> bool:
-    """Was it set for this very topic, broker, or for all brokers?"""
+    """True if the value was set for this very topic or broker, or for all brokers."""
     if resource.type is ResourceType.TOPIC:
         return entry.source is ConfigSource.TOPIC_CONFIG
     if resource.name:

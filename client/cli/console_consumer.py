@@ -41,7 +41,7 @@ DEFAULT_FORMATTER = "DefaultMessageFormatter"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What to read, and until when."""
+    """The records to read, and the limits that end the reading."""
 
     topic: str | None
     include: str | None
@@ -191,7 +191,7 @@ async def _consume(
 async def _until_the_end(
     consumer: "Consumer", reading: Reading
 ) -> AsyncIterator[list[ConsumerRecord]]:
-    """Yield what is polled until there were --max-messages, or none for --timeout-ms."""
+    """Yield the records of each poll until --max-messages are out, or --timeout-ms brings none."""
     left = reading.max_messages
     idle_since = time.monotonic()
     while left is None or left > 0:
@@ -237,7 +237,7 @@ async def _begin(consumer: "Consumer", settings: dict[str, str], reading: Readin
 
 
 def topics_to_read(topic: str | None, include: str | None) -> list[str] | re.Pattern[str]:
-    """The topic, or the expression for topics: those that come later are read, too."""
+    """Return the topic, or the expression that topics match; topics created later are read, too."""
     from .topic_table import included
 
     if topic is not None:
@@ -247,7 +247,7 @@ def topics_to_read(topic: str | None, include: str | None) -> list[str] | re.Pat
 
 
 def topic_wait_ms(timeout_ms: int | None) -> int:
-    """How long to wait for a topic that does not exist, of a command that waits so long."""
+    """Return how long to wait for a missing topic, in a command with this --timeout-ms."""
     if timeout_ms is None:
         return TOPIC_WAIT_MS
     return min(max(timeout_ms, LEAST_TOPIC_WAIT_MS), TOPIC_WAIT_MS)

@@ -117,7 +117,7 @@ async def _produce(settings: dict[str, str], topic: str, reader: LineReader, *, 
     from ..producer import sender
 
     level = sender.log.level
-    sender.log.setLevel(logging.ERROR)  # what was not delivered is said here, record by record
+    sender.log.setLevel(logging.ERROR)  # records that were not delivered are named here, one by one
     try:
         return await _send_lines(settings, topic, reader, sync=sync)
     finally:

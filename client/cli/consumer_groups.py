@@ -50,7 +50,7 @@ ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "val
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which groups, which of their partitions, and what of them."""
+    """The groups and partitions that the flags select, and the view of them to print."""
 
     groups: tuple[str, ...]
     all_groups: bool
@@ -64,7 +64,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """Where to reset to, and what to do with the result."""
+    """The target of a reset, and the use of its result."""
 
     scenario: Scenario
     amount: int = 0

@@ -22,7 +22,7 @@ POLL_RECORDS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to read and how to report."""
+    """The topics and number of records to read, and the form of the report."""
 
     topic: str | None
     include: str | None
@@ -103,7 +103,7 @@ def consumer_perf_test(
 
 
 class Joining:
-    """How long the consumer had no partitions because its group was rebalancing."""
+    """Measures the time that the consumer had no partitions because its group was rebalancing."""
 
     def __init__(self) -> None:
         self.total_ms = 0
@@ -111,7 +111,7 @@ class Joining:
         self._since_ms: float | None = None
 
     def listener(self) -> "RebalanceListener":
-        """What the consumer tells about its partitions; counts from now on."""
+        """Return the listener to subscribe with; the time counts from now on."""
         from ..group_types import RebalanceListener
 
         self._since_ms = _now_ms()
@@ -126,7 +126,7 @@ class Joining:
         self._since_ms = _now_ms()
 
     def take(self) -> int:
-        """Milliseconds since the last call."""
+        """Milliseconds without partitions since the last call."""
         new_ms, self._told_ms = self.total_ms - self._told_ms, self.total_ms
         return new_ms
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..admin.admin import Admin
 
 ALL = -1
-"""As an offset: all that is committed."""
+"""The offset that stands for all committed records."""
 COMPLAINT = "Error while executing delete records command"
 
 

@@ -43,7 +43,7 @@ _MAX_INT32 = 0x7FFF_FFFF
 
 @dataclass
 class Problems:
-    """What was found wrong, per file, printed after everything else."""
+    """The problems of each file, printed after everything else."""
 
     index_mismatches: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     timestamp_mismatches: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Problems:
     offsets_not_found: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     non_consecutive: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
-    """Said already, in its place; counts for the exit code."""
+    """Files with damage that was printed in its place; they count for the exit code."""
 
     def add(
         self, kind: dict[str, list[tuple[int, int]]], path: Path, pair: tuple[int, int]
@@ -90,7 +90,7 @@ class Problems:
 
 @dataclass(frozen=True)
 class SegmentOptions:
-    """How much of a segment to print."""
+    """The parts of a segment to print."""
 
     deep: bool = False
     print_data: bool = False
@@ -154,7 +154,7 @@ def dump_segment(path: Path, options: SegmentOptions, problems: Problems) -> Ite
 
 
 def java_bool(value: bool) -> str:
-    """`true` or `false`."""
+    """Return `true` or `false`, as Java writes them."""
     return "true" if value else "false"
 
 
@@ -164,7 +164,7 @@ def java_optional(value: int | None) -> str:
 
 
 def timestamp_type(header: BatchHeader) -> str:
-    """`CreateTime` or `LogAppendTime`."""
+    """Name the timestamp type: `CreateTime` or `LogAppendTime`."""
     return "LogAppendTime" if header.timestamp_type else "CreateTime"
 
 

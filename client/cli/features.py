@@ -115,7 +115,7 @@ async def _update(
 
 
 def feature_lines(found: FeatureMetadata) -> list[str]:
-    """What Kafka's tool prints for each feature, tabs included."""
+    """Return the line that Kafka's tool prints for each feature, tabs included."""
     epoch = "-" if found.epoch is None else found.epoch
     lines: list[str] = []
     for name in sorted({**found.supported, **found.finalized}):

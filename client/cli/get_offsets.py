@@ -36,7 +36,7 @@ class Rule:
     end: int | None = None
 
     def keeps(self, partition: TopicPartition) -> bool:
-        """Is the partition meant?"""
+        """True if the filter means the partition."""
         if self.topic is not None and re.fullmatch(self.topic, partition.topic) is None:
             return False
         if partition.partition < self.first:
@@ -113,7 +113,7 @@ def get_offsets(
 
 
 def time_of(text: str) -> int:
-    """Read --time; ConfigError for what is none."""
+    """Read --time; ConfigError if the text is no time."""
     if text.lower() in TIMES:
         return TIMES[text.lower()]
     try:

@@ -26,7 +26,7 @@ NOT_STABLE = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconci
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a group has come in the partitions that it reads or has read."""
+    """The group's commits and the log ends, in the partitions that it reads or has read."""
 
     committed: Mapping[TopicPartition, OffsetAndMetadata]
     ends: Mapping[TopicPartition, int]
@@ -66,7 +66,7 @@ def listing_lines(
 
 
 def group_type_lines(groups: Iterable[GroupListing]) -> list[str]:
-    """`groups --list`."""
+    """Return the lines of `groups --list`."""
     rows = [["GROUP", "TYPE", "PROTOCOL"]]
     rows += [[g.group_id, g.type.capitalize(), g.protocol_type] for g in groups]
     width = max(20, *(len(cell) for row in rows for cell in row))
@@ -74,7 +74,7 @@ def group_type_lines(groups: Iterable[GroupListing]) -> list[str]:
 
 
 def notice(group: GroupDescription) -> str | None:
-    """What is to be said of a group before its table, on standard error."""
+    """Return the line for standard error that precedes a group's table, if there is one."""
     if group.state == "Empty":
         return f"Consumer group '{group.group_id}' has no active members."
     if group.state in NOT_STABLE:
@@ -150,7 +150,7 @@ def member_lines(group: GroupDescription, *, verbose: bool) -> list[str]:
 
 
 def assignment_text(member: GroupMember) -> str:
-    """`a:0,1;b:0`."""
+    """Write a member's partitions as `a:0,1;b:0`."""
     topics: dict[str, list[int]] = {}
     for topic, index in member.assignment:
         topics.setdefault(topic, []).append(index)

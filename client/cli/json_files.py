@@ -32,7 +32,7 @@ def entries(found: dict[str, Any], key: str, option: str) -> list[dict[str, Any]
 
 
 def text_of(entry: dict[str, Any], key: str, option: str) -> str:
-    """The text under `key`."""
+    """The text under `key`; ConfigError if it is missing or no text."""
     value = entry.get(key)
     if not isinstance(value, str):
         raise ConfigError(option, json.dumps(entry), f'needs a text "{key}"')

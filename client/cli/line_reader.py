@@ -18,7 +18,7 @@ class BadLine(MinikafkaError):
 
 
 class LineRecord(NamedTuple):
-    """What a line says."""
+    """The record that one line describes."""
 
     key: bytes | None
     value: bytes | None
@@ -46,7 +46,7 @@ KEYS = (*(row.key for row in settings_of(ReaderConfig)), *SEPARATORS, NULL_MARKE
 
 
 class LineReader:
-    """One line in, one record out."""
+    """Reads one line of text as one record."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         for key, value in properties.items():

@@ -70,7 +70,7 @@ def log_dirs(
 def document(
     brokers: Mapping[int, Mapping[str, LogDirectory]], topics: list[str] | None
 ) -> dict[str, Any]:
-    """What Kafka's tool prints, as a value."""
+    """Return the document that Kafka's tool prints."""
     return {
         "version": 1,
         "brokers": [

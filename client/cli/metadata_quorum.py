@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 COMPLAINT = "Error while executing quorum command"
 NO_DIRECTORY = "A" * 22
-"""How an id of 16 zero bytes is written."""
+"""The text of an id of 16 zero bytes."""
 HEADERS = [
     "NodeId",
     "DirectoryId",
@@ -121,7 +121,7 @@ def _show(cluster_id: str, quorum: MetadataQuorum, flags: Mapping[str, bool]) ->
 
 
 def status_lines(cluster_id: str, quorum: MetadataQuorum) -> list[str]:
-    """What Kafka's tool prints for --status."""
+    """Return the lines that Kafka's tool prints for --status."""
     slowest = min(quorum.voters, key=lambda voter: voter.log_end_offset, default=None)
     lag = 0 if slowest is None else quorum.leader_log_end_offset - slowest.log_end_offset
     voters = ", ".join(_node(one, quorum.endpoints.get(one.node_id, ())) for one in quorum.voters)
@@ -158,7 +158,7 @@ def _node(replica: QuorumReplica, endpoints: tuple[str, ...]) -> str:
 
 
 def replication_lines(quorum: MetadataQuorum, now_ms: int | None = None) -> list[str]:
-    """What Kafka's tool prints for --replication; with `now_ms`, times as how long ago."""
+    """Return Kafka's lines for --replication; with `now_ms`, times are written as ages."""
     followers = [one for one in quorum.voters if one.node_id != quorum.leader_id]
     leader = [one for one in quorum.voters if one.node_id == quorum.leader_id]
     end = quorum.leader_log_end_offset

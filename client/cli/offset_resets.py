@@ -36,7 +36,7 @@ class Scenario(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is known of a partition before it is reset."""
+    """The offsets of a partition before it is reset."""
 
     begin: int
     end: int
@@ -48,10 +48,10 @@ class Bounds:
 def new_offset(
     scenario: Scenario, amount: int, partition: TopicPartition, bounds: Bounds
 ) -> tuple[int, str | None]:
-    """Where one partition is reset to, and a warning if that is not what was asked for.
+    """Return a partition's new offset, and a warning if it is not the requested one.
 
-    `amount` is the offset of OFFSET, the difference of SHIFT. ConfigError where SHIFT has nothing
-    to begin from.
+    `amount` is the offset of OFFSET, the difference of SHIFT. ConfigError if SHIFT has no committed
+    offset to begin from.
     """
     if scenario is Scenario.EARLIEST:
         return bounds.begin, None

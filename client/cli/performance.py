@@ -29,7 +29,7 @@ class Latencies:
     max_ms: float = 0.0
 
     def add(self, latency_ms: float, size_bytes: int) -> None:
-        """Count one record."""
+        """Count one record with its latency."""
         self.count += 1
         self.size_bytes += size_bytes
         self.total_ms += latency_ms
@@ -41,7 +41,7 @@ class Latencies:
         return self.count / seconds, self.size_bytes / seconds / MEBIBYTE
 
     def average_ms(self) -> float:
-        """NaN where nothing was counted."""
+        """The average latency; NaN if nothing was counted."""
         return self.total_ms / self.count if self.count else float("nan")
 
 
@@ -60,7 +60,7 @@ class ProducerStats:
 
     @classmethod
     def begin(cls, expected_count: int, now_ms: float, label: str = "") -> "ProducerStats":
-        """Start counting."""
+        """Begin to count, with a sample that is large enough for `expected_count` records."""
         step = 1 + expected_count // SAMPLES_MAX
         return cls(Latencies(now_ms), Latencies(now_ms), step, label)
 
@@ -82,7 +82,7 @@ class ProducerStats:
         )
 
     def summary(self, now_ms: float) -> str:
-        """Kafka's last line."""
+        """Write Kafka's line of totals."""
         records, mebibytes = self.total.rates(now_ms)
         at = percentiles(self.samples, PERCENTILES)
         shown = ", ".join(
@@ -96,7 +96,7 @@ class ProducerStats:
 
 
 def percentiles(samples: Sequence[float], wanted: Sequence[float]) -> list[float]:
-    """The sample below which each share lies; 0 where there is none."""
+    """Return the sample below which each share lies; 0 without samples."""
     ordered = sorted(samples)
     if not ordered:
         return [0.0 for _ in wanted]
@@ -109,7 +109,7 @@ def _percent(share: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """How much was read by a moment."""
+    """The records and bytes read up to a moment."""
 
     at_ms: float
     size_bytes: int

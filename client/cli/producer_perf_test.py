@@ -29,7 +29,7 @@ Payload = Callable[[int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much to send, how fast, how to report."""
+    """The number of records to send, the rate, and the form of the report."""
 
     topic: str
     count: int
@@ -37,10 +37,10 @@ class Plan:
     warmup: int
     interval_ms: int
     transaction_ms: int | None = None
-    """A transaction is committed after so long; None: there are none."""
+    """A transaction is committed after this time; None: no transactions."""
 
     def due_seconds(self, number: int) -> float:
-        """When record `number` is to be sent, in seconds from the start; 0 without a limit."""
+        """Return the time to send record `number`, in seconds from the start; 0 without a limit."""
         return number / self.throughput if self.throughput > 0 else 0.0
 
 
@@ -137,7 +137,7 @@ def _payload(record_size: int | None, file: Path | None, delimiter: str) -> Payl
 
 
 class Measurement:
-    """Counts what is acknowledged and prints a line each interval."""
+    """Counts acknowledged records and prints a line each interval."""
 
     def __init__(self, plan: Plan) -> None:
         now_ms = _now_ms()
@@ -170,7 +170,7 @@ class Measurement:
             print((self.steady or self.all).end_window(now_ms), flush=True)
 
     def print_summary(self) -> None:
-        """Print the totals."""
+        """Print the totals; with a warm-up first those after it."""
         now_ms = _now_ms()
         if self.steady is not None:
             print(self.steady.summary(now_ms))
@@ -181,7 +181,7 @@ class Commits:
     """Transactions of a certain length, one after the other."""
 
     def __init__(self, producer: "Producer[bytes, bytes]", length_ms: int | None) -> None:
-        """`length_ms` None: no transactions."""
+        """Commit a transaction every `length_ms`; None: use no transactions."""
         self._producer = producer
         self._length_ms = length_ms
         self._begun_ms: float | None = None
@@ -197,7 +197,7 @@ class Commits:
             self._begun_ms = _now_ms()
 
     async def end(self) -> None:
-        """Commit the open one."""
+        """Commit the open transaction, if there is one."""
         if self._begun_ms is not None:
             await self._producer.commit_transaction()
             self._begun_ms = None
@@ -216,7 +216,7 @@ async def _measure(settings: dict[str, str], plan: Plan, payload: Payload) -> in
                 if ahead > 0:
                     await asyncio.sleep(ahead)
             elif number % UNTHROTTLED_CHUNK == 0:
-                await asyncio.sleep(0)  # Sending is synchronous: let answers in.
+                await asyncio.sleep(0)  # Sending is synchronous: the pause lets answers in.
             await producer.drain()
             if plan.transaction_ms is not None:
                 await commits.before_send()

@@ -53,12 +53,12 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class ReassignmentFailed(MinikafkaError):
-    """What Kafka's ReassignPartitionsCommand would refuse."""
+    """A request that Kafka's ReassignPartitionsCommand would refuse."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the flags ask for."""
+    """The request that the flags make."""
 
     action: str
     topics_file: Path | None
@@ -215,7 +215,7 @@ async def _placement(admin: "Admin", topics: list[str]) -> dict[TopicPartition, 
 async def _placement_of(
     admin: "Admin", partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """Where exactly these partitions are; an error for one that does not exist."""
+    """Return the replicas of these partitions; an error if one does not exist."""
     wanted = list(partitions)
     found = await _placement(admin, sorted({one.topic: None for one in wanted}))
     for partition in wanted:
@@ -257,7 +257,7 @@ async def _execute(admin: "Admin", request: Request) -> int:
 
 
 async def _set_throttles(admin: "Admin", moves: Mapping[TopicPartition, r.Move], rate: int) -> None:
-    """Who is throttled is told first: a rate without replicas holds up nobody."""
+    """Set the throttled replicas of topics, then the rates: a rate alone throttles nobody."""
     changes: dict[ConfigResource, list[ConfigChange]] = {
         ConfigResource.topic(topic): [ConfigChange(key, value) for key, value in keys.items()]
         for topic, keys in r.throttled_replicas(moves).items()
@@ -282,7 +282,10 @@ async def _verify(admin: "Admin", request: Request) -> int:
 
 
 async def _clear_throttles(admin: "Admin", partitions: Sequence[TopicPartition]) -> None:
-    """Of every broker, for any may have been told; of the topics that were to move."""
+    """Remove the throttle rates of all brokers, and the throttled replicas of the moved topics.
+
+    Any broker may have been given a rate, by this command or by an earlier one.
+    """
     brokers = [one.node_id for one in (await admin.describe_cluster(include_fenced=True)).brokers]
     topics = sorted({one.topic: None for one in partitions})
     shown = ",".join(map(str, brokers))

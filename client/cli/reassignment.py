@@ -41,7 +41,7 @@ def to_json(placement: Placement) -> str:
 
 
 def from_json(found: dict[str, Any]) -> dict[TopicPartition, tuple[int, ...]]:
-    """Read a file of --execute; ConfigError for what cannot be meant."""
+    """Read a file of --execute; ConfigError if it cannot be a placement."""
     placement: dict[TopicPartition, tuple[int, ...]] = {}
     listed = entries(found, "partitions", OPTION)
     for partition, entry in zip(topic_partitions(found, OPTION), listed, strict=True):
@@ -69,13 +69,13 @@ def _is_id(value: object) -> bool:
 
 @dataclass(slots=True)
 class _Room:
-    """How much each broker holds already, and how much it may."""
+    """The number of copies that each broker holds already, and may hold."""
 
     loads: dict[int, int]
     share: int
-    """Copies that every broker gets."""
+    """The number of copies that every broker gets."""
     extra: int
-    """So many brokers get one more."""
+    """The number of brokers that get one copy more."""
     leads: dict[int, int] = field(default_factory=dict)
 
     def has(self, broker: int) -> bool:
@@ -117,7 +117,7 @@ def _kept(replicas: Sequence[int], racks: Mapping[int, str | None], room: _Room)
 
 
 def _shares_rack(broker: int, others: Sequence[int], racks: Mapping[int, str | None]) -> bool:
-    """Is there a copy on its rack already, while some rack has none?"""
+    """True if the broker's rack has a copy already while some rack has none."""
     rack = racks[broker]
     if rack is None:
         return False
@@ -175,7 +175,7 @@ def _even_out(
 
 
 def _led(replicas: list[int], room: _Room) -> tuple[int, ...]:
-    """The replica that leads least comes first; where several do, the one that led."""
+    """Put the replica that leads least first; among several, the one that led."""
     leader = min(replicas, key=lambda broker: (room.leads[broker], replicas.index(broker)))
     room.leads[leader] += 1
     return (leader, *(broker for broker in replicas if broker != leader))
@@ -186,14 +186,14 @@ def _led(replicas: list[int], room: _Room) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The brokers that a partition is copied from, and to."""
+    """The brokers that a partition is copied from, and those it is copied to."""
 
     sources: tuple[int, ...]
     destinations: tuple[int, ...]
 
 
 def moves_of(moving: Moving, current: Placement, target: Placement) -> dict[TopicPartition, Move]:
-    """What is moving already, and what will be."""
+    """Return the moves under way, and those that `target` adds."""
     moves = {
         partition: Move(
             tuple(broker for broker in one.replicas if broker not in one.adding), one.adding
@@ -246,7 +246,7 @@ def plural(noun: str, things: Sequence[object] | Mapping[Any, Any]) -> str:
 
 
 def moving_line(partition: TopicPartition, one: Reassignment) -> str:
-    """A line of --list."""
+    """Write the line of --list for a partition."""
     line = f"{name_of(partition)}: replicas: {_ids(one.replicas)}."
     line += f" adding: {_ids(one.adding)}." if one.adding else ""
     return line + (f" removing: {_ids(one.removing)}." if one.removing else "")
@@ -255,7 +255,7 @@ def moving_line(partition: TopicPartition, one: Reassignment) -> str:
 def status_line(
     partition: TopicPartition, target: Sequence[int], now: Sequence[int], moving: Moving
 ) -> str:
-    """A line of --verify."""
+    """Write the line of --verify for a partition."""
     name = name_of(partition)
     if partition in moving:
         return f"Reassignment of partition {name} is still in progress."

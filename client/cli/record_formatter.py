@@ -42,7 +42,7 @@ DESERIALIZERS: dict[str, Deserializer] = {
 
 @config_table
 class FormatterConfig:
-    """Which columns to print."""
+    """The columns to print."""
 
     print_timestamp: bool = setting("print.timestamp", False, doc="CreateTime:123 or so.")
     print_partition: bool = setting("print.partition", False, doc="Partition:0.")
@@ -93,7 +93,7 @@ class DefaultFormatter:
         )
 
     def format(self, record: ConsumerRecord) -> bytes:
-        """One line: the columns that are wanted."""
+        """Write the wanted columns of a record as one line."""
         config = self._config
         columns: list[bytes] = []
         if config.print_timestamp:
@@ -145,10 +145,10 @@ class NoOpFormatter:
     """Kafka's NoOpMessageFormatter: consumes, shows nothing."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        """Take any properties."""
+        """Accept any properties, and use none."""
 
     def format(self, record: ConsumerRecord) -> bytes:
-        """Nothing."""
+        """Return no bytes: the record is not printed."""
         return b""
 
 

@@ -41,7 +41,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which lines of a description are wanted."""
+    """The lines of a description that are wanted."""
 
     under_replicated: bool = False
     unavailable: bool = False
@@ -106,9 +106,9 @@ def _ids(brokers: Sequence[int] | None) -> str:
 
 
 def matching(names: Iterable[str], pattern: str | None) -> list[str]:
-    """The names that a list of regular expressions means, sorted; all for None.
+    """The names that a list of regular expressions matches, sorted; all names for None.
 
-    As in Kafka's include lists: expressions are separated by commas and must match whole names.
+    As in Kafka's include lists, commas separate the expressions, and each must match a whole name.
     """
     if pattern is None:
         return sorted(names)
@@ -117,7 +117,7 @@ def matching(names: Iterable[str], pattern: str | None) -> list[str]:
 
 
 def included(pattern: str, option: str) -> re.Pattern[str]:
-    """One expression for a list of them; ConfigError where it is none."""
+    """Compile a list of expressions into one; ConfigError if it is no regular expression."""
     text = pattern.strip().strip("\"'").replace(",", "|").replace(" ", "")
     try:
         return re.compile(text)

@@ -47,7 +47,7 @@ ACTIONS = ("list", "create", "delete", "alter", "describe")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the flags ask for."""
+    """The request that the flags make."""
 
     action: str
     topic: str | None
@@ -156,7 +156,7 @@ def topics(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
 
 
 class TopicCommandError(MinikafkaError):
-    """What Kafka's TopicCommand would refuse."""
+    """A request that Kafka's TopicCommand would refuse."""
 
 
 async def _carry_out(settings: Mapping[str, str], request: Request) -> int:

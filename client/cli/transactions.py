@@ -101,7 +101,7 @@ def describe(settings: dict[str, str], transactional_id: str) -> None:
 
 
 def description_lines(found: TransactionDescription, now_ms: int) -> list[str]:
-    """The table of `describe`."""
+    """Return the table of `describe`."""
     rows = {
         "CoordinatorId": str(found.coordinator_id),
         "TransactionalId": found.transactional_id,
@@ -263,7 +263,7 @@ async def _partitions(
 async def _known(
     admin: "Admin", producer_ids: Iterable[int]
 ) -> Mapping[int, Sequence[TopicPartition]]:
-    """Where coordinators know of transactions of these producers."""
+    """Return the partitions of these producers' transactions, as their coordinators know them."""
     wanted = sorted(dict.fromkeys(producer_ids))
     if not wanted:
         return {}
@@ -281,7 +281,7 @@ async def _known(
 def open_too_long(
     producers: Mapping[TopicPartition, Sequence[ActiveProducer]], before_ms: int
 ) -> list[tuple[TopicPartition, ActiveProducer]]:
-    """Open transactions whose newest record is older than that."""
+    """Open transactions whose newest record is older than `before_ms`."""
     return [
         (partition, one)
         for partition, found in producers.items()
@@ -293,7 +293,7 @@ def open_too_long(
 def hanging_lines(
     hanging: Iterable[tuple[TopicPartition, ActiveProducer]], now_ms: int
 ) -> list[str]:
-    """The table of `find-hanging`."""
+    """Return the table of `find-hanging`."""
     headers = [
         *("Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch"),
         *("StartOffset", "LastTimestamp", "Duration(min)"),
