@@ -90,7 +90,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
+        """Import the module of one command and return the command."""
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
@@ -140,7 +140,7 @@ def minikafka() -> None:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; exit with its code."""
     try:
         status = minikafka.main(prog_name="minikafka", standalone_mode=False)
     except click.exceptions.Exit as exit_:
@@ -158,7 +158,7 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output is gone, as in `... | head`. Python would complain at exit.
+        # The reader of the output is gone, as in `... | head`. Python would complain at exit.
         sys.stderr.close()
         sys.exit(1)
     sys.exit(status if isinstance(status, int) else 0)

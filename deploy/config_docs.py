@@ -47,7 +47,7 @@ TABLES: Final = {
 
 
 def page() -> str:
-    """Write the whole page."""
+    """Write the whole page as text."""
     lines = [INTRODUCTION]
     for title, table in TABLES.items():
         lines += [f"## {title}", "", "| key | default | allowed | what it brings about |"]

@@ -26,11 +26,11 @@ TITLE_ROOM = " " * 240
 LOG_LINE_MAX_BYTES = 4096
 AFTER_SIGKILL_SECONDS = 5.0
 LOG_PREFIX = re.compile(r"^[\d-]+ [\d:.]+ [A-Z]+ [\w.]+: ")
-"""When, how bad, who: of no use to who reads it right then, on a terminal."""
+"""The time, level and logger at the start of a line, which nobody needs who reads it live."""
 
 
 class DaemonFailed(MinikafkaError):
-    """A daemon ended, or did not do what it was asked in time; `exit_code` is to be passed on."""
+    """A daemon ended, or did not do in time what it was asked; exit with its `exit_code`."""
 
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)
@@ -38,12 +38,12 @@ class DaemonFailed(MinikafkaError):
 
 
 class NotReadyInTime(DaemonFailed):
-    """It still runs, and may become ready yet."""
+    """A daemon did not become ready in time; it still runs, and may become ready yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run: the function in the nursery, the command that `ps` shows."""
+    """A program that the nursery starts: its function, and the command that `ps` shows."""
 
     entry: str
     command: str
@@ -59,7 +59,7 @@ class Exited:
 
     @property
     def how(self) -> str:
-        """How it ended, for people."""
+        """Describe the end of the daemon, for people."""
         if self.status < 0:
             return f"was killed by {signal.Signals(-self.status).name}"
         return f"exited with code {self.status}"

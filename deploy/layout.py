@@ -27,7 +27,7 @@ Role = Literal["broker", "controller"]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One daemon of the cluster: who it is, where it listens, where its files are."""
+    """One daemon of the cluster: its identity, its address and its directory."""
 
     role: Role
     node_id: int
@@ -42,7 +42,7 @@ class Node:
 
     @property
     def address(self) -> str:
-        """HOST:PORT."""
+        """The address as HOST:PORT."""
         return f"{self.host}:{self.port}"
 
     @property
@@ -52,12 +52,12 @@ class Node:
 
     @property
     def data_path(self) -> Path:
-        """The log directory."""
+        """The log directory, below the daemon's own."""
         return self.directory / "data"
 
     @property
     def log_path(self) -> Path:
-        """Where the daemon's standard output and error go."""
+        """The file that takes the daemon's standard output and error."""
         return self.directory / "log"
 
 
@@ -75,7 +75,7 @@ class Layout:
 
     @property
     def bootstrap(self) -> str:
-        """The brokers' addresses, comma-separated."""
+        """The addresses of the brokers, comma-separated."""
         return ",".join(broker.address for broker in self.brokers)
 
     @classmethod

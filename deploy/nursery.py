@@ -1,10 +1,10 @@
-"""The process that gives birth to daemons: it imports their code once and forks each from there.
+"""The process that starts daemons: it imports their code once and forks each of them from there.
 
 Four interpreters that each import everything cost two cores most of a second; a fork costs
 milliseconds and shares the pages of the code. No event loop and no thread exists here before a
-fork. The nursery is also the undertaker: it reaps, reports exits, and when its owner is gone it
-sees every daemon to its end, those of the last stage last, and removes a temporary directory.
-It never restarts anything.
+fork. The nursery also waits for the daemons: it reports each exit. When its owner is gone it stops
+every daemon, those of the last stage last, and removes a temporary directory. It never restarts
+anything.
 
 Talk on the socket to the owner, one JSON object a datagram:
   owner    {"start": name, "program": "module:function", "argv": [...], "log": path, "last": bool}
@@ -121,7 +121,7 @@ class Nursery:
         try:
             self._owner.send(json.dumps(message).encode())
         except (BrokenPipeError, ConnectionResetError):
-            return  # The owner died; the next poll says so.
+            return  # The owner died; the next poll reports it.
 
     def _see_to_the_end(self) -> None:
         self._end([child for child in self._children.values() if not child.last])
@@ -148,8 +148,8 @@ def _load(program: str) -> Main:
     # Daemons import their loop when they run; importing it starts nothing.
     importlib.import_module("uvloop")
     main: Main = getattr(importlib.import_module(module), attribute)
-    # What is loaded now never dies: out of the collector's sight it stays out of its writes
-    # too, and the pages stay shared between the daemons.
+    # Objects loaded by now never die: hidden from the collector, it does not write to them, and
+    # their pages stay shared between the daemons.
     gc.collect()
     gc.freeze()
     return main

@@ -106,7 +106,7 @@ def _run(cluster: LocalCluster, restart: bool) -> NoReturn:
 
 
 def _wait_until_ready(cluster: LocalCluster, deadline: float) -> None:
-    """Recovery of large logs takes its time: say what is waited for."""
+    """Wait for the cluster, and say now and then what it waits for: recovery may take long."""
     while True:
         try:
             return cluster.wait_until_ready(PROGRESS_SECONDS)

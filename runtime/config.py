@@ -40,7 +40,7 @@ _REQUIRED: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of the table."""
+    """One row of a table of settings."""
 
     key: str
     """Kafka's dotted name."""
@@ -51,7 +51,7 @@ class Setting:
     optional: bool
     default: Any
     doc: str
-    """What choosing the value brings about, in a sentence."""
+    """The effect of choosing the value, in a sentence."""
     at_least: float | None = None
     at_most: float | None = None
     choices: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Setting:
 
     @property
     def required(self) -> bool:
-        """Has it no default?"""
+        """True if the setting has no default."""
         return self.default is _REQUIRED
 
     @property
@@ -234,7 +234,7 @@ def replaced(config: C, mapping: Mapping[str, str]) -> C:
 
 
 def to_mapping(config: object) -> dict[str, str]:
-    """Every setting as text."""
+    """Give every setting as text, by its dotted key."""
     return {row.key: row.format(getattr(config, row.field)) for row in settings_of(type(config))}
 
 

@@ -35,14 +35,14 @@ class Service(Protocol):
     """A daemon that has started."""
 
     def ready(self) -> Mapping[str, object]:
-        """What to tell whoever waits on --ready-fd: node id and bound listeners."""
+        """Return the node id and the bound listeners, for the reader of --ready-fd."""
 
     async def stop(self) -> None:
         """End cleanly: answer what can be answered, flush, leave the marks of a clean stop."""
 
 
 class Stop:
-    """The one request to end: whoever sees the reason first makes it."""
+    """The single request to end the process; the first reason counts."""
 
     def __init__(self) -> None:
         self.requested = asyncio.Event()
@@ -67,7 +67,7 @@ Start = Callable[[Runtime, Stop], Awaitable[Service]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `prepare` makes of the configuration."""
+    """The outcome of `prepare`: how to start the daemon, and its warnings."""
 
     name: str
     """Names the process in logs: broker-1."""
@@ -163,7 +163,7 @@ class _OneLine(logging.Formatter):
 
 
 def set_up_logging(level: int = logging.INFO) -> None:
-    """Log to standard error."""
+    """Log to standard error, one line for each record."""
     to_stderr = logging.StreamHandler()
     to_stderr.setFormatter(_OneLine())
     logging.basicConfig(level=level, handlers=[to_stderr], force=True)
@@ -196,8 +196,8 @@ def run_daemon(
 
 
 def _close(runner: asyncio.Runner, code: int) -> None:
-    # uvloop 0.23 now and then waits for ever in close() when a datagram socket was in use. There
-    # is nothing left to lose by then.
+    # uvloop 0.23 now and then waits for ever in close() when a datagram socket was in use. Nothing
+    # is left to lose by then.
     late = threading.Timer(CLOSE_WITHIN_S, _exit_at_once, (code,))
     late.daemon = True
     late.start()

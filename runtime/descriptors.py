@@ -18,7 +18,7 @@ SPARE: Final = 16
 
 
 def descriptor_limit() -> int:
-    """How many descriptors the process may have open."""
+    """Return how many descriptors the process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return ENOUGH if soft == resource.RLIM_INFINITY else min(soft, ENOUGH)
 
@@ -36,7 +36,7 @@ def raise_descriptor_limit() -> int:
 
 
 def is_exhaustion(error: OSError) -> bool:
-    """Did the call fail only because too many descriptors are open, here or on the machine?"""
+    """True if the call failed because too many descriptors are open, here or on the machine."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
@@ -68,4 +68,4 @@ class SpareDescriptors:
             while len(self._held) < self._count:
                 self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         except OSError:
-            return  # Few are left: they are for whoever calls.
+            return  # The few that are left are for the caller.

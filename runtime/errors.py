@@ -28,7 +28,7 @@ class StorageError(MinikafkaError):
 
 
 class CorruptLog(StorageError):
-    """Bytes on disk that are not what was written there."""
+    """Bytes on disk differ from those that were written."""
 
     def __init__(self, path: str, position: int, why: str) -> None:
         super().__init__(path, position, why)

@@ -35,7 +35,7 @@ class Lock(Protocol):
     """An exclusive hold on a path, ended by `release` or by the end of the process."""
 
     def release(self) -> None:
-        """Give the lock up."""
+        """Release the lock."""
 
 
 class File(Protocol):
@@ -51,10 +51,10 @@ class File(Protocol):
         """Read, waiting for the disk: for start-up and small reads."""
 
     async def preadv_cold(self, buffer: bytearray | memoryview, offset: int) -> int:
-        """Read off the loop."""
+        """Read off the loop, through the page cache."""
 
     async def preadv_disk(self, buffer: bytearray | memoryview, offset: int) -> int:
-        """Read off the loop what the disk holds, not what the page cache does, and leave none."""
+        """Read from the disk, off the loop, past the page cache, and leave nothing in the cache."""
 
     def truncate(self, size: int) -> None:
         """Cut or extend with zeros."""
@@ -79,7 +79,7 @@ class FileSystem(Protocol):
         """Open an existing file, or make it with `create` (which implies `write`)."""
 
     def exists(self, path: str) -> bool:
-        """Is there a file or directory of this name?"""
+        """True if there is a file or directory of this name."""
 
     def listdir(self, path: str) -> list[str]:
         """Names in the directory, sorted."""
@@ -91,7 +91,7 @@ class FileSystem(Protocol):
         """Rename, replacing a file of the target's name."""
 
     def remove(self, path: str) -> None:
-        """Remove one file."""
+        """Remove one file; FileNotFoundError if there is none."""
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory and all in it."""
@@ -168,7 +168,7 @@ class OsFile:
         size = len(buffer)
 
         def read(fd: int) -> int:
-            # Pages that wait to be written stay; all others go, before and after.
+            # Dirty pages stay in the cache; all others are dropped, before and after the read.
             os.posix_fadvise(fd, offset, size, os.POSIX_FADV_DONTNEED)
             count = os.preadv(fd, [buffer], offset)
             os.posix_fadvise(fd, offset, size, os.POSIX_FADV_DONTNEED)
@@ -268,7 +268,7 @@ class OsFileSystem:
             os.close(descriptor)
 
     def lock(self, path: str) -> OsLock:
-        # Whoever may write in the directory could have a link made to somebody else's file.
+        # Others who may write in the directory could have put a link there to somebody else's file.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(path, flags, FILE_MODE)
         try:
@@ -291,6 +291,6 @@ class OsFileSystem:
         return status.f_blocks * status.f_frsize
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads that read and write."""
         self._threads.close()
         self._spare.close()

@@ -212,4 +212,4 @@ DYNAMIC_UNUSED: dict[str, Setting] = {
     )
     for key in keys
 }
-"""Those of them that Kafka changes while a broker runs, with the bounds that Kafka checks."""
+"""The unused keys that Kafka changes while a broker runs, with the bounds that Kafka checks."""

@@ -11,7 +11,7 @@ import socket
 from typing import Final
 
 LOST_AFTER_S: Final = 30
-"""As long as request.timeout.ms grants by default."""
+"""The time after which a silent connection is lost: the default of request.timeout.ms."""
 IDLE_S: Final = 10
 PROBE_EVERY_S: Final = 5
 
@@ -19,8 +19,8 @@ _PROBES: Final = {
     "TCP_KEEPIDLE": IDLE_S,
     "TCP_KEEPINTVL": PROBE_EVERY_S,
     "TCP_KEEPCNT": (LOST_AFTER_S - IDLE_S) // PROBE_EVERY_S,
-    # What was sent and is not acknowledged: no probes go out then, and TCP alone takes a quarter
-    # of an hour. RFC 5482.
+    # The limit for data that was sent and not acknowledged: no probes go out then, and TCP alone
+    # takes a quarter of an hour (RFC 5482).
     "TCP_USER_TIMEOUT": LOST_AFTER_S * 1000,
 }
 """By name: not every system has each of them."""

@@ -39,7 +39,7 @@ class Runtime(Protocol):
 
     @property
     def fs(self) -> FileSystem:
-        """Files and directories."""
+        """The files and directories of this process."""
 
     def monotonic_ms(self) -> int:
         """Milliseconds on a clock that never jumps back; only differences mean anything.
@@ -52,7 +52,7 @@ class Runtime(Protocol):
         """Milliseconds since the epoch: for record timestamps and retention, never deadlines."""
 
     def descriptor_limit(self) -> int:
-        """How many files and connections the process may have open."""
+        """Return how many files and connections the process may have open."""
 
     def spawn(self, coro: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
         """Start a supervised task: an exception that leaves it is logged and reported."""
@@ -77,11 +77,11 @@ class SystemRuntime:
         return time.clock_gettime_ns(_CLOCK) // 1_000_000
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
     def descriptor_limit(self) -> int:
-        """How many files and connections the process may have open."""
+        """Return how many files and connections the process may have open."""
         return descriptor_limit()
 
     def spawn(self, coro: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":

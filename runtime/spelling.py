@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from itertools import islice
 
 CUTOFF = 0.6
-"""How alike two names must be, from 0 to 1: difflib's ratio."""
+"""The likeness that two names must have, from 0 to 1: difflib's ratio."""
 MOST_COMPARED = 10_000
-"""Names looked at: comparing takes about 10 us each, on the event loop of whoever asks."""
+"""Names compared at most: each takes about 10 us, on the caller's event loop."""
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:

@@ -4,4 +4,4 @@ import os
 from typing import Final
 
 RECORDS: Final = os.environ.get("MINIKAFKA_RECORDS", "")
-"""Which record codec to use: `python`, `compiled`, or empty for the best there is."""
+"""The record codec to use: `python`, `compiled`, or empty for the best there is."""

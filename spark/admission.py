@@ -16,9 +16,9 @@ class Gathering:
         self._last: float | None = None
 
     def is_too_early(self, waiting: int, now: float) -> bool:
-        """Should `waiting` offsets wait for more? A no begins a micro-batch, at `now` seconds.
+        """True if `waiting` offsets should wait for more; False begins a micro-batch at `now`.
 
-        The first batch of a query, also after a restart, is never held back.
+        `now` is in seconds. The first batch of a query, also after a restart, is never held back.
         """
         if self._least == 0:
             return False

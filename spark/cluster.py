@@ -37,10 +37,10 @@ POLL_MS: Final = 1000
 SUSPICIOUS_SECONDS: Final = 5.0
 """After so much silence a read asks whether the log still reaches as far as was planned."""
 MISSING_SECONDS: Final = 5.0
-"""How long a missing topic is asked for again: a broker may not have heard of it yet."""
+"""A missing topic is asked for again for this time: a broker may not have heard of it yet."""
 DEFAULTS: Final = {
     "client.id": "minikafka-spark",
-    # Workers live long: a partition added to a topic is to be known soon.
+    # Workers live long: a partition added to a topic must be known soon.
     "metadata.max.age.ms": "10000",
 }
 SOURCE: Final = {
@@ -48,7 +48,8 @@ SOURCE: Final = {
     "enable.auto.commit": "false",
     "fetch.max.bytes": str(32 << 20),
     "max.partition.fetch.bytes": str(8 << 20),
-    # What a range holds is there. What is asked beyond its end is over when the next one begins.
+    # The records of a range exist. A fetch that waits beyond its end is over when the next one
+    # begins.
     "fetch.max.wait.ms": "50",
 }
 SINK: Final = {
@@ -84,7 +85,7 @@ class Cluster:
         self._reads = 0
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close the clients that were opened."""
         for client in (self._admin, self._consumer, self._producer):
             if client is not None:
                 client.close()
@@ -175,14 +176,14 @@ class Cluster:
         except (OffsetOutOfRange, LogTruncated):
             raise  # of the log; the consumer is as good as before
         except (TimeoutError, ClientError, ProtocolError):
-            # Whatever it was that went wrong in there, the next read begins without it.
+            # The next read begins without the broken consumer, whatever the error was.
             if self._consumer is reader:
                 self._consumer = None
             reader.close()
             raise
         finally:
-            # A read that was left unfinished may end after the next one began. What is asked
-            # beyond the end is let run out: to turn from it would cost the connection.
+            # A read that was left unfinished may end after the next one began. Its fetch beyond the
+            # end is left to run out: to turn from it would cost the connection.
             if self._reads == this and self._consumer is reader:
                 reader.pause(partition)
 

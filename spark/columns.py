@@ -47,7 +47,7 @@ class _Piece(NamedTuple):
 
     payload: Buffer
     at: int
-    """Where the payload begins in what came from the broker; -1 where it was decompressed."""
+    """The payload's position in the bytes that were fetched; -1 if the payload was decompressed."""
     header: BatchHeader
 
 
@@ -93,7 +93,8 @@ class RecordBatches:
     def __init__(self, topic: str, partition: int, schema: pa.Schema) -> None:
         """`schema` has some of the connector's columns, in the order wanted."""
         self._schema = schema
-        # The same in every row: made once for the longest batch so far, and cut to length.
+        # These columns are the same in every row: made once for the longest batch, and cut to
+        # length.
         self._constants = {
             "topic": pa.repeat(pa.scalar(topic), 1),
             "partition": pa.repeat(pa.scalar(partition, pa.int32()), 1),
@@ -173,7 +174,7 @@ def _decode(data: Buffer, pieces: list[_Piece], fields: Collection[str]) -> Colu
 
 
 def _located(data: Buffer, pieces: list[_Piece]) -> tuple[Buffer, Ints]:
-    """Find the records' fields in `data`, or in a copy of what was decompressed."""
+    """Find the records' fields in `data`, or in a copy of the decompressed payloads."""
     bodies = [piece.payload for piece in pieces]
     counts = [piece.header.record_count for piece in pieces]
     if any(piece.at < 0 for piece in pieces):

@@ -13,7 +13,7 @@ from ..protocol.records.record_batch import MAGIC, BatchHeader, crc_is_valid, he
 from ..protocol.types import Buffer
 
 Placed = tuple[int, BatchHeader]
-"""Where a batch begins in what came from the broker, and its header."""
+"""A batch's position in the bytes that were fetched, and its header."""
 
 
 def checked(data: Buffer, *, check_crcs: bool = True) -> Iterator[Placed]:

@@ -24,7 +24,7 @@ class MinikafkaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Name the format."""
+        """Name the format, for `spark.read.format`."""
         return "minikafka"
 
     def schema(self) -> StructType:
@@ -37,12 +37,12 @@ class MinikafkaDataSource(DataSource):
         return schema_of(parse_columns(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Plan a batch read."""
+        """Return the reader of a batch query."""
         options = parse_source(self.options, streaming=False)
         return BatchReader(options, self._checked(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Plan a streaming read."""
+        """Return the reader of a streaming query."""
         options = parse_source(self.options, streaming=True)
         return StreamReader(options, self._checked(schema))
 

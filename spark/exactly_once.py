@@ -32,24 +32,25 @@ from .sink_options import Fallback, SinkOptions
 
 log = logging.getLogger(__name__)
 
-# Not API of Spark, but what its own sources rely on; `Task.current` says where they are missing.
+# These properties are no API of Spark, but its own sources rely on them; `Task.current` says if
+# they are missing.
 QUERY_ID: Final = "sql.streaming.queryId"
 RUN_ID: Final = "spark.jobGroup.id"
 
 
 class Task(NamedTuple):
-    """What a task is told of itself; labels, no more: correctness rests on the commit alone."""
+    """The labels Spark gives a task; correctness rests on the commit alone."""
 
     partition: int
     attempt: int
     query_id: str | None
     """Stays over restarts from a checkpoint. None in a batch job."""
     run_id: str | None
-    """Of one start of the query."""
+    """The id of one start of the query."""
 
     @classmethod
     def current(cls) -> Self:
-        """Ask Spark."""
+        """Ask Spark for the labels of the running task; ExactlyOnceError outside a task."""
         context = TaskContext.get()
         if context is None:
             raise ExactlyOnceError("exactly_once writes in a task of Spark, and this is none")
@@ -59,14 +60,14 @@ class Task(NamedTuple):
 
 
 class Job(NamedTuple):
-    """In whose name transactions are committed."""
+    """The names under which transactions are committed."""
 
     group: str
-    """Counts its batches: of two commits of the same batch the second does nothing."""
+    """The group counts its batches: of two commits of one batch the second does nothing."""
     run: str
     """A newer run of the group fences older ones."""
     write: str = ""
-    """Tells jobs of one run apart, which may try the same batch again."""
+    """Tells the jobs of one run apart, which may try the same batch again."""
 
     @classmethod
     def of_stream(cls, options: SinkOptions, task: Task) -> Self:
@@ -93,13 +94,13 @@ class Job(NamedTuple):
 
     @property
     def is_a_run(self) -> bool:
-        """Does the run end with this job, so that the names of its transactions do not return?"""
+        """True if the run ends with this job, so that its transactions' names never return."""
         return self.run == self.write
 
 
 @dataclass(frozen=True)
 class Prepared(WriterCommitMessage):
-    """What one attempt of a task has written, and nobody sees until it is committed."""
+    """The transaction of one task attempt, invisible to readers until it is committed."""
 
     job: Job
     generation: int | None
@@ -136,11 +137,11 @@ def write(
             rows.finish()
             transaction = producer.prepare_transaction()
     except BaseException:
-        # Aborted at once, for readers wait for whatever is open.
+        # The transaction is aborted at once: readers wait for every open one.
         clients.drop(transactional_id)
         raise
     if job.is_a_run:
-        # What is prepared stays open without its producer.
+        # A prepared transaction stays open without its producer.
         clients.drop(transactional_id)
     return Prepared(job, generation, transaction, count, recorded)
 
@@ -179,7 +180,7 @@ def commit(
         # Recorded before this job wrote anything: a number that was given by hand may be a mistake.
         log.warning("batch %d of %s was committed before: not written again", batch_id, job.group)
     else:
-        # After a restart, or by this very call, whose answer was lost.
+        # It was recorded before a restart, or by this very call, whose answer was lost.
         log.info("batch %d of %s is recorded already", batch_id, job.group)
 
 
@@ -192,7 +193,7 @@ def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) 
     left = [
         message.transaction
         for message in messages
-        # What the ledger has decided must not be touched, and it aborts by itself.
+        # A transaction the ledger has decided must not be touched; the ledger aborts the others.
         if isinstance(message, Prepared) and message.generation is not None
         if message.transaction is not None
     ]
@@ -227,8 +228,8 @@ def _begin_run(clients: SinkClients, options: SinkOptions, job: Job) -> tuple[in
 
 
 def _settled(clients: SinkClients, job: Job) -> int:
-    # Before anything is written: writing may take over the ids of what is decided and unfinished,
-    # or take until their time is over.
+    # The ledger finishes before anything is written: writing may take over transactional ids that a
+    # decided batch still needs, or outlast their timeout.
     try:
         return clients.settled_by(job, lambda: Ledger(clients).settled(job.group, job.run))
     except (ApiError, AdminError) as error:
@@ -236,7 +237,7 @@ def _settled(clients: SinkClients, job: Job) -> int:
 
 
 def _is_recorded(options: SinkOptions, job: Job, recorded: int) -> bool:
-    """Is a batch that its user has numbered committed already? No need to write it again then."""
+    """True if the batch, numbered by its user, is committed and need not be written again."""
     if options.batch_id is None:
         return False
     if options.batch_id < recorded:
@@ -255,9 +256,9 @@ def _transactional_id(job: Job, task: Task, generation: int | None) -> str:
     # Spark's Python API does not tell the attempt of the stage. Two attempts of a stage with a task
     # of the same number fence each other then, and the commit of the one fenced is refused.
     if generation is not None:
-        # Of this run only: a task of an older one that still runs must not take it over.
+        # The id is of this run only: a task of an older run that still works must not take it over.
         return member_id(job.group, task.partition, generation, task.attempt)
-    # The ledger's: of this run only, for a later one must not abort what this one has decided.
+    # The ledger's id is of this run only: a later run must not abort what this one has decided.
     return f"{job.group}/{job.run}/{task.partition}.{task.attempt}"
 
 

@@ -34,13 +34,13 @@ log = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 5.0
 MOST_ENDED: Final = 100
-"""Ended queries whose last lag is kept."""
+"""Ended queries whose last measurement is kept."""
 CLOSE_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """How far one partition is read, and what is left."""
+    """The position of a query in one partition, and the records left to read."""
 
     topic: str
     partition: int
@@ -154,7 +154,7 @@ def _measured(lag: PartitionLag, end: LogEnd, now_ms: int) -> PartitionLag:
     lag = replace(lag, latest=max(end.latest, lag.position))
     if lag.records == 0:
         return replace(lag, bytes=0, seconds=0.0)
-    # What retention deleted is behind by offsets, but is no bytes any more.
+    # Deleted records count as offsets behind, but as no bytes any more.
     left = end.latest - max(lag.position, end.first)
     size = end.size_bytes
     oldest = end.oldest_unread_ms
@@ -203,7 +203,7 @@ def _offsets(text: str | None) -> Offsets | None:
 
 @dataclass
 class _Query:
-    """What is known of a query, and when it is to be measured."""
+    """One query: its newest progress, and the time of its next measurement."""
 
     query_id: str
     name: str | None
@@ -350,7 +350,8 @@ class LagListener(StreamingQueryListener):
                 try:
                     self._publish(query, self._measured(self._ends, query))
                 except Exception:
-                    # Not of the cluster, which `_measured` expects: a bug, and of one look only.
+                    # The error is not the cluster's, which `_measured` expects: it is a bug, of
+                    # this one look only.
                     log.exception("the lag of query %s was not measured", query.query_id)
                     if query.has_ended:
                         self._publish(query, {})
@@ -358,7 +359,7 @@ class LagListener(StreamingQueryListener):
             self._ends.close()
 
     def _next_due(self) -> _Query | None:
-        """Wait for a query whose time has come; None once closed."""
+        """Wait for a query that is due; None once closed."""
         with self._changed:
             while not self._is_closed:
                 now = time.monotonic()
@@ -410,5 +411,5 @@ class LagListener(StreamingQueryListener):
             try:
                 self._on_lag(lag)
             except Exception:
-                # Whatever users do in there, it is no reason to measure no more.
+                # An error in the users' function is no reason to measure no more.
                 log.exception("on_lag failed for query %s", lag.name or lag.query_id)

@@ -46,13 +46,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The newest of what is decided for one group."""
+    """The newest decision about one group."""
 
     runs: tuple[str, ...] = ()
-    """The present one last."""
+    """The runs of the group; the present run is the last."""
     batch_id: int = -1
     transactions: tuple[PreparedTransaction, ...] = ()
-    """To be committed, unless `is_done`."""
+    """Transactions to commit, unless `is_done`."""
     is_done: bool = True
 
     def to_json(self) -> bytes:
@@ -86,10 +86,10 @@ class Ledger:
         self._admin = clients.admin()
 
     def settled(self, group: str, run: str) -> int:
-        """Finish what is decided, and give the newest batch; for tasks, before they write.
+        """Finish what is decided, and return the newest batch; for tasks, before they write.
 
-        Any number of them may do so at once. ExactlyOnceError for a run that another one has
-        followed, and where a transaction of the batch cannot be committed any more.
+        Any number of tasks may do so at once. ExactlyOnceError for a run that another one has
+        followed, and if a transaction of the batch can no longer be committed.
         """
         if not self._has_topic():
             return Entry().batch_id
@@ -99,7 +99,7 @@ class Ledger:
                 self._finish(group, entry)
                 break
             except ExactlyOnceError:
-                # Somebody else may have finished it and be ahead by now.
+                # Another task may have finished the batch, and the ledger may be ahead by now.
                 again = self._read(group).taken_over(group, run)
                 if again == entry:
                     raise
@@ -116,14 +116,14 @@ class Ledger:
     ) -> bool:
         """Commit a batch; False if it is committed already.
 
-        May be repeated until a later one is committed. ExactlyOnceError for an older batch, for a
-        run that another one has followed, and where a transaction was ended by somebody else.
-        `settled`: the batch that the tasks were given so before they wrote, whose transactions are
-        committed then, and their ids perhaps taken anew.
+        May be repeated until a later batch is committed. ExactlyOnceError for an older batch, for a
+        run that another one has followed, and if a transaction was ended by somebody else.
+        `settled` is the newest batch that the tasks knew of before they wrote: its transactions are
+        committed by then, and their ids may be in use again.
         """
         self._make_topic()
         with self._writing(group) as writer:
-            # Drivers before this one can write no more: what is read now is the last word.
+            # Earlier drivers can no longer write: the entry read now is final.
             found = self._read(group)
             entry = found.taken_over(group, run)
             if not entry.is_done:
@@ -158,7 +158,7 @@ class Ledger:
     def _make_topic(self) -> None:
         if self._has_topic():
             return
-        # Not the cluster's own default, which is often a single copy.
+        # Set here, because the cluster's default is often a single copy.
         copies = min(3, len(self._admin.describe_cluster().brokers))
         configs = {**CONFIGS, "min.insync.replicas": str(max(1, copies - 1))}
         try:
@@ -180,8 +180,8 @@ class Ledger:
     def _read(self, group: str) -> Entry:
         settings = known_to(ConsumerConfig, self._clients.settings)
         own = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
-        # To the very end, also past what another group is just deciding: an entry of this one may
-        # be behind that.
+        # Read to the very end, past entries that other groups are just writing: an entry of this
+        # group may be behind them.
         end = self._admin.list_offsets({_PARTITION: -1})[_PARTITION].offset
         found = Entry()
         deadline = time.monotonic() + COMMIT_MS / 1000
@@ -190,7 +190,7 @@ class Ledger:
             while consumer.position(_PARTITION) < end:
                 for record in consumer.poll(1000):
                     if record.key == group.encode():
-                        # Somebody who deleted it wants the group forgotten.
+                        # Somebody deleted the topic, and so wants the group forgotten.
                         text = record.value
                         found = Entry() if text is None else Entry.from_json(text)
                 if time.monotonic() > deadline:
@@ -217,7 +217,7 @@ class Ledger:
     def _finish(self, group: str, entry: Entry) -> None:
         failed = self._clients.end_all(entry.transactions, commit=True, within_ms=COMMIT_MS)
         if failed:
-            # A refusal says more than silence.
+            # A refusal is reported before a timeout.
             refused = {one: why for one, why in failed.items() if isinstance(why, ApiError)}
             raise ExactlyOnceError(_unfinished(group, entry, refused or failed))
 
@@ -235,7 +235,8 @@ class Ledger:
         try:
             self._admin.fence_producers(orphans)
         except AdminError as error:
-            # Their timeout ends them; only readers are held up, and no row depends on them.
+            # Their timeout ends the transactions; until then only readers are held up, and no row
+            # depends on them.
             log.warning("%s: left by earlier runs and not aborted: %s", group, error)
 
 

@@ -21,14 +21,14 @@ from .worker_clients import known_to
 log = logging.getLogger(__name__)
 
 ANSWER_MS: Final = 5_000
-"""How long one question may take."""
+"""The limit for one question to the cluster."""
 OLDEST_SECONDS: Final = 5.0
-"""How long the first unread records of all partitions are waited for."""
+"""The limit for reading the first unread records of all partitions."""
 CONSUMER: Final = {
     "client.id": "minikafka-spark-lag",
     "auto.offset.reset": "none",
     "max.poll.records": "1",
-    # A whole batch comes however small this is; more than one is not wanted.
+    # A whole batch comes however small this limit is; more than one is not wanted.
     "max.partition.fetch.bytes": "4096",
 }
 ADMIN: Final = {
@@ -38,13 +38,13 @@ ADMIN: Final = {
 
 
 class LogEnd(NamedTuple):
-    """What a cluster says of one partition."""
+    """The cluster's view of one partition."""
 
     first: int
     latest: int
-    """Where the log ends for a reader of this isolation level."""
+    """The end of the log for a reader of this isolation level."""
     size_bytes: int | None
-    """Of the whole log as stored; None where it is not told."""
+    """The size of the whole log as stored; None if the cluster does not tell it."""
     oldest_unread_ms: int | None
     """Timestamp of the first record that the query has not read; None where it is not known."""
 
@@ -56,13 +56,13 @@ class LogEnds:
         admin_only = {row.key for row in settings_of(AdminConfig)} - {
             row.key for row in settings_of(ConsumerConfig)
         }
-        # A misspelt name would be left out for both clients, and nobody would hear of it.
+        # Both clients would leave a misspelt name out without a word: it is refused here.
         configured(ConsumerConfig, None, {k: v for k, v in settings.items() if k not in admin_only})
         self._settings = settings
         self._clients: tuple[Admin, Consumer] | None = None
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close the clients that were opened."""
         if self._clients is not None:
             for client in self._clients:
                 client.close()
@@ -135,7 +135,7 @@ def _sizes(admin: Admin, leaders: Mapping[TopicPartition, int]) -> dict[TopicPar
         led = [partition for partition, leader in leaders.items() if leader == broker]
         try:
             described = admin.describe_log_dirs([broker], led)
-        except MinikafkaError as error:  # not allowed to, too old, just gone: the rest is known
+        except MinikafkaError as error:  # not allowed, too old, or just gone: the rest is known
             log.debug("broker %s does not tell the sizes of its logs: %s", broker, error)
             continue
         for directory in described[broker].values():
@@ -165,7 +165,7 @@ def _oldest(consumer: Consumer, unread: Mapping[TopicPartition, int]) -> dict[To
                 if record.timestamp_ms >= 0:
                     found[partition] = record.timestamp_ms
     except OffsetOutOfRange:
-        pass  # deleted at this moment: the next look will know
+        pass  # deleted at this moment: the next measurement knows
     finally:
         consumer.assign([])
     return found

@@ -30,7 +30,7 @@ class OffsetRange:
     start: int
     end: int
     topic_id: str = field(default="", compare=False)
-    """Of the topic that was planned for; empty where it is not known."""
+    """The id of the topic that was planned for; empty if not known."""
 
     @property
     def size(self) -> int:
@@ -124,7 +124,8 @@ def limited(start: Offsets, latest: Offsets, limit: int | None) -> Offsets:
     if limit is None or sum(behind.values()) <= limit:
         return _copy(latest)
     waiting = sorted(each for each, count in behind.items() if count > 0)
-    # What was read so far says whose turn it is: it grows by the limit, so nobody is passed over.
+    # The count of records read so far decides whose turn it is: it grows by the limit, so nobody is
+    # passed over.
     first = sum(sum(by.values()) for by in start.values()) % len(waiting)
     in_turn = [*waiting[first:], *waiting[:first]]
     shares = _shares({each: behind[each] for each in in_turn}, limit)
@@ -227,17 +228,17 @@ def split(ranges: list[OffsetRange], how: Splitting) -> list[OffsetRange]:
 
 
 def has_shrunk(start: Offsets, latest: Offsets) -> bool:
-    """Does a log end before where it was to be read from?"""
+    """True if a log ends before the offset to start from."""
     return any(offset < start[topic][p] for topic, by in latest.items() for p, offset in by.items())
 
 
 def waiting(start: Offsets, end: Offsets) -> int:
-    """Count the offsets between."""
+    """Count the offsets from `start` to `end`."""
     return sum(each.size for each in ranges(start, end))
 
 
 def losses(previous: Offsets, latest: Offsets) -> list[str]:
-    """Say which partitions vanished, and which logs end before what was read of them."""
+    """Name the partitions that vanished, and the logs that end before `previous`."""
     found: list[str] = []
     for topic, by in sorted(previous.items()):
         for partition, offset in sorted(by.items()):

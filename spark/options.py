@@ -26,7 +26,7 @@ Offsets = dict[str, dict[int, int]]
 """Topic -> partition -> offset."""
 
 CLIENT_OWN: Final = "kafka."
-"""What begins so is a setting of the client."""
+"""The prefix of the options that are settings of the client."""
 _OURS_TO_SET: Final = {
     "kafka.auto.offset.reset": "say where to start by startingOffsets or startingTimestamp",
     "kafka.enable.auto.commit": "offsets are kept in the checkpoint; see commitOffsetsGroup",
@@ -39,7 +39,7 @@ _OURS_TO_SET: Final = {
 }
 _SECURITY: Final = ("kafka.sasl.", "kafka.ssl.")
 _JVM_CACHES: Final = "spark.kafka."
-"""Of the JVM connector: settings of the Spark session, not of a query."""
+"""The prefix of the JVM connector's caches: settings of the Spark session, not of a query."""
 _SPARKS_OWN: Final = ("checkpointlocation", "outputmode", "queryname")
 """Spark keeps these among the options of a streaming query."""
 
@@ -78,7 +78,7 @@ def client_settings(
         if name in _OURS_TO_SET:
             raise OptionError(name, value, _OURS_TO_SET[name])
         if name.startswith(_SECURITY):
-            # Values of these are secrets: an error is read by many.
+            # Values of these options are secrets, and an error is read by many.
             raise OptionError(name, "***", "this client has plaintext connections only")
     client = {
         name.removeprefix(CLIENT_OWN): value
@@ -119,12 +119,12 @@ def json_object(option: str, text: str) -> dict[str, Any]:
 
 
 def is_partition(text: str) -> bool:
-    """Is it a partition's number as everybody writes it? 00 would be 0 a second time."""
+    """True if the text is the usual form of a partition's number; 00 would repeat 0."""
     return text.isascii() and text.isdecimal() and str(int(text)) == text
 
 
 def flag(options: Mapping[str, str], option: str, *, default: bool) -> bool:
-    """Read true or false."""
+    """Read an option that is true or false; OptionError for other texts."""
     text = options.get(option.lower())
     if text is None:
         return default

@@ -13,16 +13,16 @@ from .options import Offsets, OptionError
 from .source_options import AtTime, Bound, SourceOptions
 
 Lost = Callable[[str], None]
-"""Told of what cannot be read any more: raises, or lets the query go on without it."""
+"""Takes in what can no longer be read: raises, or lets the query go on without it."""
 
 
 class Plan:
-    """One look at the cluster: which partitions there are, and where they begin and end."""
+    """One view of the cluster: the partitions to read, and their first and last offsets."""
 
     def __init__(
         self, options: SourceOptions, cluster: Cluster, expected: Offsets | None = None
     ) -> None:
-        """Find what the options name now; what is `expected` is waited for a moment."""
+        """Find what the options name now; wait a moment for what is `expected`."""
         self.options = options
         self._cluster = cluster
         assigned = options.assigned
@@ -95,7 +95,7 @@ class Plan:
         found = self._cluster.at_times(times)
         for topic, by in found.items():
             for partition, offset in by.items():
-                # What is written between the two questions belongs to a later query.
+                # Records written between the two questions belong to a later query.
                 end = latest[topic][partition]
                 if offset < 0 and not at.or_latest:
                     raise OptionError(
@@ -113,7 +113,7 @@ def tasks(
 ) -> list[OffsetRange]:
     """List the ranges to read, one for each task; an empty one where there is nothing."""
     found = arithmetic.split(arithmetic.ranges(start, end, topic_ids), options.splitting)
-    # Spark makes one partition of its own of an empty list, and reads it.
+    # Spark makes one partition of an empty list, and reads it.
     return found or [OffsetRange("", 0, 0, 0)]
 
 

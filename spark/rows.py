@@ -29,13 +29,13 @@ class RowError(ValueError):
 
 
 class Place(NamedTuple):
-    """Where some rows of a batch go."""
+    """The rows of a batch that go to one topic and partition."""
 
     topic: str
     partition: int | None
-    """None: as the key says."""
+    """None: the partitioner chooses by the key."""
     rows: Ints | None
-    """Their positions in the batch, rising; None for all of it."""
+    """The rows' positions in the batch, rising; None for all rows."""
 
 
 class RowWriter:
@@ -93,7 +93,7 @@ class RowWriter:
         topics, codes = _topics(batch, self._topic, first_row)
         partitions = _partitions(batch)
         if partitions is None:
-            # Rows for a topic that is not known yet would be queued one by one.
+            # Rows for an unknown topic would be queued one by one.
             for topic in topics:
                 if topic not in self._known:
                     self._producer.partitions_for(topic)
@@ -158,7 +158,7 @@ def _check_headers(columns: dict[str, Any], first_row: int) -> None:
 
 
 def _largest(columns: dict[str, Any]) -> int:
-    """Which row has the most bytes?"""
+    """Return the position of the row with the most bytes."""
     sizes = sum(pieces_of(columns[name])[2].clip(0) for name in ("key", "value") if name in columns)
     headers = header_pieces(columns["headers"]) if "headers" in columns else None
     return int(np.argmax(sizes if headers is None else sizes + headers[2].clip(0)))

@@ -35,7 +35,7 @@ _TEXT = (StringType, BinaryType)
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task wrote."""
+    """The number of records that one task wrote."""
 
     records: int
 
@@ -80,7 +80,7 @@ def _allowed(name: str) -> str:
 
 
 class _Writing:
-    """What batch and streaming writers share: the task's work, and the driver's."""
+    """The work of a task and of the driver that batch and streaming writers share."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
@@ -108,7 +108,7 @@ class _Writing:
             exactly_once.commit(self.options, batch_id, messages)
 
     def _abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        # At least once: what was acknowledged stays.
+        # At least once: acknowledged records stay.
         if self._is_exact:
             exactly_once.abort(self.options, messages)
 

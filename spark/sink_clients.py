@@ -31,11 +31,11 @@ MOST_PRODUCERS: Final = 16
 MOST_RUNS: Final = 64
 CLOSE_MS: Final = 5_000
 COMMIT_MS: Final = 120_000
-"""How long a commit is tried while the cluster does not answer."""
+"""The time that a commit is tried while the cluster does not answer."""
 ABORT_MS: Final = 5_000
-"""How long the driver tries to abort what failed; the transaction timeout does it anyhow."""
+"""The time that the driver tries to abort; the transaction timeout aborts in any case."""
 TRIES_IN_TIME: Final = 4
-"""Of a time for many transactions, one that nobody answers about uses up such a part."""
+"""One unanswered transaction may use up this part, 1 in so many, of the time given for all."""
 
 _all: "WorkerClients[tuple[tuple[str, str], ...], SinkClients]" = WorkerClients()
 
@@ -45,10 +45,10 @@ class ExactlyOnceError(MinikafkaError):
 
 
 def out_of_the_past(group: str, batch_id: int, recorded: int) -> ExactlyOnceError:
-    """Say that a batch is older than the newest that is recorded.
+    """Make the error of a batch that is older than the newest recorded batch.
 
-    Whoever only repeats what was not heard of repeats the newest. What these rows are, and whether
-    they were committed, nobody can tell: to pass them over could lose them.
+    A repeated commit whose answer was lost repeats the newest batch, and never an older one. Nobody
+    can tell whether these rows were committed: to skip them could lose them.
     """
     return ExactlyOnceError(
         f"batch {batch_id} of {group} is not committed: batch {recorded} of it is recorded. Its "
@@ -79,7 +79,7 @@ class SinkClients:
         self._settled: dict[tuple[str, str, str], int] = {}
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close the producers and the admin."""
         while self._producers:
             _closed(self._producers.popitem()[1])
         if self._admin is not None:
@@ -126,7 +126,7 @@ class SinkClients:
         return state
 
     def settled_by(self, key: tuple[str, str, str], ask: Callable[[], int]) -> int:
-        """Ask the ledger, or look up what it said when this worker began that write."""
+        """Ask the ledger for the newest batch, once in this worker for each write."""
         found = self._settled.get(key)
         if found is None:
             found = self._settled[key] = ask()
@@ -141,7 +141,7 @@ class SinkClients:
             try:
                 known.begin_transaction()
             except (TransactionError, ProducerFenced, ClientClosed):
-                # Lost since its last transaction; another one has nothing of that on its mind.
+                # The producer was lost since its last transaction; a fresh one can take its place.
                 _closed(known)
                 known = None
             except BaseException:

@@ -1,7 +1,7 @@
 """Options of the sink, read once into typed values: strings in, frozen values out.
 
-Names and meanings are those of Spark's own Kafka connector, and what it lacks: exactly once. What
-is wrong is an OptionError before any job starts.
+Names and meanings are those of Spark's own Kafka connector; exactly once is added. A wrong option
+is an OptionError before any job starts.
 """
 
 import re
@@ -28,14 +28,14 @@ TRANSACTION_TIMEOUT_MS: Final = 900_000
 
 
 class Delivery(StrEnum):
-    """How often a row is in the topic when a task, a query or a broker fails."""
+    """The number of times that a row is in the topic when a task, a query or a broker fails."""
 
     AT_LEAST_ONCE = "at_least_once"
     EXACTLY_ONCE = "exactly_once"
 
 
 class Fallback(StrEnum):
-    """What exactly_once does on a cluster that cannot commit a group of transactions."""
+    """The behaviour of exactly_once on a cluster that cannot commit a group of transactions."""
 
     REFUSE = "refuse"
     LEDGER = "ledger"
@@ -43,17 +43,17 @@ class Fallback(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Where to write, and what is promised."""
+    """The options of a sink: the topic, the client and the guarantee."""
 
     client: dict[str, str]
     """Client settings: the kafka.* options without their prefix."""
     topic: str | None
-    """For every row; None when each row names its own."""
+    """The topic of every row; None if each row names its own."""
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     fallback: Fallback = Fallback.REFUSE
     sink_id: str | None = None
     batch_id: int | None = None
-    """Of a batch job: one that was committed under this sink_id before is not written again."""
+    """The number of a batch job: one committed under this sink_id before is not written again."""
 
 
 def parse_sink(options: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:

@@ -70,7 +70,7 @@ def schema_of(columns: Sequence[str]) -> StructType:
 
 
 class RangePartition(InputPartition):
-    """One task: a range of offsets of one partition."""
+    """The partition of one task: a range of offsets of one topic partition."""
 
     def __init__(self, wanted: OffsetRange) -> None:
         super().__init__(wanted)
@@ -78,7 +78,7 @@ class RangePartition(InputPartition):
 
 
 class _Reading:
-    """What batch and streaming readers share: the schema, and reading one range in a task."""
+    """The schema, and the reading of one range in a task, which all readers share."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options = options
@@ -109,7 +109,7 @@ class _Reading:
                 raise RemoteProtocolError(f"{name}: {error}") from error
 
     def _fetched(self, wanted: OffsetRange) -> Iterator[RawRecords]:
-        """Give whole batches; what is lost between them is told."""
+        """Yield whole batches of the range; lost records between them are reported."""
         partition = TopicPartition(wanted.topic, wanted.partition)
         position = wanted.start
         is_fresh = True
@@ -218,7 +218,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         )
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Freeze the end of the query at what is there now."""
+        """Freeze the end of the query at the present end of the logs."""
         self._target = Plan(self.options, self.cluster()).latest()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -246,7 +246,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _latest(self, before: Offsets) -> Offsets:
         """Ask where everything ends now, and tell what of `before` is lost."""
-        # A restart may name other topics than its checkpoint; later, what is gone is known to be.
+        # A restart may name other topics than its checkpoint; later, a topic that is gone is known.
         expected = before if self._is_under_way else with_named(self.options, before)
         plan = Plan(self.options, self.cluster(), expected)
         if not self._is_under_way:

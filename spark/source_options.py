@@ -1,7 +1,7 @@
 """Options of the source, read once into typed values: strings in, frozen values out.
 
-Names, meanings and precedence are those of Spark's own Kafka connector (KafkaSourceProvider);
-what is wrong or makes no sense is an OptionError before any job starts.
+Names, meanings and precedence are those of Spark's own Kafka connector (KafkaSourceProvider). A
+wrong or senseless option is an OptionError before any job starts.
 """
 
 import re
@@ -27,7 +27,7 @@ from .options import (
 )
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
-"""Of every row, in their order; `headers` is the last where it is asked for."""
+"""The columns of every row, in their order; `headers` follows them if it is asked for."""
 MAX_DELAY_MS: Final = 900_000
 _STREAMING_ONLY: Final = {
     "commitOffsetsGroup": "only a streaming query has progress",
@@ -69,7 +69,7 @@ class AtTime:
 
 
 class Bound(NamedTuple):
-    """Where to start or to end, and the option that says so."""
+    """The start or end of a query, and the option that gives it."""
 
     option: str
     at: str | Offsets | AtTime
@@ -78,7 +78,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """How much a micro-batch takes; None: no bound."""
+    """The size of a micro-batch; None: no bound."""
 
     min_offsets: int | None = None
     max_offsets: int | None = None
@@ -88,7 +88,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Splitting:
-    """How ranges are cut into tasks; None: one for each partition that is read."""
+    """The cutting of ranges into tasks; None: one task for each partition that is read."""
 
     min_partitions: int | None = None
     max_records: int | None = None
@@ -96,24 +96,24 @@ class Splitting:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a cluster is waited for."""
+    """The limits of waiting for a cluster."""
 
     poll_timeout_ms: int = 120_000
-    """For records that are known to be there."""
+    """The limit for records that are known to be there."""
     retries: int = 3
-    """Of a question about offsets or topics that nobody answered."""
+    """Retries of a question about offsets or topics that nobody answered."""
     retry_interval_ms: int = 10
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What to read; one of `topics`, `pattern` and `assigned` says it."""
+    """The options of a source; one of `topics`, `pattern` and `assigned` names what is read."""
 
     client: dict[str, str]
     """Client settings: the kafka.* options without their prefix."""
     topics: tuple[str, ...]
     pattern: re.Pattern[str] | None
-    """Topics in whose name it is found are read, also those made later."""
+    """Topics in whose name the pattern is found are read, also those created later."""
     assigned: dict[str, tuple[int, ...]]
     starting: Bound
     ending: Bound
@@ -122,13 +122,13 @@ class SourceOptions:
     patience: Patience
     fail_on_data_loss: bool
     columns: tuple[str, ...]
-    """Of the rows, in their order."""
+    """The columns of the rows, in their order."""
     commit_offsets_group: str | None
     """The consumer group that is told of the progress, as a hint for tools."""
 
     @property
     def include_headers(self) -> bool:
-        """Are headers read?"""
+        """True if the rows have their headers."""
         return "headers" in self.columns
 
 
@@ -173,7 +173,7 @@ def check_source(options: Mapping[str, str]) -> None:
         try:
             parse_source(options, streaming=False)
         except OptionError:
-            # Which of the two to tell? Who gives an option of streams means one.
+            # Both kinds are given. An option that only streams have shows that a stream is meant.
             if any(option.lower() in lower_names(options) for option in _STREAMING_ONLY):
                 raise as_stream from None
             raise

@@ -15,10 +15,10 @@ MOST: Final = 8
 
 
 class Closing(Protocol):
-    """What can be let go of."""
+    """An object whose connections can be closed."""
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
 
 
 K = TypeVar("K", bound=Hashable)

@@ -31,7 +31,7 @@ from .flights.jobs import output_to
 
 LOGS = Path("run")
 SILENCE_SECONDS = 120.0
-"""How long `records` waits for records that the cluster says are there."""
+"""The time that `records` waits for records that the cluster says are there."""
 QUERY_SECONDS = 600
 """No query of an example takes nearly as long."""
 TASK_ATTEMPTS = 3
@@ -42,12 +42,12 @@ Record = ConsumerRecord[bytes, bytes]
 
 @dataclass
 class Run:
-    """One example on its way: where it runs, its topics, and what could not be verified."""
+    """One example under way: its session, cluster, topics, and the problems found."""
 
     spark: SparkSession
     bootstrap: str
     folder: Path
-    """For checkpoints and files; empty at the start."""
+    """The folder of checkpoints and files; empty at the start."""
     cluster: LocalCluster | None = None
     """The brokers, where they are ours to kill."""
     problems: list[str] = field(default_factory=list)
@@ -115,9 +115,9 @@ Verify = Callable[[Run], None]
 
 
 def finish(query: StreamingQuery) -> int:
-    """Wait for a query that reads what is there; the rows that came too late are counted.
+    """Wait for a query that reads to the end; count the rows that came too late.
 
-    TimeoutError, and the query stopped, where it does not end within QUERY_SECONDS.
+    TimeoutError, and the query stopped, if it does not end within QUERY_SECONDS.
     """
     if not query.awaitTermination(QUERY_SECONDS):
         status = query.status

@@ -37,7 +37,7 @@ READING = {"isolation.level": "read_committed"}
 
 @dataclass
 class Run:
-    """One run of the pipeline, with what its steps share."""
+    """One run of the pipeline, with the values that its steps share."""
 
     spark: SparkSession
     cluster: LocalCluster
@@ -214,13 +214,13 @@ def groups(progress: StreamingQueryProgress) -> int:
 
 
 def verified(text: str) -> list[str]:
-    """Say what holds."""
+    """Print a line for a check that passed; return no problems."""
     click.echo(f"verified: {text}")
     return []
 
 
 def check_kill(kill: LeaderKill) -> list[str]:
-    """Was the kill real: a leader, under load, with work acknowledged before and after?"""
+    """Check that the kill hit a leader under load, with work acknowledged before and after."""
     return kill.problems() or verified(
         f"broker {kill.killed_broker} was killed as leader of {kill.topic}-{kill.partition}; "
         f"leader epoch {kill.epoch_before} -> {kill.epoch_after}; micro-batches before and after: "
@@ -230,7 +230,7 @@ def check_kill(kill: LeaderKill) -> list[str]:
 
 
 def check_flights(rows: "Counter[int]", dataset: Dataset) -> list[str]:
-    """Is every flight in the log, each once, and nothing else?"""
+    """Check that every flight is in the log exactly once, and nothing else."""
     wanted = range(1, dataset.row_count + 1)
     lost = [row for row in wanted if row not in rows]
     strange = [row for row in rows if row not in wanted]
@@ -246,7 +246,7 @@ def check_flights(rows: "Counter[int]", dataset: Dataset) -> list[str]:
 
 
 def check_delays(delays: Delays, dataset: Dataset) -> list[str]:
-    """Do the aggregates equal those of the input read without the cluster?"""
+    """Check that the aggregates equal those of the input read without the cluster."""
     differing = sorted(set(delays.items()) ^ set(dataset.delays.items()))
     if differing:
         return [f"{len(differing)} aggregates differ, the first: {differing[0]}"]
@@ -254,7 +254,7 @@ def check_delays(delays: Delays, dataset: Dataset) -> list[str]:
 
 
 def check_results(records: int, results: dict[int, int]) -> list[str]:
-    """Is the result of every micro-batch in the log once, no more and no less?"""
+    """Check that the result of every micro-batch is in the log exactly once."""
     wanted = sum(results.values())
     if records != wanted:
         return [
@@ -267,7 +267,7 @@ def check_results(records: int, results: dict[int, int]) -> list[str]:
 
 
 def check_replicas(behind: list[str]) -> list[str]:
-    """Is every partition back to full ISR?"""
+    """Check that every partition has its full ISR again."""
     return [f"{name} lacks a replica in sync" for name in behind] or verified(
         "every partition has all its replicas in sync again"
     )

@@ -12,7 +12,7 @@ WAIT_SECONDS = 30.0
 
 @dataclass
 class LeaderKill:
-    """What happened to a partition when its leader was killed with SIGKILL."""
+    """The course of a partition whose leader was killed with SIGKILL."""
 
     topic: str
     partition: int
@@ -70,7 +70,7 @@ class Chaos:
             time.sleep(0.05)
 
     def maybe_restart(self) -> bool:
-        """Bring the killed broker back once it was away for a while; did it happen now?"""
+        """Restart the killed broker once it was away for a while; True if this call did."""
         away = time.monotonic() - self.kill.killed_at
         if self.kill.happened and not self.kill.restarted and away > RESTART_AFTER_SECONDS:
             self.cluster.restart(self.kill.killed_broker)

@@ -49,7 +49,7 @@ def session(log: Path) -> SparkSession:
 
 @contextmanager
 def output_to(log: Path) -> Iterator[None]:
-    """Send what is started in this block, the JVM and its workers, to a file, for all its life."""
+    """Send the output of the processes started in this block, such as the JVM, to a file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()

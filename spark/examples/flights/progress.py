@@ -1,4 +1,4 @@
-"""Tells what is going on, and never stays silent for long."""
+"""Prints the progress of the example, and never stays silent for long."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ class Progress:
         self._output = os.fdopen(os.dup(sys.stdout.fileno()), "w")
 
     def tell(self, text: str) -> None:
-        """Write one line."""
+        """Write one line with the seconds since the start."""
         self._told = time.monotonic()
         click.echo(f"[{self._told - self._start:6.1f} s] {text}", file=self._output)
 
