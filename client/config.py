@@ -343,6 +343,16 @@ class ConsumerConfig(CommonConfig):
     )
 
     @property
+    def reads_committed(self) -> bool:
+        """Are the records of open and aborted transactions hidden?"""
+        return self.isolation_level == "read_committed"
+
+    @property
+    def isolation_number(self) -> int:
+        """1 for read_committed, else 0, as Fetch and ListOffsets carry it."""
+        return int(self.reads_committed)
+
+    @property
     def commits_by_itself(self) -> bool:
         """True if there is a group and polling commits for it."""
         return self.group_id is not None and self.enable_auto_commit

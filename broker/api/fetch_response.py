@@ -5,6 +5,7 @@ Record bytes go in as they were read, as views. Reads nothing.
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import (
+    READ_COMMITTED,
     AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
@@ -14,7 +15,7 @@ from ...protocol.messages.fetch import (
 from ...protocol.messages.leader_hint import LeaderIdAndEpoch, NodeEndpoint
 from ...protocol.types import NO_LEADER, ZERO_UUID
 from ..net.answer import Call
-from ..partition.requests import READ_COMMITTED, FetchAnswer
+from ..partition.requests import FetchAnswer
 from .common import STALE_LEADER, endpoints_of
 from .fetch_reading import Reading
 from .fetch_sessions import FetchContext, FetchPartition, Key

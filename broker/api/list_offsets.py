@@ -8,6 +8,10 @@ from collections.abc import Awaitable, Callable
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.list_offsets import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    MAX_TIMESTAMP,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -17,13 +21,7 @@ from ...protocol.messages.list_offsets import (
 )
 from ...protocol.types import Buffer
 from ..net.answer import Answer, Call
-from ..partition.requests import (
-    EARLIEST_LOCAL_TIMESTAMP,
-    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
-    LATEST_TIERED_TIMESTAMP,
-    MAX_TIMESTAMP,
-    OffsetAnswer,
-)
+from ..partition.requests import OffsetAnswer
 from .common import replica_id_of
 
 LOWEST_VERSION = {

@@ -5,16 +5,16 @@ polls the answers. What belongs to a transaction is verified before (produce_tra
 """
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.produce import ProduceRequest
+from ...protocol.messages.produce import ACKS_ALL, ProduceRequest
 from ..net.answer import Answer, Call
 from ..partition.requests import Appended
 from . import produce_transactional
-from .produce_answer import ALL, ProduceAnswer
+from .produce_answer import ProduceAnswer
 
 
 def handle(call: Call, request: ProduceRequest) -> Answer:
     """Append to every partition that can take it."""
-    if request.acks not in (0, 1, ALL):
+    if request.acks not in (0, 1, ACKS_ALL):
         return _refused(call, request, ErrorCode.INVALID_REQUIRED_ACKS)
     if request.transactional_id is not None:
         return produce_transactional.handle(call, request, request.transactional_id)

@@ -9,6 +9,7 @@ from typing import cast
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.leader_hint import LeaderIdAndEpoch, NodeEndpoint
 from ...protocol.messages.produce import (
+    ACKS_ALL,
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
@@ -27,7 +28,6 @@ from ..partition.waiters import Waiter
 from .common import STALE_LEADER, endpoints_of
 from .produce_opening import Opening, ToOpen
 
-ALL = -1
 NOTHING: list[Buffer] = []
 TOPIC_IDS_FROM = 13
 CURRENT_LEADER_FROM = 10
@@ -151,11 +151,11 @@ class ProduceAnswer(Answer):
         """
         if partition is None or appended.error or appended.last_offset < 0:
             return
-        if not self._acks or (self._acks != ALL and not partition.role.metadata.group_flush):
+        if not self._acks or (self._acks != ACKS_ALL and not partition.role.metadata.group_flush):
             return
         self._waiting += 1
         deadline_ms = self.call.edge.runtime.monotonic_ms() + max(self._timeout_ms, 0)
-        if self._acks == ALL:
+        if self._acks == ACKS_ALL:
             waiter = partition.when_committed(appended, deadline_ms, self._on_done)
         else:
             when_flushed = partition.host.group_flush.when_flushed
@@ -192,7 +192,7 @@ class ProduceAnswer(Answer):
         if self._acks == 0:
             self._close_on_error()
             return NOTHING
-        if self._acks != ALL and not all(appended.error for _, _, _, appended in self.results):
+        if self._acks != ACKS_ALL and not all(appended.error for _, _, _, appended in self.results):
             self.call.rest_on_lease()
         return self.call.frame(self._response())
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ...protocol.codec import frame_response
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import (
+    ACKS_ALL,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -27,7 +28,7 @@ from ..net.connection import Connection
 from ..partition.partition import Partition
 from ..partition.requests import Appended
 from ..partition.waiters import Waiter
-from .produce_answer import ALL, TOPIC_IDS_FROM, ProduceAnswer
+from .produce_answer import TOPIC_IDS_FROM, ProduceAnswer
 
 CLIENT_ID_AT = 8
 FLEXIBLE_FROM = 9
@@ -97,12 +98,12 @@ class RepeatedProduce(Answer):
         acks = request.acks
         if not acks or self.appended.error:
             return
-        if acks != ALL and not partition.role.metadata.group_flush:
+        if acks != ACKS_ALL and not partition.role.metadata.group_flush:
             return
         deadline_ms = self.call.edge.runtime.monotonic_ms() + max(request.timeout_ms, 0)
         # Held by one until the wait has begun: an append that is committed already wakes nobody.
         self._holds = 2
-        if acks == ALL:
+        if acks == ACKS_ALL:
             self._waiter = partition.when_committed(self.appended, deadline_ms, self._on_done)
         else:
             when_flushed = partition.host.group_flush.when_flushed
@@ -123,7 +124,7 @@ class RepeatedProduce(Answer):
             usual = ProduceAnswer(self.call, pattern.request)
             usual.results.append((pattern.topic, pattern.data, self._partition, self.appended))
             return usual.poll()
-        if pattern.request.acks != ALL:
+        if pattern.request.acks != ACKS_ALL:
             self.call.rest_on_lease()
         return [pattern.frame(self.call.correlation_id, self.appended)]
 

@@ -21,6 +21,7 @@ import logging
 from collections.abc import Callable
 
 from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.produce import ACKS_ALL
 from ...protocol.records.batch_header import TRANSACTIONAL_BIT
 from ...protocol.records.record_checks import RefusedRecords, Verdict
 from ...protocol.types import NO_LEADER, TopicIdPartition, TopicPartition
@@ -40,7 +41,6 @@ from .waiters import CommitWaiters, DataWaiters, Waiter
 
 log = logging.getLogger(__name__)
 
-ALL = -1
 Role = LeaderReplica | FollowerReplica | NoRole
 """Keeps what changes with it, once: the newest metadata and the high watermark."""
 
@@ -141,9 +141,9 @@ class Partition:
         batch that begins a transaction here, `verdict` a worker's on one that `needs_opening`.
         """
         leader = self.leader
-        if leader is None or (acks != ALL and self.host.has_no_lease):
+        if leader is None or (acks != ACKS_ALL and self.host.has_no_lease):
             return Appended(self.error_without_leader)
-        if acks == ALL and not leader.has_min_isr:
+        if acks == ACKS_ALL and not leader.has_min_isr:
             return Appended(ErrorCode.NOT_ENOUGH_REPLICAS)
         rules = self.rules
         try:

@@ -9,6 +9,15 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import READ_COMMITTED
+from ...protocol.messages.list_offsets import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+)
 from ...protocol.types import NO_EPOCH, Buffer
 from ...runtime.errors import CorruptLog, LogDirectoryFailed
 from ...storage.aborted import aborted_between
@@ -19,19 +28,7 @@ from ..replica.history import check_leader_epoch, find_divergence
 from ..replica.throttle import Throttle, names
 from .leading import carry_out
 from .log_starts import note_follower
-from .requests import (
-    CONSUMER,
-    EARLIEST_LOCAL_TIMESTAMP,
-    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
-    EARLIEST_TIMESTAMP,
-    LATEST_TIERED_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    MAX_TIMESTAMP,
-    READ_COMMITTED,
-    FetchAnswer,
-    FetchSpec,
-    OffsetAnswer,
-)
+from .requests import CONSUMER, FetchAnswer, FetchSpec, OffsetAnswer
 
 if TYPE_CHECKING:
     from .partition import Partition

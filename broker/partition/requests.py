@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import READ_UNCOMMITTED
 from ...protocol.records.record_checks import RecordError, RecordRules
 from ...protocol.types import Buffer, OffsetAndEpoch
 from ...storage.aborted import AbortedTransaction
@@ -16,19 +17,10 @@ from ...storage.aborted import AbortedTransaction
 if TYPE_CHECKING:
     from .partition import Partition
 
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
 CONSUMER = -1
 """The replica id of anyone who is not a broker."""
 DEBUGGING_CONSUMER = -2
 """Of a reader, no broker either, who wants batches without records too, as a follower gets them."""
-
-LATEST_TIMESTAMP = -1
-EARLIEST_TIMESTAMP = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL_TIMESTAMP = -4
-LATEST_TIERED_TIMESTAMP = -5
-EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
 
 
 @dataclass(slots=True)

@@ -77,7 +77,7 @@ class Committing:
         found = await commits.fetch(
             wanted,
             timeout_ms=self._limit_ms(timeout_ms),
-            is_stable=self._engine.reads_committed,
+            is_stable=self._config.reads_committed,
         )
         return {partition: found.get(partition) for partition in wanted}
 
@@ -90,7 +90,7 @@ class Committing:
             self._engine.metadata,
             dict.fromkeys(found, LATEST_TIMESTAMP),
             timeout_ms=limit_ms,
-            isolation_level=self._engine.isolation_level,
+            isolation_level=self._config.isolation_number,
         )
         return {at: max(ends[at].offset - found[at].offset, 0) for at in found}
 

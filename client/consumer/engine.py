@@ -7,7 +7,6 @@ what is read, handed out or committed.
 import asyncio
 from typing import Final
 
-from ...protocol.messages.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from ...protocol.messages.find_coordinator import CoordinatorType
 from ...runtime.runtime import Runtime
 from ..config import ConsumerConfig
@@ -39,7 +38,6 @@ class Engine:
         self.fetcher = Fetcher(runtime, config, self.metadata, self.positions, self.metrics)
         self.commits = None if config.group_id is None else self._commits_of(config.group_id)
         """The offsets of the group; None without group_id."""
-        self.reads_committed = config.isolation_level == "read_committed"
         self._starting = asyncio.Lock()
         self.is_started = False
         self.is_closing = False
@@ -53,14 +51,9 @@ class Engine:
         commits = Commits(self.runtime, self.metadata, coordinator, self.metrics)
         commits.group_instance_id = self.config.group_instance_id
         self.fetcher.lookups.ask_group = lambda partitions, timeout_ms: commits.fetch(
-            partitions, timeout_ms=timeout_ms, is_stable=self.reads_committed
+            partitions, timeout_ms=timeout_ms, is_stable=self.config.reads_committed
         )
         return commits
-
-    @property
-    def isolation_level(self) -> int:
-        """The isolation level by the number that Fetch and ListOffsets carry."""
-        return READ_COMMITTED if self.reads_committed else READ_UNCOMMITTED
 
     # -- life
 

@@ -14,8 +14,6 @@ from typing import Any, Final
 from ...protocol.api import ApiKey
 from ...protocol.errors import ApiError, ErrorCode, ProtocolError, RemoteProtocolError
 from ...protocol.messages.fetch import (
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
     FetchRequest,
     FetchResponse,
     PartitionData,
@@ -39,7 +37,6 @@ from .positions import PartitionState, Positions
 
 log = logging.getLogger(__name__)
 
-COMMITTED: Final = "read_committed"
 SESSION_VERSION: Final = 7
 TOPIC_ID_VERSION: Final = 13
 AGAIN_MS: Final = 500
@@ -64,6 +61,7 @@ class Fetcher:
         self.lookups.on_found = self._turn
         self._runtime = runtime
         self._config = config
+        self._reads_committed = config.reads_committed
         self._metadata = metadata
         self._positions = positions
         self._metrics = metrics
@@ -305,7 +303,7 @@ class Fetcher:
 
     def _take_in(self, state: PartitionState, data: PartitionData) -> None:
         try:
-            chunk = _chunk_of(state, data, committed=self._config.isolation_level == COMMITTED)
+            chunk = _chunk_of(state, data, committed=self._reads_committed)
         except RemoteProtocolError as error:
             # Nothing behind the damage can be found; the next answer may be sound.
             self._back_off(state)
@@ -354,9 +352,7 @@ def _request(config: ConsumerConfig, asked: Asked, rack: str) -> FetchRequest:
         max_wait_ms=config.fetch_max_wait_ms,
         min_bytes=config.fetch_min_bytes,
         max_bytes=config.fetch_max_bytes,
-        isolation_level=(
-            READ_COMMITTED if config.isolation_level == COMMITTED else READ_UNCOMMITTED
-        ),
+        isolation_level=config.isolation_number,
         session_id=asked.session_id,
         session_epoch=asked.epoch,
         topics=asked.topics,

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from ...protocol.errors import ApiError
-from ...protocol.messages.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from ...protocol.types import TopicPartition
 from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
@@ -113,12 +112,11 @@ class Lookups:
             self._positions.on_listed(state, seek_count, max(listed.offset, 0), listed.leader_epoch)
             self._tell()
 
-        committed = self._config.isolation_level == "read_committed"
         await list_offsets(
             self._metadata,
             timestamps,
             timeout_ms=TIMEOUT_MS,
-            isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED,
+            isolation_level=self._config.isolation_number,
             on_answer=on_answer,
         )
 

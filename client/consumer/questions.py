@@ -29,7 +29,10 @@ async def offsets_at(
     wanted = {TopicPartition(*partition): timestamp for partition in partitions}
     engine.check_usable()
     found = await list_offsets(
-        engine.metadata, wanted, timeout_ms=timeout_ms, isolation_level=engine.isolation_level
+        engine.metadata,
+        wanted,
+        timeout_ms=timeout_ms,
+        isolation_level=engine.config.isolation_number,
     )
     return {partition: listed.offset for partition, listed in found.items()}
 
@@ -41,7 +44,10 @@ async def offsets_for_times(
     engine.check_usable()
     wanted = {TopicPartition(*partition): when for partition, when in times.items()}
     found = await list_offsets(
-        engine.metadata, wanted, timeout_ms=timeout_ms, isolation_level=engine.isolation_level
+        engine.metadata,
+        wanted,
+        timeout_ms=timeout_ms,
+        isolation_level=engine.config.isolation_number,
     )
     return {
         tp: OffsetAndTimestamp(*listed) if listed.offset >= 0 else None

@@ -101,7 +101,7 @@ class Seeking:
 
     def _lag_of(self, state: PartitionState) -> int | None:
         end = state.high_watermark
-        if self._engine.reads_committed and state.last_stable_offset >= 0:
+        if self._engine.config.reads_committed and state.last_stable_offset >= 0:
             end = min(end, state.last_stable_offset)
         if end < 0 or not state.is_known:
             return None

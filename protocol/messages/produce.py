@@ -9,6 +9,9 @@ from ..schema import Int16, Int32, Int64, Records, String, Uuid, field, nested, 
 from ..types import ZERO_UUID
 from .leader_hint import LeaderIdAndEpoch, NodeEndpoint
 
+ACKS_ALL = -1
+"""The acks of a producer that waits until all replicas in sync have its batches."""
+
 
 @nested
 class PartitionProduceData:

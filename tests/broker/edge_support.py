@@ -14,13 +14,7 @@ from minikafka.broker.deadlines import Deadlines
 from minikafka.broker.edge import Edge
 from minikafka.broker.net.connection import Connection
 from minikafka.broker.partition.partition import Partition
-from minikafka.broker.partition.requests import (
-    EARLIEST_TIMESTAMP,
-    Appended,
-    FetchAnswer,
-    FetchSpec,
-    OffsetAnswer,
-)
+from minikafka.broker.partition.requests import Appended, FetchAnswer, FetchSpec, OffsetAnswer
 from minikafka.broker.partition.verification import Verification
 from minikafka.broker.partition.waiters import DataWaiters, Waiter
 from minikafka.broker.partitions import Partitions
@@ -35,6 +29,7 @@ from minikafka.protocol.control import records as r
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.messages import Endpoint, VersionRange
 from minikafka.protocol.errors import ApiError, ErrorCode
+from minikafka.protocol.messages.list_offsets import EARLIEST_TIMESTAMP
 from minikafka.protocol.records import batch_header
 from minikafka.protocol.records.record_checks import Verdict
 from minikafka.protocol.records.records import NewRecord, build

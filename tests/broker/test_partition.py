@@ -8,19 +8,18 @@ from pathlib import Path
 import pytest
 
 from minikafka.broker.partition.partition import Partition
-from minikafka.broker.partition.requests import (
+from minikafka.broker.partition.requests import Appended, FetchSpec
+from minikafka.broker.replica.follower import Phase
+from minikafka.broker.upkeep.upkeep import Upkeep, UpkeepSettings
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.fetch import EpochEndOffset
+from minikafka.protocol.messages.list_offsets import (
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
-    Appended,
-    FetchSpec,
 )
-from minikafka.broker.replica.follower import Phase
-from minikafka.broker.upkeep.upkeep import Upkeep, UpkeepSettings
-from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.fetch import EpochEndOffset
 from minikafka.protocol.types import OffsetAndEpoch, TopicPartition
 from minikafka.runtime.errors import LogDirectoryFailed
 from minikafka.storage.checkpoints import decode_offsets

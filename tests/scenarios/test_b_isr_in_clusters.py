@@ -8,7 +8,7 @@ import pytest
 
 from minikafka.broker.partition.leading import carry_out
 from minikafka.broker.partition.partition import Partition
-from minikafka.broker.partition.requests import LATEST_TIMESTAMP, Appended, FetchSpec
+from minikafka.broker.partition.requests import Appended, FetchSpec
 from minikafka.broker.replication.isr_proposals import IsrProposals
 from minikafka.protocol.control.messages import (
     AlterPartitions,
@@ -18,6 +18,7 @@ from minikafka.protocol.control.messages import (
 from minikafka.protocol.control.records import BROKER, TOPIC, BrokerChangeRecord, ConfigRecord
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.list_offsets import (
+    LATEST_TIMESTAMP,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,

@@ -7,14 +7,11 @@ import pytest
 
 from minikafka.broker.partition.own_batches import append_marker
 from minikafka.broker.partition.partition import Partition
-from minikafka.broker.partition.requests import (
-    LATEST_TIMESTAMP,
-    READ_COMMITTED,
-    Appended,
-    FetchSpec,
-)
+from minikafka.broker.partition.requests import Appended, FetchSpec
 from minikafka.broker.partition.verification import Verification
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.fetch import READ_COMMITTED
+from minikafka.protocol.messages.list_offsets import LATEST_TIMESTAMP
 from minikafka.protocol.records.record_batch import headers, read_header, records, stamp
 from minikafka.protocol.records.records import BatchBuilder
 from minikafka.protocol.types import TopicPartition
