@@ -1,4 +1,4 @@
-"""The aborted transactions of one segment: which of its and earlier records nobody may be given.
+"""The aborted transactions of one segment: they hide records of this segment and of earlier ones.
 
 Pure. An entry belongs to the segment that holds the transaction's marker. Kept in memory as it
 lies in the file, Kafka's `.txnindex`, 34 bytes each, big-endian, in the order of the markers:
@@ -6,9 +6,10 @@ lies in the file, Kafka's `.txnindex`, 34 bytes each, big-endian, in the order o
     version i16 = 0 | producer_id i64 | first_offset i64 | last_offset i64 (of the marker)
     | last_stable_offset i64 (once the transaction had ended)
 
-A segment without one has no file. Compaction keeps exactly the entries whose marker it keeps, in
-the segment that the marker goes to: an entry that outlives its marker would hide whatever the
-producer wrote afterwards, and a marker may only go when no batch of its transaction is left.
+A segment without aborted transactions has no file. Compaction keeps exactly the entries whose
+marker it keeps, in the segment that the marker goes to. An entry that outlives its marker would
+hide whatever the producer wrote afterwards. A marker may only go when no batch of its transaction
+is left.
 """
 
 from bisect import bisect_left, bisect_right
@@ -32,7 +33,7 @@ class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
-    """Of its marker."""
+    """The offset of the transaction's marker."""
     last_stable_offset: int
     """First offset of the oldest transaction that was still open, or what followed the marker."""
 
@@ -57,21 +58,22 @@ class AbortedIndex:
         return AbortedTransaction(*_ENTRY.unpack_from(self._entries, at * ABORTED_ENTRY)[1:])
 
     def add(self, aborted: AbortedTransaction) -> None:
-        """Note one more; its marker is the newest."""
+        """Add a transaction whose marker is the newest."""
         self._entries += _ENTRY.pack(_VERSION, *aborted)
         self.is_saved = False
 
     def truncate_to(self, offset: int) -> None:
-        """Forget those whose marker is at `offset` or later: they are open again."""
+        """Forget transactions whose marker is at `offset` or later: they are open again."""
         at = self._first_ending_at(offset) * ABORTED_ENTRY
         if at < len(self._entries):
             del self._entries[at:]
             self.is_saved = False
 
     def collect(self, start: int, end: int, into: list[AbortedTransaction]) -> bool:
-        """Add those with records from `start` up to `end`; False if later segments may have more.
+        """Add the transactions with records from `start` up to `end` to `into`.
 
-        True: whatever ends later begins at `end` or behind.
+        True if that is all: every later transaction begins at `end` or behind it. False: later
+        segments may have more.
         """
         for at in range(self._first_ending_at(start), len(self)):
             aborted = self[at]
@@ -82,14 +84,14 @@ class AbortedIndex:
         return False
 
     def encode(self) -> bytes:
-        """The file."""
+        """Return the bytes of the file."""
         return bytes(self._entries)
 
     @classmethod
     def decode(
         cls, data: bytes, base_offset: int, next_offset: int | None
     ) -> "AbortedIndex | None":
-        """Read a file; None if it cannot be of a segment with these bounds."""
+        """Read a file; None if it cannot belong to a segment with these bounds."""
         if len(data) % ABORTED_ENTRY:
             return None
         before = base_offset - 1

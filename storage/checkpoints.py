@@ -7,8 +7,8 @@
     .kafka_cleanshutdown  {"version":0,"brokerEpoch":N}
 
 Text in, values out: nothing here touches a file. A checkpoint that is empty, torn or wrong, by one
-digit too, reads as None, and the caller goes on with the safest value. One without the row of ours
-was written by Kafka, or by an earlier version, and is taken at its word.
+digit too, reads as None, and the caller goes on with the safest value. A checkpoint without our row
+was written by Kafka or by an earlier version, and is believed unchecked.
 """
 
 import json
@@ -70,7 +70,7 @@ class OtherVersion(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Whose directory it is."""
+    """The identity in meta.properties: a directory, its node and its cluster."""
 
     directory_id: bytes
     node_id: int
@@ -87,7 +87,10 @@ class MetaProperties:
 
     @classmethod
     def decode(cls, data: bytes) -> "MetaProperties":
-        """Read the file; ValueError if it is not one, OtherVersion if it says more than we know."""
+        """Read the file.
+
+        ValueError if it is malformed, OtherVersion if a newer version wrote it.
+        """
         values = parse_properties(data.decode())
         try:
             meta = cls(
@@ -109,7 +112,7 @@ def encode_clean_shutdown(broker_epoch: int) -> bytes:
 
 
 def decode_clean_shutdown(data: bytes | None) -> int | None:
-    """The broker epoch in the mark of a clean stop; None if there is no readable mark."""
+    """Return the broker epoch in the mark of a clean stop; None if there is no readable mark."""
     if data is None:
         return None
     try:
@@ -127,7 +130,7 @@ def encode_partition_metadata(topic_id: bytes) -> bytes:
 
 
 def decode_partition_metadata(data: bytes | None) -> bytes | None:
-    """The topic id in `partition.metadata`; None if there is none to be read."""
+    """Return the topic id in `partition.metadata`; None if it cannot be read."""
     if data is None:
         return None
     try:

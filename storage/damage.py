@@ -1,8 +1,8 @@
 """Damage in a segment: finding it off the loop, and its exact bounds.
 
-A batch that is not what was written may lie about its own length, so what is damaged reaches from
-the end of the last good batch to the next place that is known to begin a good one. Nothing is
-changed here: `LogReader.mend` puts a peer's bytes in place.
+A damaged batch may state a wrong length. So damage reaches from the end of the last good batch to
+the next place that is known to begin a good one. Nothing is changed here: `LogReader.mend` puts a
+peer's bytes in place.
 """
 
 from collections.abc import Awaitable, Callable
@@ -28,10 +28,11 @@ class Damage:
     """Bytes from `position` up to here are to be replaced."""
     first_offset: int
     next_offset: int
-    """They held the offsets from the first up to this one."""
+    """The damaged bytes held the offsets from `first_offset` up to this one."""
     why: str
     segment: Segment | None = field(default=None, compare=False, repr=False)
-    """Where it was found: what takes its place is another one."""
+    """The segment in which the damage was found. If another segment has taken its place since, the
+    damage is gone."""
 
     @property
     def size(self) -> int:
@@ -54,9 +55,10 @@ class Inspection:
     async def windows(
         self, position: int, until: int, offset: int, *, is_exact: bool
     ) -> tuple[int, Verdict]:
-        """Judge batches from `position` on that begin before `until`.
+        """Judge the batches from `position` on that begin before `until`.
 
-        Returns where it ended and the last verdict; one without a problem if all are good.
+        Returns the position where the judging ended and the last verdict. The verdict has no
+        problem if all batches are good.
         """
         verdict = Verdict(0, offset, "")
         while position < until and not self._segment.is_removed:
@@ -73,7 +75,7 @@ class Inspection:
         return position, verdict._replace(problem="")
 
     async def find(self, near: int) -> Damage | None:
-        """The damage at or shortly before `near`; None if all is well there."""
+        """Return the damage at or shortly before `near`; None if the bytes there are good."""
         segment = self._segment
         assert segment.indexes is not None
         offsets = segment.indexes.offsets

@@ -1,4 +1,4 @@
-"""One data directory: whose it is, which logs lie in it, its checkpoints, and its failure.
+"""One data directory: its owner, its logs, its checkpoints, and its failure.
 
     state        how it came                      what may be done
     open         lock held, identity checked      everything
@@ -6,10 +6,9 @@
     closed       after `close`                    nothing
 
 The mark of a clean stop is written last, and only if every log was opened; it is removed before
-anything else is written. A directory of a partition that nobody knows is renamed to `...-stray`,
-never deleted. One whose identity cannot be read gets a new one, and nothing in it is believed that
-the logs do not say themselves.
-
+anything else is written. The directory of an unknown partition is renamed to `...-stray`, never
+deleted. A data directory whose identity cannot be read gets a new one, and of its contents only
+the logs themselves are believed.
 """
 
 import logging
@@ -55,7 +54,7 @@ class StoredLog:
 
     partition: TopicPartition
     topic_id: bytes | None
-    """None: its partition.metadata is missing or cannot be read."""
+    """None if partition.metadata is missing or cannot be read."""
 
 
 class LogDirectory:
@@ -73,7 +72,7 @@ class LogDirectory:
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
-        """The checkpoints as read at start; 0 where they say nothing."""
+        """The checkpoints as read at start; 0 for partitions that they do not list."""
         # Bound once: each of a thousand idle logs would hold two of its own.
         self._on_flush_due = FlushesDue(runtime, path).add
         self._on_truncating = self._take_back
@@ -85,7 +84,7 @@ class LogDirectory:
         """Found at start, and neither opened nor put away since."""
         self._on_damaged = self._tell_damage
         self.on_damaged: Callable[[TopicPartition, CorruptLog], None] | None = None
-        """Told of batches that are not what was written, at each read that meets one."""
+        """Called at each read that meets batches that are not as they were written."""
         self._is_checkpointing = False
 
     @classmethod
@@ -99,10 +98,10 @@ class LogDirectory:
         key: str = "log.dirs",
         max_open_files: int = DEFAULT_MAX_OPEN,
     ) -> "LogDirectory":
-        """Lock the directory, made if absent, and check whose it is.
+        """Lock the directory, made if absent, and check its identity.
 
-        Without a configured `cluster_id` whatever is on disk counts. ConfigError, naming `key`,
-        if it is locked, not writable, or another node's or cluster's.
+        Without a configured `cluster_id` the one on disk counts. ConfigError, naming `key`, if the
+        directory is locked, not writable, or another node's or cluster's.
         """
         path = path.rstrip("/") or "/"
         try:
@@ -126,17 +125,17 @@ class LogDirectory:
 
     @property
     def directory_id(self) -> bytes:
-        """16 random bytes, made with the directory: an emptied disk has another."""
+        """16 random bytes, made with the directory: an emptied disk gets new ones."""
         return self.meta.directory_id
 
     @property
     def cluster_id(self) -> str | None:
-        """None until `join` has been told."""
+        """The cluster's id; None until `join` has set it."""
         return self.meta.cluster_id
 
     @property
     def was_clean(self) -> bool:
-        """Did the last run stop cleanly?"""
+        """True if the last run stopped cleanly."""
         return self.clean_broker_epoch is not None
 
     @property
@@ -152,7 +151,7 @@ class LogDirectory:
             await self.join(cluster_id, key)
 
     async def join(self, cluster_id: str, key: str = "log.dirs") -> None:
-        """Note for good which cluster this directory belongs to; ConfigError if to another."""
+        """Record for good the cluster of this directory; ConfigError if it has another one."""
         self.meta = await belong(self.files, self.path, self.meta, cluster_id, key)
 
     async def _read_checkpoints(self) -> None:
@@ -194,7 +193,7 @@ class LogDirectory:
         return self._add(partition, opened)
 
     def new_log(self, partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
-        """The log of a partition that has no files here; nothing is written before an append."""
+        """Make the log of a partition that has no files here; an append writes the first."""
         # What the checkpoints say is of one of this name that is gone.
         for known in (self.recovery_points, self.log_starts, self.high_watermarks):
             known.pop(partition, None)
@@ -218,22 +217,22 @@ class LogDirectory:
         return added
 
     def high_watermark_of(self, partition: TopicPartition) -> int:
-        """The checkpoint's, brought within the log: it is older than the log's bounds."""
+        """Return the checkpoint's high watermark, within the bounds of the log, which is newer."""
         known, owner = self.high_watermarks.get(partition, 0), self.logs[partition]
         return min(max(known, owner.log_start_offset), owner.log_end_offset)
 
     def path_of(self, partition: TopicPartition) -> str:
-        """Where the partition's files are, or will be."""
+        """Return the directory that holds or will hold the partition's files."""
         return f"{self.path}/{partition.topic}-{partition.partition}"
 
     def delete(self, partition: TopicPartition) -> None:
-        """Delete a partition's files: renamed in one step, so that half of them is never found."""
+        """Delete a partition's files; a rename comes first, so that half of them is never found."""
         path = self._move_away(partition, DELETE)
         if path is not None:
             self.files.remove_tree(path)
 
     def quarantine(self, partition: TopicPartition) -> str | None:
-        """Put a partition that nobody knows aside, and say where; None if it has no files."""
+        """Move an unknown partition aside and return its new path; None if it has no files."""
         return self._move_away(partition, STRAY)
 
     def _tell_damage(self, log_directory: str, error: CorruptLog) -> None:
@@ -290,10 +289,10 @@ class LogDirectory:
         return {name: point for name, point in least.items() if point}
 
     def _take_back(self, owner: Log, offset: int) -> None:
-        """A log is about to be cut: no checkpoint vouches for what goes or takes its place.
+        """Lower the checkpoints of a log that is about to be cut: they must not cover what goes.
 
-        Until the next ones, within seconds, nothing is vouched for at all, so that however many
-        logs are cut wait for the disk once.
+        Until the next checkpoints, within seconds, nothing of the directory is covered at all. So
+        the loop waits for the disk once, however many logs are cut.
         """
         partition = _partition_in(owner.directory)
         if self.high_watermarks.get(partition, 0) > offset:
@@ -306,7 +305,7 @@ class LogDirectory:
     def _offsets(
         self, attribute: str, at_start: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """What logs say now; for those not opened yet, what the checkpoint said."""
+        """Return the offsets of open logs, and the checkpoint's for logs that are not open yet."""
         now = {partition: getattr(one, attribute) for partition, one in self.logs.items()}
         return {k: v for k, v in {**at_start, **now}.items() if v}
 
@@ -361,7 +360,7 @@ class LogDirectory:
 
 
 def _read_offsets(files: Files, name: str) -> tuple[dict[TopicPartition, int], RecoveryPoints]:
-    """What a checkpoint says, nothing if it cannot be read; and its writer."""
+    """Read a checkpoint, empty if it cannot be read, and make its writer."""
     path = f"{files.root}/{name}"
     data = files.read_small(path)
     known = decode_offsets(data)

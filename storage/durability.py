@@ -1,7 +1,7 @@
-"""The offset up to which one log is on stable storage, and whether cuts have reached it, too.
+"""The offset up to which one log is on stable storage, and whether its cuts have reached it.
 
 What is not flushed is not trusted: see recovery.py. A truncation takes the flushed offset back to
-the start of the segment that was cut, and a flush that was under way meanwhile vouches for nothing.
+the start of the segment that was cut, and a flush under way at that time proves nothing.
 """
 
 from .epoch_file import EpochFile
@@ -12,7 +12,7 @@ from .segments import Segments
 
 
 class Durability:
-    """What of one log survives a loss of power."""
+    """The part of one log that survives a loss of power."""
 
     __slots__ = (
         "_epoch_file",
@@ -41,22 +41,23 @@ class Durability:
         self._flush: SharedFlush | None = None
         self._stable_cuts = 0
         self.flushed_offset = flushed_offset
-        """All below it is on stable storage: the recovery point."""
+        """The recovery point: everything below it is on stable storage."""
         self.rolls_next = self.may_be_uncut
-        """A cut may not be stable: nothing may be written in its place (docs/decisions/0021)."""
+        """True if a cut may not be stable: nothing may be written in its place
+        (docs/decisions/0021)."""
         self.is_abandoned = False
-        """The directory is not this log's any more: nothing of it is flushed."""
+        """True if the directory no longer belongs to this log: none of it is flushed."""
 
     @property
     def may_be_uncut(self) -> bool:
-        """Could a loss of power bring back what was cut, in place of what was written since?"""
+        """True if a loss of power could bring back what was cut, in the place of newer records."""
         return self._state.cuts != self._stable_cuts
 
     async def flush(self) -> None:
-        """All that was appended before the call is on stable storage on return.
+        """Flush everything that was appended before the call.
 
-        Callers at the same time share one. LogDirectoryFailed is final: a failed fsync is never
-        tried again.
+        Callers at the same time share one flush. LogDirectoryFailed is final: a failed fsync is
+        never tried again.
         """
         if self._flush is None:
             self._flush = SharedFlush(self._make_stable)

@@ -1,7 +1,7 @@
-"""The leader-epoch file of one log, and how far it is on its way to the disk.
+"""The leader-epoch file of one log, and how far its newest entries are on stable storage.
 
-Entries are written before the first batch of an epoch, but not synced then: one flush later takes
-them along. What a crash takes away, recovery makes anew from batch headers.
+Entries are written before the first batch of an epoch, but not synced then: the next flush of the
+log syncs them. Recovery rebuilds from batch headers what a crash takes away.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,10 @@ class EpochFile:
     def __init__(
         self, files: Files, segments: Segments, epochs: LeaderEpochs, *, is_written: bool
     ) -> None:
-        """`is_written`: what is on the disk was read, and is what `epochs` says."""
+        """Keep `epochs` in the log's file.
+
+        `is_written`: the file on disk holds exactly `epochs`.
+        """
         self._files = files
         self._segments = segments
         self.epochs = epochs

@@ -39,7 +39,7 @@ LOCK = ".lock"
 STRAY, DELETE = "-stray", "-delete"
 
 MAX_BUFFERS = 1024
-"""What one writev takes (IOV_MAX)."""
+"""The most buffers that one writev takes (IOV_MAX)."""
 DEFAULT_MAX_OPEN = 1000
 
 
@@ -93,9 +93,9 @@ class Files:
         self.fs = fs
         self.root = root
         self.failure: LogDirectoryFailed | None = None
-        """Set once, for good: every further use raises it."""
+        """Set once, for good: every further use of the directory raises it."""
         self.on_failed: Callable[[LogDirectoryFailed], None] | None = None
-        """Told once."""
+        """Called once, at the directory's failure."""
         self.guard = _Guard(self)
         self._max_open = max_open
         self._open: dict[Evictable, None] = {}
@@ -113,7 +113,10 @@ class Files:
     # kept at every use.
 
     def open_for(self, owner: Evictable, path: str, *, create: bool = False) -> File:
-        """Open `path` for reading and writing on behalf of `owner`, who may be told to close it."""
+        """Open `path` for reading and writing on behalf of `owner`.
+
+        `evict` may make the owner close it.
+        """
         while len(self._open) >= self._max_open:
             self._evict_one()
         with self.guard:
@@ -126,9 +129,10 @@ class Files:
         self._open.pop(owner, None)
 
     def _open_file(self, path: str, *, create: bool = False, write: bool = False) -> File:
-        """Open a file; where no descriptor is left, close half of those that can be opened again.
+        """Open a file.
 
-        Too many open files are no failure of the disk.
+        If no descriptor is left, close half of the files that can be opened again. Too many open
+        files are no failure of the disk.
         """
         try:
             return self.fs.open(path, create=create, write=write)
@@ -154,7 +158,7 @@ class Files:
     def write(self, file: File, buffers: Sequence[Buffer], position: int, size: int) -> None:
         """Write all buffers, `size` bytes together, from `position` on.
 
-        One system call where it takes them: short writes are resumed.
+        One system call unless the write is short; a short write is resumed.
         """
         if self.failure is not None:
             raise self.failure
@@ -194,7 +198,7 @@ class Files:
             written += more
 
     def cut_back(self, file: File | None, size: int) -> None:
-        """After a failed write: take away what it left, if the disk still lets us."""
+        """Remove what a failed write has left, if the disk still lets us."""
         if file is not None:
             with suppress(OSError):
                 file.truncate(size)
@@ -205,7 +209,7 @@ class Files:
             file.truncate(size)
 
     def read_into(self, file: File, view: memoryview, position: int) -> int:
-        """Fill `view`, waiting for the disk; less only at the end of the file."""
+        """Fill `view`, waiting for the disk; fewer bytes only at the end of the file."""
         done = 0
         with self.guard:
             while done < len(view):
@@ -234,7 +238,7 @@ class Files:
                 file.close()
 
     def read_tail(self, path: str, entry: int) -> bytes | None:
-        """The last entry of a file of entries; None if the file holds half an entry."""
+        """Return the last entry of a file of entries; None if the file ends within an entry."""
         with self.guard:
             file = self._open_file(path)
             try:
@@ -257,7 +261,7 @@ class Files:
         await self.put_in_place(path)
 
     async def prepare(self, path: str, data: bytes) -> None:
-        """The first half of `replace_durably`: the new file is stable, beside the old one."""
+        """Do the first half of `replace_durably`: make the new file, stable, beside the old one."""
         with self.guard:
             file = self._write_new(path + TEMPORARY, data)
             try:
@@ -272,7 +276,7 @@ class Files:
             await self.fs.fsync_dir(path.rpartition("/")[0])
 
     def replace_now(self, path: str, data: bytes) -> None:
-        """`replace_durably` at once: waits for the disk on the loop, for what cannot wait."""
+        """Do `replace_durably` at once, on the loop, which waits for the disk."""
         with self.guard:
             file = self._write_new(f"{path}.now{TEMPORARY}", data)
             try:
@@ -301,7 +305,7 @@ class Files:
     # Names.
 
     def exists(self, path: str) -> bool:
-        """Is there a file or directory of this name?"""
+        """True if a file or directory of this name exists."""
         with self.guard:
             return self.fs.exists(path)
 
@@ -335,7 +339,10 @@ class Files:
                 self.fs.remove_tree(path)
 
     async def fsync_directory(self, path: str) -> None:
-        """Names made and removed in a directory are stable on return; fine if it is gone."""
+        """Make the names made and removed in a directory stable.
+
+        No error if the directory is gone.
+        """
         with self.guard:
             try:
                 await self.fs.fsync_dir(path)
@@ -343,12 +350,12 @@ class Files:
                 return  # Moved away or deleted meanwhile, with all that was in it.
 
     async def fdatasync(self, file: File) -> None:
-        """The file's bytes are stable on return. An error is final: they may be lost."""
+        """Make the file's bytes stable. An error is final: the bytes may be lost."""
         with self.guard:
             await file.fdatasync()
 
     async def fdatasync_named(self, path: str) -> None:
-        """The same for a file that is not open; nothing if there is none."""
+        """Do `fdatasync` for a file that is not open; nothing if the file does not exist."""
         with self.guard:
             if self.fs.exists(path):
                 file = self._open_file(path, write=True)

@@ -1,8 +1,8 @@
-"""One flush of a log at a time: whoever asks while one is under way shares the next.
+"""One flush of a log at a time: callers that ask while one is under way share the next.
 
-Two at once could divide an error between them: the kernel tells of a failed write-back once, so
-one of them would hear of success. Nor can a flush be given up half-way: a caller that is cancelled
-leaves it running, and a failure is noted even if nobody waits for it any more.
+Two flushes at once could divide an error between them: the kernel reports a failed write-back once,
+so one of them would report success. A flush cannot be given up half-way either: a caller that is
+cancelled leaves it running, and a failure is noted even if nobody waits for it any more.
 """
 
 import asyncio
@@ -25,7 +25,10 @@ class SharedFlush:
     __slots__ = ("_next", "_now", "_work")
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
-        """`work` makes stable what was there when it began; it never runs twice at once."""
+        """Run `work`, which makes stable what was there when it began.
+
+        It never runs twice at once.
+        """
         self._work = work
         self._now: asyncio.Future[None] | None = None
         self._next: asyncio.Future[None] | None = None
@@ -49,13 +52,16 @@ class SharedFlush:
 
 
 def _look_at(turn: asyncio.Future[None]) -> None:
-    """Whoever waited has the error, and `Files` has noted it."""
+    """Retrieve the turn's error: its callers have it, and `Files` has noted it."""
     if not turn.cancelled():
         turn.exception()
 
 
 class FlushesDue:
-    """The logs of one directory that have something to flush: one after the other, soon."""
+    """The logs of one directory that wait for a flush.
+
+    They are flushed soon, one after the other.
+    """
 
     __slots__ = ("_directory", "_is_running", "_logs", "_runtime")
 
@@ -66,7 +72,7 @@ class FlushesDue:
         self._is_running = False
 
     def add(self, owner: "Log") -> None:
-        """Flush this one, too."""
+        """Add a log to flush."""
         self._logs[owner] = None
         if not self._is_running:
             self._is_running = True

@@ -1,8 +1,8 @@
-"""The identity of a data directory: meta.properties read, checked, and made where there is none.
+"""The identity of a data directory: meta.properties read, checked, and made if it is missing.
 
 A directory without a readable identity gets a new one: to the cluster it is an emptied disk. Its
-checkpoints and the mark of a clean stop are removed, so that nothing is believed but what the logs
-themselves say; topic ids tell whether they belong here at all.
+checkpoints and the mark of a clean stop are removed, so that only the logs themselves are believed;
+topic ids tell whether the logs belong here at all.
 """
 
 import logging
@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 
 
 async def identify(runtime: Runtime, files: Files, path: str, node_id: int) -> MetaProperties:
-    """The identity of a locked directory; a new one if it has none that can be read.
+    """Return the identity of a locked directory; a new one if none can be read there.
 
-    ConfigError where it is of another version: what such a directory holds is not known here.
+    ConfigError if the directory is of another version, as its contents are unknown then.
     """
     file = f"{path}/{META_PROPERTIES}"
     data = files.read_small(file)
@@ -55,7 +55,7 @@ async def identify(runtime: Runtime, files: Files, path: str, node_id: int) -> M
 async def belong(
     files: Files, path: str, meta: MetaProperties, cluster_id: str, key: str
 ) -> MetaProperties:
-    """Note for good which cluster the directory is of; ConfigError if it is another's."""
+    """Record for good that the directory belongs to a cluster; ConfigError if it is another's."""
     if meta.cluster_id is not None:
         if meta.cluster_id != cluster_id:
             why = f"belongs to cluster.id={meta.cluster_id}, not {cluster_id}"

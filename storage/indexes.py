@@ -20,7 +20,7 @@ _SWAP = sys.byteorder == "little"
 
 
 class OffsetIndex:
-    """Which batch ends at which offset, for one batch in every interval."""
+    """For one batch in every interval, the offset at which it ends."""
 
     __slots__ = ("base_offset", "offsets", "positions")
 
@@ -29,7 +29,7 @@ class OffsetIndex:
         self.offsets = array("I")
         """Last offsets of the indexed batches, relative to the segment's base offset."""
         self.positions = array("I")
-        """Where those batches begin."""
+        """Positions at which those batches begin."""
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -40,9 +40,9 @@ class OffsetIndex:
         self.positions.append(position)
 
     def entry_before(self, offset: int) -> tuple[int, int] | None:
-        """The last indexed batch that ends at or before `offset`: (last offset, position).
+        """Find the last indexed batch that ends at or before `offset`: (last offset, position).
 
-        A walk forward from it meets the batch that holds `offset`. None: walk from the start.
+        A walk forward from there meets the batch that holds `offset`. None: walk from the start.
         """
         at = bisect_right(self.offsets, max(offset - self.base_offset, 0))
         if not at:
@@ -58,7 +58,7 @@ class OffsetIndex:
         return self.positions[at] if at < len(self.positions) else size
 
     def entry_before_position(self, position: int) -> tuple[int, int] | None:
-        """The last indexed batch that begins at or before `position`: (last offset, position)."""
+        """Find the last batch indexed that begins at or before `position`: (offset, position)."""
         at = bisect_right(self.positions, position)
         if not at:
             return None
@@ -80,7 +80,10 @@ class OffsetIndex:
 
     @classmethod
     def decode(cls, data: bytes, base_offset: int, size: int) -> "OffsetIndex | None":
-        """Read an `.index` file of a segment of `size` bytes; None if it cannot be true."""
+        """Read an `.index` file of a segment of `size` bytes.
+
+        None if it does not fit the segment.
+        """
         if len(data) % OFFSET_ENTRY:
             return None
         words = array("I", data)
@@ -151,7 +154,10 @@ class TimeIndex:
 
     @classmethod
     def decode(cls, data: bytes, base_offset: int, next_offset: int | None) -> "TimeIndex | None":
-        """Read a `.timeindex` file of a segment below `next_offset`; None if it cannot be true."""
+        """Read a `.timeindex` file of a segment below `next_offset`.
+
+        None if it does not fit the segment.
+        """
         if len(data) % TIME_ENTRY:
             return None
         words = array("I", data)

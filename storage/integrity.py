@@ -1,7 +1,7 @@
 """Judges whether bytes are the batches that were written, and finds the bounds of damage.
 
-Pure: judges bytes that others have read. The checksum covers all of a batch but its base offset,
-length and leader epoch; those are judged by the batches around it and the history of epochs.
+Pure: other modules read the bytes. The checksum covers all of a batch but its base offset, length
+and leader epoch; those are judged by the batches around it and the history of epochs.
 """
 
 import sys
@@ -21,7 +21,7 @@ _CRC_STARTS_AT = 21
 
 
 class Rules(NamedTuple):
-    """What batches of one log must agree with."""
+    """The facts about a log that its batches must agree with."""
 
     epochs: LeaderEpochs
     has_gaps: bool = False
@@ -29,14 +29,14 @@ class Rules(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """How far the bytes are good."""
+    """The judgement of some bytes: how many of them are good, and why it ends there."""
 
     size: int
     """Bytes of good, whole batches."""
     next_offset: int
     """Offset that is due after them."""
     problem: str
-    """What is wrong with the batch behind them; empty if nothing is."""
+    """The fault of the batch behind the good ones; empty if there is none."""
 
 
 def judge(
@@ -83,7 +83,7 @@ def judge(
 
 
 def size_of_first(data: Buffer) -> int:
-    """What its header says that the first batch measures; 0 where there is no such header."""
+    """Return the size that the first batch's header states; 0 if there is no such header."""
     if len(data) < HEADER_SIZE:
         return 0
     _, length, _, magic, _, _, _ = _HEAD.unpack_from(data)

@@ -39,14 +39,14 @@ class LeaderEpochs:
 
     @property
     def latest_start(self) -> int:
-        """Where the newest epoch began, or -1."""
+        """The offset at which the newest epoch began; -1 if there is none."""
         return self._starts[-1] if self._starts else -1
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Record that `epoch` begins at `start_offset`; was that news?
+        """Record that `epoch` begins at `start_offset`; True if that was news.
 
-        Entries of a later or equal epoch, or that start later, contradict it and go first. An
-        epoch already known keeps its earlier start.
+        Entries of a later or equal epoch, or that start later, contradict it and go first. An epoch
+        already known keeps its earlier start.
         """
         if epoch < 0:
             return False
@@ -59,7 +59,7 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> OffsetAndEpoch | None:
-        """The largest known epoch not above `epoch`, and where it ended. None: nothing is known.
+        """Return the largest known epoch not above `epoch` and its end; None: nothing is known.
 
         An epoch older than all known ones ended where the first known one began.
         """
@@ -77,19 +77,22 @@ class LeaderEpochs:
         return self._epochs[at - 1] if at else NO_EPOCH
 
     def start_of(self, epoch: int) -> int:
-        """Where exactly this epoch began, or -1."""
+        """Return the offset at which exactly this epoch began, or -1."""
         at = bisect_left(self._epochs, epoch)
         return self._starts[at] if self._epochs[at : at + 1] == [epoch] else -1
 
     def truncate_from_end(self, offset: int) -> bool:
-        """Forget epochs that begin at or after `offset`; was there one?"""
+        """Forget epochs that begin at or after `offset`; True if there was one."""
         keep = bisect_left(self._starts, offset)
         changed = keep < len(self._starts)
         del self._epochs[keep:], self._starts[keep:]
         return changed
 
     def truncate_from_start(self, offset: int) -> bool:
-        """Forget epochs that ended before `offset`; the one around it begins there now."""
+        """Forget epochs that ended before `offset`.
+
+        The epoch that holds `offset` now begins there.
+        """
         drop = bisect_right(self._starts, offset) - 1
         if drop < 0 or (drop == 0 and self._starts[0] == offset):
             return False
@@ -98,7 +101,7 @@ class LeaderEpochs:
         return True
 
     def clear(self) -> bool:
-        """Forget everything; was there anything?"""
+        """Forget all epochs; True if there were any."""
         changed = bool(self._epochs)
         self._epochs.clear()
         self._starts.clear()

@@ -2,8 +2,8 @@
 
 One loop owns a log; only methods marked async wait. It takes batches that are stamped and checked,
 and knows nothing of roles, high watermarks or clients. Nothing exists on disk before the first
-append, and an idle log holds no open file. Who only reads is given its `reader`; what of it is on
-stable storage is kept by its `durability`.
+append, and an idle log holds no open file. Code that only reads is given the log's `reader`; its
+`durability` keeps how much of the log is on stable storage.
 
 Order on disk: partition.metadata, then the leader-epoch entry, then an epoch's first batch;
 a producer snapshot at each roll. What is not flushed is not trusted: see recovery.py.
@@ -36,7 +36,7 @@ __all__ = ["Batch", "Cold", "Log", "LogSlice", "OffsetOutOfRange", "TimestampOff
 
 
 class Log:
-    """The batches of one partition replica. One that is known to be new needs no `open`."""
+    """The batches of one partition replica. A log that is known to be new needs no `open`."""
 
     __slots__ = (
         "_epoch_file",
@@ -66,7 +66,7 @@ class Log:
         *,
         found: Opened | None = None,
     ) -> None:
-        """`found` is what is in `directory`: nothing, if it is not given."""
+        """Take over `found`, which is in `directory`; without it the log is new and empty."""
         found = found or Opened(0, 0, 0)
         self._runtime = runtime
         self.files = files
@@ -74,7 +74,7 @@ class Log:
         self.segments.load(found)
         self.log_start_offset, self.log_end_offset = found.log_start_offset, found.log_end_offset
         self.leader_epochs = found.leader_epochs
-        """To be read; `assign_epoch`, appending and truncating change them."""
+        """For reading only; `assign_epoch`, appending and truncating change it."""
         self._epoch_file = EpochFile(
             files, self.segments, found.leader_epochs, is_written=found.are_epochs_written
         )
@@ -86,9 +86,10 @@ class Log:
         )
         self.reader = LogReader(self, runtime, files, self.segments, found.leader_epochs)
         self.on_flush_due: Callable[[Log], None] | None = None
-        """Told that a flush should begin soon: a segment is complete, or flush.messages says so."""
+        """Called when a flush should begin soon: a segment is complete, or flush.messages is
+        reached."""
         self.on_truncating: Callable[[Log, int], None] | None = None
-        """Told that all from an offset on is about to be cut, before anything is."""
+        """Called before everything from an offset on is cut."""
         self.reconfigure(config)
 
     @classmethod
@@ -105,10 +106,10 @@ class Log:
         log_start_offset: int = 0,
         never_cut_below: int = 0,
     ) -> "Log":
-        """Open what is in `directory`, which need not exist; recover it unless `clean`.
+        """Open the log in `directory`, which need not exist; recover it unless `clean`.
 
-        `recovery_point` and `log_start_offset` are what checkpoints say, at worst 0. Logs of one
-        data directory share its `files`. CutRefused if what is good ends before `never_cut_below`.
+        `recovery_point` and `log_start_offset` come from the checkpoints, at worst 0. Logs of one
+        data directory share its `files`. CutRefused if the good part ends before `never_cut_below`.
         """
         files = files or Files(runtime.fs, directory)
         place = (runtime, files, directory, config)
@@ -121,7 +122,7 @@ class Log:
 
     @property
     def directory(self) -> str:
-        """Where its files are, or will be."""
+        """The directory that holds or will hold the log's files."""
         return self.segments.directory
 
     @property
@@ -140,12 +141,12 @@ class Log:
         return self.leader_epochs.latest_epoch
 
     def end_offset_for(self, epoch: int) -> OffsetAndEpoch | None:
-        """Newest leader epoch that is at most `epoch`, and where it ends; None if unknown."""
+        """Return the newest leader epoch that is at most `epoch`, and its end; None if unknown."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     @property
     def is_in_use(self) -> bool:
-        """Is this still the log of its directory, and does that work?"""
+        """True if this is still the log of its directory and the directory works."""
         return not self.durability.is_abandoned and self.files.failure is None
 
     def reconfigure(self, config: TopicConfig) -> None:
@@ -159,9 +160,9 @@ class Log:
     def append(self, batches: Sequence[Batch], *, are_observed: bool = False) -> None:
         """Append batches that carry their offsets and epochs, in order, in one write per segment.
 
-        The headers say what the buffers hold: whoever stamps a buffer sets its header too.
-        `are_observed`: `producers` have observed them, all but markers, when they were staged.
-        Raises LogDirectoryFailed: then nothing of the last segment's share was appended.
+        The headers must describe the buffers: code that stamps a buffer sets its header too.
+        `are_observed`: `producers` have observed the batches, except markers, when they were
+        staged. Raises LogDirectoryFailed: then nothing of the last segment's share was appended.
         """
         if not batches:
             return
@@ -203,7 +204,7 @@ class Log:
         self.append(batches)
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """Note that a leader epoch begins; on disk at the latest before its first batch."""
+        """Record that a leader epoch begins; it is on disk at the latest before its first batch."""
         self._epoch_file.changed(self.leader_epochs.assign(epoch, start_offset))
 
     def roll(self) -> None:
@@ -299,7 +300,7 @@ class Log:
     # Retention.
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Delete whole segments that time, size or the log start allow; how many were there?
+        """Delete whole segments that time, size or the log start allow, and return their number.
 
         `now_ms` is wall time. Nothing at or above the high watermark goes.
         """
@@ -315,9 +316,10 @@ class Log:
         return count
 
     def advance_log_start(self, offset: int) -> None:
-        """Nothing before `offset` can be read any more; retention deletes whole segments of it.
+        """Raise the log start: nothing before `offset` can be read any more.
 
-        The caller makes sure that it is not above the high watermark.
+        Retention deletes whole segments below it. The caller makes sure that it is not above the
+        high watermark.
         """
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
@@ -327,12 +329,12 @@ class Log:
 
 @lru_cache(maxsize=64)
 def _limits_of(config: TopicConfig) -> Limits:
-    """One object for all logs of a configuration: most of a thousand logs share one."""
+    """Return one object for all logs of a configuration, as most of a thousand logs share one."""
     return Limits.of(config)
 
 
 def _base_for(header: BatchHeader, end: int) -> int:
-    """A segment begins where the one before ended, gap or not: recovery looks for holes."""
+    """Begin a segment where the one before ended, gap or not: recovery looks for holes."""
     return end if header.last_offset - end <= MAX_RELATIVE else header.base_offset
 
 

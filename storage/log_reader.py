@@ -1,9 +1,9 @@
-"""Reads a log, whoever writes it: by offset, by timestamp, from memory or from the disk.
+"""Reads a log, by offset or by timestamp, from memory or from the disk.
 
-Bytes that may have come back from the disk are judged before they are handed out; damage is told
-to `on_damaged`, whoever met it. Shares the segments with the log that they belong to, and changes
-none of them but what turns out to be wrong: indexes, made anew, and damaged batches, in the place
-of which `mend` puts a peer's.
+Bytes that may have come back from the disk are judged before they are handed out; damage is
+reported to `on_damaged`, whichever reader meets it. A reader shares the segments with the log that
+they belong to, and changes only what turns out to be wrong: indexes, which it makes anew, and
+damaged batches, which `mend` replaces with a peer's.
 """
 
 from collections.abc import Awaitable, Callable
@@ -60,7 +60,7 @@ class LogReader:
         self.segments = segments
         self._epochs = epochs
         self.on_damaged: Callable[[str, CorruptLog], None] | None = None
-        """Told, with the log's directory, of damaged batches, at each read that meets some."""
+        """Called, with the log's directory, at each read that meets damaged batches."""
 
     @property
     def log_start_offset(self) -> int:
@@ -70,12 +70,12 @@ class LogReader:
     def read(
         self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool = True
     ) -> LogSlice:
-        """Whole batches from the one that holds `offset`, all below `up_to`.
+        """Read whole batches from the one that holds `offset`, all below `up_to`.
 
         The first batch comes even if it is larger than `max_bytes`, unless not `at_least_one`.
         Ends with its segment at the latest, and before a damaged batch. Raises OffsetOutOfRange,
-        CorruptLog where the first batch is damaged, and Cold where the disk would have to be
-        waited for: then await `read_cold`.
+        CorruptLog if the first batch is damaged, and Cold if the read would wait for the disk: then
+        await `read_cold`.
         """
         segment = self._segment_of(offset)
         if segment is None or offset >= up_to:
@@ -100,7 +100,7 @@ class LogReader:
     async def read_cold(
         self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool = True
     ) -> LogSlice:
-        """`read`, off the loop. Check roles and epochs again after it: time has passed."""
+        """Do `read` off the loop. Check roles and epochs again after it: time has passed."""
         while True:
             segment = self._segment_of(offset)
             if segment is None or offset >= up_to:
@@ -127,7 +127,7 @@ class LogReader:
                 raise self.damaged(error) from None
 
     def _judged(self, segment: Segment, found: LogSlice, wanted: Wanted) -> LogSlice:
-        """The good batches at the front of what was found; CorruptLog if there are none."""
+        """Return the good batches at the front of what was found; CorruptLog if there are none."""
         data = found.data
         if not data and wanted.at_least_one:
             return self._judged_empty(segment, found, wanted)
@@ -145,14 +145,18 @@ class LogReader:
         return LogSlice(data[: verdict.size], found.segment_base, found.position)
 
     def _behind_gap(self, segment: Segment, found: LogSlice) -> int | None:
-        """Where the next segment begins, if the offset lies in a gap at the end of this one."""
+        """Return the next segment's base if the offset lies in a gap at the end of this one."""
         if found.position < segment.size or segment is self.segments[-1]:
             return None
         is_gap = self.segments.has_gaps
         return self.segments.after(segment).base_offset if is_gap else None
 
     def _judged_empty(self, segment: Segment, found: LogSlice, wanted: Wanted) -> LogSlice:
-        """Nothing below `up_to`: unless one batch lies across it, a damaged header hides some."""
+        """Accept an empty read if one batch lies across `up_to`.
+
+        Else a damaged header hides records. Raises CorruptLog then, and Cold if the check would
+        wait for the disk.
+        """
         if found.position >= segment.size and self.segments.has_gaps:
             return found  # Cut within a gap: the log ends behind what it holds.
         if not wanted.wait:
@@ -173,7 +177,7 @@ class LogReader:
 
     @property
     def rules(self) -> Rules:
-        """What its batches must agree with."""
+        """The facts that the log's batches must agree with."""
         return Rules(self._epochs, self.segments.has_gaps)
 
     def damaged(self, error: CorruptLog) -> CorruptLog:
@@ -183,7 +187,10 @@ class LogReader:
         return error
 
     async def damage_at(self, error: CorruptLog) -> Damage | None:
-        """What exactly is damaged around the place of an error; None if nothing (any more) is."""
+        """Find the exact damage around the place of an error.
+
+        None if nothing is damaged there (any more).
+        """
         base = offset_in(error.path.rpartition("/")[2], LOG)
         segment = self.segments.beginning_at(base) if base is not None else None
         if segment is None:
@@ -196,7 +203,7 @@ class LogReader:
     async def mend(self, damage: Damage, data: Buffer) -> None:
         """Put a peer's batches in the place of damaged ones; stable on return.
 
-        CorruptLog where they do not fit there exactly, or where the place is no more.
+        CorruptLog if they do not fit there exactly, or if the place is gone.
         """
         segment = self.segments.beginning_at(damage.segment_base)
         if segment is None or segment is not damage.segment or damage.end > segment.size:
@@ -239,7 +246,7 @@ class LogReader:
             await rebuild_indexes(Pace(self._runtime), self._files, segment, interval, new_scan)
 
     def _segment_of(self, offset: int) -> Segment | None:
-        """The segment that holds `offset`; None at the end of the log."""
+        """Return the segment that holds `offset`; None at the end of the log."""
         state = self._state
         start, end = state.log_start_offset, state.log_end_offset
         if not start <= offset <= end:
@@ -247,9 +254,9 @@ class LogReader:
         return self.segments.holding(offset) if offset < end else None
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record, by offset, with at least this timestamp; it may be uncommitted."""
+        """Find the first record, by offset, with at least this timestamp; it may be uncommitted."""
         return await first_at_or_after(self, self._runtime, self._files, timestamp)
 
     async def max_timestamp(self) -> TimestampOffset | None:
-        """The first of the records with the greatest timestamp; it may be uncommitted."""
+        """Find the first of the records with the greatest timestamp; it may be uncommitted."""
         return await greatest(self, self._runtime, self._files)

@@ -18,7 +18,7 @@ class LogState(Protocol):
 
     @property
     def cuts(self) -> int:
-        """Another number after each truncation: what was seen before it may be gone."""
+        """Changes with each truncation: what was seen before a change may be gone."""
 
     @property
     def config(self) -> TopicConfig:

@@ -1,7 +1,8 @@
 """Finding records by timestamp: by the time index, then batch headers, then one batch's records.
 
-The only place in storage that opens a batch for a reader, and only those that may hold the answer.
-No record is built, and a batch that expands too far for the loop is opened by a worker process.
+This is the only place in storage that opens a batch for a reader, and only a batch that may hold
+the answer. No record is built, and a batch that expands too far for the loop is opened by a worker
+process.
 """
 
 from struct import error as StructError
@@ -38,7 +39,7 @@ class TimestampOffset(NamedTuple):
 async def first_at_or_after(
     reader: "LogReader", runtime: Runtime, files: Files, timestamp: int
 ) -> TimestampOffset | None:
-    """The first record, by offset, whose timestamp is at least this; None if there is none."""
+    """Find the first record, by offset, whose timestamp is at least this; None if there is none."""
     for segment in list(reader.segments):
         if segment.is_removed or segment.next_offset <= reader.log_start_offset:
             continue
@@ -50,7 +51,7 @@ async def first_at_or_after(
 
 
 async def greatest(reader: "LogReader", runtime: Runtime, files: Files) -> TimestampOffset | None:
-    """The first of the records with the greatest timestamp; None if no record has one."""
+    """Find the first of the records with the greatest timestamp; None if no record has one."""
     readable = [s for s in reader.segments if s.size and s.next_offset > reader.log_start_offset]
     if not readable:
         return None

@@ -1,6 +1,6 @@
 """The control batch that ends a producer's transaction in one partition, as storage sees it.
 
-Pure. protocol/records/records.py knows the bytes; here a marker also says whose it is.
+Pure. protocol/records/records.py knows the bytes; here a marker also names its producer.
 """
 
 from dataclasses import dataclass
@@ -18,15 +18,17 @@ from ..protocol.types import Buffer
 
 @dataclass(frozen=True, slots=True)
 class TransactionMarker:
-    """How a transaction ended, and who says so."""
+    """The outcome of a transaction, and the coordinator that decided it."""
 
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
-    """Leader epoch of the coordinator's partition: an older one has been replaced."""
+    """Leader epoch of the coordinator's partition; an older epoch is that of a replaced
+    coordinator."""
     is_commit: bool
     transaction_version: int = 0
-    """2: the epoch was raised for this marker, so that one of an equal epoch is late (KIP-1228)."""
+    """2: the epoch was raised for this marker, so that a marker of an equal epoch is late
+    (KIP-1228)."""
 
 
 def encode_marker(marker: TransactionMarker, timestamp_ms: int) -> bytearray:
@@ -37,9 +39,9 @@ def encode_marker(marker: TransactionMarker, timestamp_ms: int) -> bytearray:
 
 
 def read_marker(header: BatchHeader, batch: Buffer) -> TransactionMarker | None:
-    """The marker in a control batch; None where it holds another kind of control record.
+    """Return the marker in a control batch; None for another kind of control record.
 
-    One whose record compaction took away says nothing any more: None, too.
+    Also None for a batch whose record compaction took away.
     """
     if header.producer_id < 0:
         return None

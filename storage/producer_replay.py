@@ -22,7 +22,7 @@ from .segment import Batch, Segment
 def observe_control(
     producers: ProducerState, header: BatchHeader, batch: Buffer, now_ms: int
 ) -> AbortedTransaction | None:
-    """Take in a control batch; the transaction that it aborts, if it does."""
+    """Take in a control batch; return the transaction that it aborts, if it does."""
     marker = read_marker(header, batch)
     if marker is None:
         return None
@@ -54,7 +54,7 @@ def observe_appended(
 def observe_stored(
     producers: ProducerState, found: tuple[int, BatchHeader], scan: Scan, now_ms: int
 ) -> AbortedTransaction | None:
-    """Take in a batch that a scan has found; the transaction that it aborts, if it does."""
+    """Take in a batch that a scan has found; return the transaction that it aborts, if it does."""
     position, header = found
     if header.producer_id < 0:
         return None
@@ -74,7 +74,7 @@ class ProducerReplay:
         self._now_ms = now_ms
 
     def run(self, end_offset: int, before: ProducerState) -> ProducerState:
-        """Do it at once: after a truncation, when no other state may be seen.
+        """Replay at once: after a truncation no other state may be seen.
 
         What is not settled is replayed: snapshots do not tell which markers may be cut off.
         """
@@ -85,7 +85,7 @@ class ProducerReplay:
         return state
 
     async def run_slowly(self, end_offset: int, runtime: Runtime) -> ProducerState:
-        """Do it while others run: when a log is opened."""
+        """Replay in small steps, while others run: for a log that is being opened."""
         start, state = self._snapshots.newest(end_offset, self._now_ms)
         pace = Pace(runtime)
         for scan in self._scans(start, end_offset):
@@ -94,7 +94,7 @@ class ProducerReplay:
         return state
 
     async def find_aborted(self, segment: Segment, runtime: Runtime) -> None:
-        """Learn anew which transactions are marked as aborted in a segment; nothing is saved."""
+        """Find anew which transactions are marked as aborted in a segment; nothing is saved."""
         state = await self.run_slowly(segment.base_offset, runtime)
         pace = Pace(runtime)
         scan = Scan(self._files, segment)
@@ -111,7 +111,7 @@ class ProducerReplay:
         return [Scan(self._files, each, self._position_for(each, start)) for each in overlapping]
 
     def _position_for(self, segment: Segment, offset: int) -> int:
-        """Where a batch begins that `offset` does not lie before, as late as an index knows."""
+        """Return the last position known to the index where a batch begins before `offset`."""
         entry = None if segment.indexes is None else segment.indexes.offsets.entry_before(offset)
         if entry is None:
             return 0

@@ -32,7 +32,7 @@ class ProducerSnapshots:
         self._directory = directory
 
     def offsets(self) -> list[int]:
-        """What they are named for, in order."""
+        """The offsets that the snapshots are named for, in order."""
         names = self._files.names(self._directory)
         return [at for name in names if (at := offset_in(name, SNAPSHOT)) is not None]
 
@@ -41,10 +41,11 @@ class ProducerSnapshots:
         self._files.replace_small(self._path(end_offset), encode_producers(state, end_offset))
 
     def save_last(self, state: ProducerState, end_offset: int) -> None:
-        """Write what whoever opens the log begins with, and cut `state` to it: the log is closed.
+        """Write the snapshot that the next opening begins with, and cut `state` to it.
 
-        As of where all is settled. There is no room in a snapshot for a marker that is not below
-        the high watermark and may yet be cut off: it must be met again.
+        The log is closed then. The snapshot is as of the offset below which all is settled. It has
+        no room for a marker that is not below the high watermark and may yet be cut off: that must
+        be met again.
         """
         settled = state.first_unsettled(end_offset)
         self.remove_above(settled)
@@ -52,7 +53,7 @@ class ProducerSnapshots:
             self.save(state, settled)
 
     def newest(self, at_most: int, now_ms: int) -> tuple[int, ProducerState]:
-        """The newest readable one not above an offset, and that offset; (-1, nothing) if none."""
+        """Return the newest readable snapshot not above an offset, and its offset; else -1."""
         for at in reversed(self.offsets()):
             if at <= at_most and (data := self._files.read_small(self._path(at))) is not None:
                 state = decode_producers(data, now_ms)
@@ -62,7 +63,7 @@ class ProducerSnapshots:
         return -1, ProducerState()
 
     def remove(self, offset: int) -> None:
-        """Delete one."""
+        """Delete the snapshot of an offset."""
         self._files.remove(self._path(offset))
 
     def remove_above(self, offset: int) -> None:
@@ -111,7 +112,10 @@ def encode_producers(state: ProducerState, end_offset: int) -> bytes:
 
 
 def decode_producers(data: bytes, now_ms: int) -> ProducerState | None:
-    """Read a snapshot; None if it is torn or corrupt. Times ahead of `now_ms` become it."""
+    """Read a snapshot; None if it is torn or corrupt.
+
+    Times ahead of `now_ms` are set to `now_ms`.
+    """
     if len(data) < _HEAD.size:
         return None
     version, crc, count = _HEAD.unpack_from(data)

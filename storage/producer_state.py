@@ -47,11 +47,12 @@ class ProducedBatch(NamedTuple):
     base_offset: int
     last_offset: int
     timestamp: int
-    """The greatest of its records: what a duplicate's answer repeats under LogAppendTime."""
+    """The greatest of its records' timestamps, in ms; under LogAppendTime a duplicate's answer
+    repeats it."""
 
 
 class Producer:
-    """What one producer last wrote."""
+    """The newest batches of one producer, its epoch and its open transaction."""
 
     __slots__ = (
         "batches",
@@ -71,13 +72,13 @@ class Producer:
         """The first of `batches` had others before it, which the snapshot does not tell."""
         self.last_seen_ms = last_seen_ms
         self.since = since
-        """Offset that made it known here; -1: a snapshot did."""
+        """The offset from which the producer is known here; -1: a snapshot told of it."""
         self.coordinator_epoch = -1
         self.transaction_start = -1
-        """First offset of its open transaction; -1: none is open."""
+        """First offset of the open transaction; -1: none is open."""
 
     def copy(self) -> "Producer":
-        """As it is now; later batches of the same epoch are added to both."""
+        """Copy the producer's present state; later batches of the same epoch are added to both."""
         copied = Producer(self.epoch, self.last_seen_ms, self.since)
         copied.batches = self.batches
         copied.is_from_snapshot = self.is_from_snapshot
@@ -96,10 +97,11 @@ class Producer:
         return self._forgotten(header)
 
     def _forgotten(self, header: BatchHeader) -> ProducedBatch | None:
-        """A repeat of what came before the snapshot's one batch, at an offset nobody remembers.
+        """Recognise a repeat of a batch before the only one in the snapshot.
 
-        Sequences are appended without gaps, so it is in the log, below the first batch we know.
-        To call it out of order would make the producer number it anew, and write it twice.
+        Its offset is unknown. Sequences are appended without gaps, so that batch is in the log,
+        below the first one we know. An out-of-order error would make the producer number the batch
+        anew, and write it twice.
         """
         if not self.is_from_snapshot or not 0 < len(self.batches) < DUPLICATES_KNOWN:
             return None
@@ -112,7 +114,7 @@ class Producer:
 
 
 def _refuse_sequence(producer: Producer, header: BatchHeader) -> ErrorCode | None:
-    """Is the batch out of turn? None if it is the next."""
+    """Return the error of a batch that is out of turn; None if it is the next."""
     if header.producer_epoch < producer.epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if header.producer_epoch > producer.epoch or not producer.batches:
@@ -130,16 +132,16 @@ def wrapped(sequence: int) -> int:
 
 
 class Change(NamedTuple):
-    """A marker, or the first batch of a newer epoch: what it put an end to."""
+    """A marker, or the first batch of a newer epoch, and the state before it."""
 
     offset: int
     producer_id: int
     before: Producer | None
-    """None: nothing was known."""
+    """The producer before the change; None: it was not known."""
 
     @property
     def transaction_start(self) -> int:
-        """First offset of the transaction that a marker ended; -1 if it was none."""
+        """First offset of the transaction that a marker ended; -1 if it ended none."""
         return -1 if self.before is None else self.before.transaction_start
 
 
@@ -153,10 +155,8 @@ class ProducerState:
         self._open: dict[int, int] = {}
         """Producers of open transactions by first offset, in that order."""
         self.unsettled: deque[Change] | None = None
-        """What may be taken back, oldest first. Whoever moves the high watermark settles it.
-
-        None until there is something: an idle log is to be small.
-        """
+        """Changes that may be taken back, oldest first; settled as the high watermark passes them.
+        None while there are no changes: an idle log is to be small."""
         self._settled = -1
         """Offset of the newest change that cannot be taken back any more."""
 
@@ -167,16 +167,16 @@ class ProducerState:
         return iter(self._producers.items())
 
     def get(self, producer_id: int) -> Producer | None:
-        """What is known of a producer."""
+        """Return the producer's state; None if it is not known."""
         return self._producers.get(producer_id)
 
     # May it be appended?
 
     def check(self, header: BatchHeader) -> ProducedBatch | ErrorCode | None:
-        """May the leader append this batch of a client? None: yes, and then `observe` it.
+        """Check a client's batch before the leader appends it.
 
-        A `ProducedBatch` means that it is a duplicate of that one: answer with its offset. For
-        transactional batches there is `check_transactional`.
+        None: append it, and then `observe` it. A `ProducedBatch`: it is a duplicate of that batch,
+        and is answered with its offset. Transactional batches have `check_transactional`.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
@@ -197,10 +197,10 @@ class ProducerState:
     def check_transactional(
         self, header: BatchHeader, verified_up_to: int
     ) -> ProducedBatch | ErrorCode | None:
-        """`check` for a batch of a transaction.
+        """Do `check` for a batch of a transaction.
 
-        Where none is open yet, the first sequence may be `verified_up_to` at the most: what the
-        verification has seen as the least; NOT_VERIFIED if there was none (KIP-890).
+        If no transaction is open, the first sequence may be `verified_up_to` at the most, which is
+        the least that a verification has seen; NOT_VERIFIED if there was none (KIP-890).
         """
         producer = self._producers.get(header.producer_id)
         if producer is not None:
@@ -218,13 +218,13 @@ class ProducerState:
         return None if producer is None else _refuse_sequence(producer, header)
 
     def check_epoch(self, producer_id: int, epoch: int) -> ErrorCode:
-        """May a coordinator append a batch of this producer, which has no sequence?"""
+        """Check that a coordinator may append a batch of this producer, which has no sequence."""
         producer = self._producers.get(producer_id)
         is_old = producer is not None and epoch < producer.epoch
         return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else ErrorCode.NONE
 
     def check_marker(self, marker: TransactionMarker) -> ErrorCode:
-        """May this marker be appended? One that came before may come again: it ends nothing."""
+        """Check that a marker may be appended. A repeated marker may: it ends nothing."""
         producer = self._producers.get(marker.producer_id)
         if producer is None:
             return ErrorCode.NONE
@@ -241,7 +241,7 @@ class ProducerState:
         return ErrorCode.NONE
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Has this epoch of the producer written a batch that no marker decides yet?"""
+        """True if this epoch of the producer has written a batch that no marker decides yet."""
         producer = self._producers.get(producer_id)
         return producer is not None and producer.transaction_start >= 0 and producer.epoch == epoch
 
@@ -286,7 +286,10 @@ class ProducerState:
     def observe_marker(
         self, marker: TransactionMarker, offset: int, now_ms: int
     ) -> AbortedTransaction | None:
-        """Take in a marker that is in the log; the transaction, if it aborted one with records."""
+        """Take in a marker that is in the log.
+
+        Return the transaction, if it aborted one with records.
+        """
         producer_id = marker.producer_id
         producer = self._producers.get(producer_id)
         start = -1 if producer is None else producer.transaction_start
@@ -330,7 +333,7 @@ class ProducerState:
 
     @property
     def has_undecided(self) -> bool:
-        """Might the last stable offset be below the high watermark?"""
+        """True if the last stable offset may be below the high watermark."""
         return bool(self._open or self.unsettled)
 
     def first_undecided(self, otherwise: int) -> int:
@@ -342,11 +345,11 @@ class ProducerState:
         return min(first, otherwise)
 
     def first_unsettled(self, otherwise: int) -> int:
-        """Where the first marker, or first batch of a new epoch, is that may still be cut off."""
+        """The offset of the first marker or new epoch that may still be cut off, or `otherwise`."""
         return self.unsettled[0].offset if self.unsettled else otherwise
 
     def settle(self, high_watermark: int) -> None:
-        """What lies below the high watermark is decided for good."""
+        """Settle everything below the high watermark: it can no longer be taken back."""
         unsettled = self.unsettled
         while unsettled and unsettled[0].offset < high_watermark:
             self._settled = unsettled.popleft().offset
@@ -354,12 +357,12 @@ class ProducerState:
             self.unsettled = None
 
     def came_from_snapshot(self, end_offset: int) -> None:
-        """What it tells was so at `end_offset`: markers before that cannot be taken back."""
+        """Mark the state as a snapshot's of `end_offset`: earlier markers cannot be taken back."""
         if any(producer.coordinator_epoch >= 0 for producer in self._producers.values()):
             self._settled = end_offset - 1
 
     def truncate_to(self, offset: int) -> bool:
-        """Forget batches from `offset` on; False if what is left is not enough to go on with."""
+        """Forget batches from `offset` on; False if too little is left to go on with."""
         is_complete = offset > self._settled
         while self.unsettled and self.unsettled[-1].offset >= offset:
             self._take_back(self.unsettled.pop())
@@ -396,9 +399,9 @@ class ProducerState:
         self._open = dict(sorted(starts))
 
     def remove_expired(self, now_ms: int, expire_after_ms: int) -> int:
-        """Forget producers idle for that long (wall time, in ms); how many were there?
+        """Forget producers idle for that long (wall time, in ms), and return their number.
 
-        Never one with an open transaction: readers wait for its marker.
+        A producer with an open transaction stays: readers wait for its marker.
         """
         idle_since = now_ms - expire_after_ms
         idle = [
@@ -412,7 +415,7 @@ class ProducerState:
 
     @classmethod
     def of(cls, producers: dict[int, Producer]) -> "ProducerState":
-        """These producers, as a snapshot tells of them."""
+        """Make a state of the producers in a snapshot."""
         state = cls()
         state._producers = producers
         state._note_open()

@@ -1,7 +1,7 @@
 """Reading whole batches out of a segment without decoding one.
 
-One read brings the data; where it may not go to the segment's end, a walk over batch prefixes from
-the nearest index entry finds the cut. Readers go on where they stopped, so exact positions of such
+One read brings the data. If it may not go to the segment's end, a walk over batch prefixes from the
+nearest index entry finds the cut. Readers go on where they stopped, so exact positions of such
 places are kept as hints, and the usual read at the tail needs neither index nor walk.
 """
 
@@ -35,14 +35,14 @@ class LogSlice(NamedTuple):
     """The first of them holds the offset asked for. Empty at the end of what may be read."""
     segment_base: int
     position: int
-    """Where in its segment the data begins."""
+    """The position in its segment at which the data begins."""
 
 
 EMPTY = memoryview(b"")
 
 
 class Wanted(NamedTuple):
-    """What a reader asks for."""
+    """The bounds of a read."""
 
     offset: int
     max_bytes: int
@@ -55,7 +55,7 @@ class Wanted(NamedTuple):
 
 
 def read(segment: "Segment", wanted: Wanted) -> LogSlice:
-    """Whole batches from the one that holds the offset; Cold where the page cache lacks them."""
+    """Read whole batches from the one that holds the offset; Cold if the page cache lacks them."""
     position = locate(segment, wanted.offset, wait=wanted.wait)
     bound, is_exact = _bound(segment, wanted.up_to)
     want = min(bound - position, max(wanted.max_bytes, HEADER_SIZE))
@@ -76,7 +76,10 @@ def read(segment: "Segment", wanted: Wanted) -> LogSlice:
 
 
 def locate(segment: "Segment", offset: int, *, wait: bool = False) -> int:
-    """Position of the first batch that ends at or after `offset`; the end if there is none."""
+    """Return the position of the first batch that ends at or after `offset`.
+
+    The end if none does.
+    """
     hint = segment.hints.get(offset)
     if hint is not None:
         return hint
@@ -122,7 +125,7 @@ async def warm(segment: "Segment", offset: int, max_bytes: int) -> None:
 
 
 def _bound(segment: "Segment", up_to: int) -> tuple[int, bool]:
-    """A position that no batch below `up_to` ends after; is it where the last one ends?"""
+    """Return a position that no batch below `up_to` ends after. True: the last one ends there."""
     if up_to >= segment.next_offset:
         return segment.size, True
     position = segment.hints.get(up_to)
@@ -144,7 +147,7 @@ def _fill(segment: "Segment", view: memoryview, position: int, *, wait: bool) ->
 
 
 def _cut(segment: "Segment", view: memoryview, position: int, up_to: int) -> int:
-    """Where, in `view` (read at `position`), the last whole batch below `up_to` ends."""
+    """Return where, in `view` (read at `position`), the last whole batch below `up_to` ends."""
     at, limit = 0, len(view)
     if segment.indexes is not None:
         entry = segment.indexes.offsets.entry_before_position(position + limit - PREFIX_SIZE)
@@ -165,7 +168,7 @@ def _cut(segment: "Segment", view: memoryview, position: int, up_to: int) -> int
 
 
 def _first_batch(segment: "Segment", view: memoryview, position: int, wanted: Wanted) -> memoryview:
-    """The batch at `position` whole, however large; nothing if it reaches `up_to`."""
+    """Read the batch at `position` whole, however large; nothing if it reaches `up_to`."""
     if len(view) < PREFIX_SIZE:
         _missing(segment, position, wait=wanted.wait)
     base, length, delta = PREFIX.unpack_from(view)
@@ -180,7 +183,7 @@ def _first_batch(segment: "Segment", view: memoryview, position: int, wanted: Wa
 
 
 def end_of(data: Buffer) -> int:
-    """Offset behind the last of some whole batches; -1 where there is none."""
+    """Return the offset behind the last of some whole batches; -1 if there is none."""
     at, end, limit = 0, -1, len(data)
     while at + PREFIX_SIZE <= limit:
         base, length, delta = PREFIX.unpack_from(data, at)

@@ -1,9 +1,9 @@
 """Reading for consumers: on past batches that compaction left without records.
 
-Such a batch says how far its segment goes, or what its producer did last. An answer of nothing
-else would look to many clients like a batch larger than they asked for: they report that, or ask
+Such a batch keeps the end of its segment, or the last sequence of its producer. An answer without
+records would look to many clients like a batch larger than they asked for: they report that, or ask
 for the same offset for ever. So a consumer is given the next batch with a record, in the same
-answer; only where the log has none below the bound it gets empty ones, and knows where to go on.
+answer; only if the log has none below the bound it gets empty ones, and knows where to go on.
 """
 
 from struct import Struct
@@ -14,15 +14,16 @@ from .log_reader import LogReader
 from .reading import PREFIX, SIZE_AND_OFFSET, Cold, LogSlice
 
 MAX_READS = 32
-"""Reads of one call on the loop: a millisecond or two. What is left is done as a cold read."""
+"""Reads of one call on the loop: a millisecond or two. The rest is done as a cold read."""
 _COUNT = Struct(">i")
 _COUNT_AT = HEADER_SIZE - _COUNT.size
 
 
 def read_records(reader: LogReader, offset: int, *, max_bytes: int, up_to: int) -> LogSlice:
-    """`reader.read` where gaps may be, beginning with a batch that has records; raises as that.
+    """Do `reader.read` in a log that may have gaps; the first batch returned has records.
 
-    Without such a batch below `up_to` it is the last of the empty ones.
+    Without such a batch below `up_to` the last of the empty ones is returned. Raises as `read`
+    does.
     """
     passed = Passed()
     for _ in range(MAX_READS):
@@ -36,7 +37,7 @@ def read_records(reader: LogReader, offset: int, *, max_bytes: int, up_to: int) 
 async def read_records_cold(
     reader: LogReader, offset: int, *, max_bytes: int, up_to: int
 ) -> LogSlice:
-    """`read_records`, off the loop. Check roles and epochs again after it: time has passed."""
+    """Do `read_records` off the loop. Check roles and epochs again after it: time has passed."""
     passed = Passed()
     while True:
         found = passed.take(await reader.read_cold(offset, max_bytes=max_bytes, up_to=up_to))
@@ -53,10 +54,10 @@ class Passed:
     def __init__(self) -> None:
         self._last: LogSlice | None = None
         self.next_offset = -1
-        """Behind them."""
+        """The offset behind the empty batches read so far."""
 
     def take(self, found: LogSlice) -> LogSlice | None:
-        """What was read, without empty batches at its front; None: go on at `next_offset`."""
+        """Return what was read without empty batches at its front; None: go on at `next_offset`."""
         data = found.data
         if not len(data):
             return self._last or found
@@ -68,7 +69,7 @@ class Passed:
 
 
 def _front(data: Buffer) -> tuple[int, int]:
-    """How many bytes of empty batches come first, and the offset behind them."""
+    """Return how many bytes of empty batches come first, and the offset behind them."""
     at, next_offset, limit = 0, -1, len(data)
     while at < limit and not _COUNT.unpack_from(data, at + _COUNT_AT)[0]:
         base, length, delta = PREFIX.unpack_from(data, at)

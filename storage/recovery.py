@@ -1,16 +1,16 @@
 """Opening a log: what is on disk after a clean stop, and what can be believed after any other.
 
 After a clean stop, file sizes and indexes are true. After a crash, everything from the segment of
-the recovery point on is read: batches are good while header, order and checksum are; at the first
-that is not, the log ends, its tail is cut off and all later segments are deleted. What recovers is
+the recovery point on is read: batches are good while header, order and checksum are. At the first
+bad batch the log ends, its tail is cut off and all later segments are deleted. What recovers is
 always a prefix of what was appended. Indexes, leader epochs and producers of that part are made
 anew from its batches. The recovery point never moves forward here.
 
-Checkpoints, snapshots and indexes only ever save work: missing, torn or corrupt, they are made
-anew or taken for their safest value, and opening goes on.
+Checkpoints, snapshots and indexes only ever save work: if they are missing, torn or corrupt, they
+are made anew or replaced by their safest value, and opening goes on.
 
-A log of which the opener knows how far it was stable is cut above that only: damage below it is no
-torn tail, and is told (`CutRefused`) before anything is changed.
+If the opener knows how far a log was stable, the log is cut above that only: damage below it is no
+torn tail, and `CutRefused` reports it before anything is changed.
 """
 
 import logging
@@ -72,7 +72,7 @@ class Opening:
 
 @dataclass(slots=True)
 class Opened:
-    """What was found, and made of it."""
+    """A log as it was found on disk, after recovery."""
 
     log_start_offset: int
     log_end_offset: int
@@ -163,7 +163,7 @@ class _Loader:
         )
 
     def _refuse_cut(self, path: str, position: int, offset: int, why: str) -> None:
-        """Nothing is cut below where the log was stable."""
+        """Raise CutRefused if `offset` is below the end of what was stable."""
         if offset < self._opening.never_cut_below:
             for segment in self._segments:
                 segment.close()
@@ -240,7 +240,7 @@ class _Loader:
         return at
 
     async def _trust(self, at: int, *, with_indexes: bool) -> None:
-        """A segment that was flushed: only its indexes may be missing."""
+        """Take over a segment that was flushed: only its indexes may be missing."""
         segment, newest = self._segments[at], None
         has_markers = segment in self._damaged_aborted
         if with_indexes:
@@ -262,14 +262,14 @@ class _Loader:
             await self._find_aborted(at)
 
     def _scan_of(self, at: int) -> Scan:
-        """Of a segment of which the headers can be believed, up to the next one."""
+        """Scan a segment whose headers can be believed, up to the start of the next one."""
         segment = self._segments[at]
         is_newest = at + 1 == len(self._segments)
         end_offset = None if is_newest else segment.next_offset
         return Scan(self._files, segment, has_gaps=self._has_gaps, end_offset=end_offset)
 
     def _cut(self, segment: Segment, position: int) -> None:
-        """The file ends there; the next flush takes it along."""
+        """End the segment's file at `position`; the next flush makes that stable."""
         self._files.truncate(segment.file(), position)
         segment.size = position
         self._recovery_point = min(self._recovery_point, segment.base_offset)
@@ -285,7 +285,7 @@ class _Loader:
         segment.close()
 
     async def _load_epochs(self, doubtful: int) -> None:
-        """Read the epochs' file for what was flushed; make anew what it does not tell."""
+        """Read the epochs' file for what was flushed, and rebuild the rest from batches."""
         data = self._files.read_small(f"{self._directory}/{LEADER_EPOCHS}")
         known = LeaderEpochs.decode(data) if data is not None else None
         self._on_file = LeaderEpochs(known or ())
@@ -365,7 +365,7 @@ class _Loader:
         return scan.problem is None
 
     async def _write_again(self, segment: Segment, position: int) -> None:
-        """What lies from `position` on waits to be written to the disk, whatever it did before."""
+        """Write everything from `position` on again: the next flush takes it to the disk."""
         while position < segment.size:
             size = min(WINDOW, segment.size - position)
             view = self._files.read_some(segment.file(), position, size)

@@ -1,8 +1,8 @@
 """The checkpoint of recovery points: up to where each log of a directory need not be read again.
 
-What it says must hold after a loss of power at any moment. It says at most what is committed,
-because that alone is never cut off: no truncation makes it a lie but one after an unclean
-election, and that takes the checkpoint back first, on stable storage, before anything is cut.
+Each entry must hold after a loss of power at any moment. An entry covers at most what is committed,
+because only that is never cut off. A truncation makes it untrue only after an unclean election;
+then the checkpoint is lowered first, on stable storage, before anything is cut.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ Points = dict[TopicPartition, int]
 
 
 class RecoveryPoints:
-    """One file, and what it vouches for."""
+    """One checkpoint file, and the offsets that it vouches for."""
 
     def __init__(self, files: Files, path: str, on_disk: Points) -> None:
         """`on_disk` is what the file said when it was read."""
@@ -25,13 +25,14 @@ class RecoveryPoints:
         self._vouched = dict(on_disk)
         """The most that the file may be found to say after a crash right now."""
         self._prepared: Points = {}
-        """What is being written, to be put in its place."""
+        """The offsets that are being written and will take the file's place."""
         self._lies = 0
-        """How often it was taken back: what was being written then is not put in its place."""
+        """The number of times that the file was lowered: a write that was under way then is
+        dropped."""
         self._writing = asyncio.Lock()
 
     async def write(self, points_now: Callable[[], Points]) -> None:
-        """Say what `points_now` returns: what is durable and committed."""
+        """Write the offsets that `points_now` returns: they are durable and committed."""
         async with self._writing:
             while True:
                 points, lies = points_now(), self._lies
@@ -48,11 +49,11 @@ class RecoveryPoints:
                 self._vouched = points
 
     def vouches_above(self, partition: TopicPartition, offset: int) -> bool:
-        """Is anything at or above `offset` said to be durable, or about to be?"""
+        """True if the file vouches, or is about to, for anything at or above `offset`."""
         return max(self._vouched.get(partition, 0), self._prepared.get(partition, 0)) > offset
 
     def take_back(self, points: Points) -> None:
-        """Say this instead, at once: it waits for the disk, on the loop."""
+        """Write `points` at once, on the loop, which waits for the disk."""
         self._lies += 1
         self._files.replace_now(self._path, encode_offsets(points))
         self._vouched, self._prepared = dict(points), {}

@@ -1,6 +1,6 @@
 """Chooses the oldest segments of a log that may go: by the log's start, by time, by size.
 
-Decides only; `Log.delete_old_segments` acts. What is at or above the high watermark stays.
+Decides only; `Log.delete_old_segments` acts. A segment that reaches the high watermark stays.
 """
 
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def deletable(log: "Log", now_ms: int, high_watermark: int) -> int:
-    """How many segments, from the oldest on, may be deleted at this wall time."""
+    """Return how many segments, from the oldest on, may be deleted at this wall time."""
     below = 0
     for segment in log.segments:
         if segment.next_offset > high_watermark or not segment.size:
@@ -21,7 +21,10 @@ def deletable(log: "Log", now_ms: int, high_watermark: int) -> int:
 
 
 def _before_start(log: "Log") -> int:
-    """Segments that end at or before the log's start; the newest one stays for its name."""
+    """Count the segments that end at or before the log's start.
+
+    The newest one stays for its name.
+    """
     count = 0
     for segment in log.segments[:-1]:
         if segment.next_offset > log.log_start_offset:

@@ -50,9 +50,10 @@ class Scan:
         least_epoch: int | None = None,
         end_offset: int | None = None,
     ) -> None:
-        """`least_epoch`: judge leader epochs too; none may be older than the one before.
+        """Scan from `position` on.
 
-        `end_offset` is where another segment goes on, if one does.
+        `least_epoch`: judge leader epochs too; no epoch may be older than the one before.
+        `end_offset` is where another segment goes on, if there is one.
         """
         self._files = files
         self._segment = segment
@@ -69,12 +70,12 @@ class Scan:
 
     @property
     def has_stale_tail(self) -> bool:
-        """Is there anything behind the last batch that belongs to this segment?"""
+        """True if the file holds bytes behind the last batch that belongs to this segment."""
         is_at_end = self._end_offset is not None and self.next_offset >= self._end_offset
         return is_at_end and self.position < self._segment.size
 
     def next_window(self) -> list[tuple[int, BatchHeader]]:
-        """The next good batches with their positions; none at the end or at a bad one."""
+        """Return the next good batches with their positions; none at the end or at a bad one."""
         if self.problem is not None or self.position >= self._segment.size:
             return []
         size = min(WINDOW, self._segment.size - self.position)
@@ -140,10 +141,10 @@ class Scan:
 
 
 class Rebuilt(NamedTuple):
-    """What was seen as a segment's indexes were made anew."""
+    """The findings of a walk that made a segment's indexes anew."""
 
     has_markers: bool
-    """Of transactions."""
+    """True if the segment has markers of transactions."""
     has_stale_tail: bool
     end_position: int
     """Behind its last good batch."""
@@ -154,8 +155,8 @@ async def rebuild_indexes(
 ) -> Rebuilt:
     """Make a segment's indexes anew from its batches, which `new_scan` walks, and save them.
 
-    Behind a damaged header it has none, and what was known of the segment's end stays. Appends
-    and cuts may come between: only what holds at the end is taken over.
+    Behind a damaged header the segment has no indexes, and its known end stays. Appends and cuts
+    may come between: only what holds at the end is used.
     """
     has_markers = False
     while True:

@@ -1,7 +1,7 @@
 """One segment of a log: a file of batches with its indexes, appended to and truncated.
 
-It never decides when the log rolls or what is deleted, and never looks into a record. Its file is
-segment_file.py's; reading.py reads it, and segment_learning.py learns from it.
+It never decides when the log rolls or what is deleted, and never looks into a record.
+segment_file.py has its file, reading.py reads it, and segment_learning.py learns from it.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ from .topic_config import TopicConfig
 
 _HINTS = 64
 MAX_RELATIVE = 2**31 - 1
-"""How far the offsets of a segment may lie above its base."""
+"""The greatest distance of an offset in a segment from the segment's base."""
 
 Batch = tuple[BatchHeader, Buffer]
 
 
 class Limits(NamedTuple):
-    """When a segment is full."""
+    """The bounds at which a segment is full."""
 
     segment_bytes: int
     segment_ms: int
@@ -75,12 +75,12 @@ class Segment(SegmentFile):
         self.max_timestamp = -1
         self.max_timestamp_offset = base_offset
         self.first_timestamp = -1
-        """The greatest of the first batch: rolling by time counts from it."""
+        """The greatest timestamp of the first batch, in ms: rolling by time counts from it."""
         self.seen_ms = 0
-        """Wall time of creation or load: stands in where records have no timestamps."""
+        """Wall time, in ms, of creation or load; it stands in if records have no timestamps."""
         self.jitter_ms = 0
         self.indexes: SegmentIndexes | None = SegmentIndexes(files, self.path, base_offset)
-        """None: on disk only."""
+        """None: the indexes are on disk only."""
         self.aborted = AbortedFile(files, self.path)
         self._are_indexes_unsynced = False
         self.hints: dict[int, int] = {}
@@ -90,24 +90,24 @@ class Segment(SegmentFile):
         return f"<segment {self.base_offset}..{self.next_offset}, {self.size} bytes>"
 
     def remove(self) -> None:
-        """Delete the files: the log first, for an index without one means nothing."""
+        """Delete the files. The log goes first, as an index without a log means nothing."""
         super().remove()
         self.aborted.remove()
         SegmentIndexes.remove(self._files, self.path)
 
     def forget(self) -> None:
-        """The file was closed: forget indexes that can be read again, too."""
+        """Forget indexes that can be read again, after the file was closed."""
         if self.indexes is not None and self.indexes.is_saved:
             self.indexes = None
             self.hints.clear()
 
     @property
     def has_unsynced_indexes(self) -> bool:
-        """Were the index files written since they were last on stable storage?"""
+        """True if the index files were written since they were last on stable storage."""
         return self._are_indexes_unsynced or self.aborted.is_unsynced
 
     async def flush(self, *, with_indexes: bool) -> None:
-        """The batches are on stable storage on return; the index files too, if asked."""
+        """Make the batches stable, and the index files too if `with_indexes`."""
         if self.is_removed:
             return
         await self._files.fdatasync(self.file())
@@ -120,9 +120,10 @@ class Segment(SegmentFile):
     # Appending.
 
     def append(self, batches: Sequence[Batch], start: int, limits: Limits) -> int:
-        """Write `batches[start:]` as far as the segment takes them; the index after the last.
+        """Write `batches[start:]` as far as the segment takes them.
 
-        One write for all. On failure the segment is as before and the directory is lost.
+        Return the index after the last. One write for all. On failure the segment is unchanged and
+        the directory is lost.
         """
         indexes = self.indexes
         assert indexes is not None, "load the indexes first"
@@ -155,7 +156,7 @@ class Segment(SegmentFile):
     def _take(
         self, batches: Sequence[Batch], start: int, limits: Limits, buffers: list[Buffer]
     ) -> int:
-        """Count and index what fits, and collect its buffers. Paid per batch: all in locals."""
+        """Count and index what fits and collect its buffers; per batch, so all in locals."""
         indexes = self.indexes
         assert indexes is not None
         segment_bytes, segment_ms, max_offsets, max_times, interval = limits
@@ -242,7 +243,7 @@ class Segment(SegmentFile):
     def save_indexes(self) -> None:
         """Write the index files, unless they are up to date.
 
-        That of aborted transactions goes first: it is complete wherever the others are.
+        The file of aborted transactions goes first: it is complete wherever the others are.
         """
         self.aborted.save()
         if self.indexes is not None and not self.indexes.is_saved:
@@ -250,7 +251,7 @@ class Segment(SegmentFile):
             self._are_indexes_unsynced = True
 
     def load_indexes(self, *, is_end_known: bool = True) -> bool:
-        """Read the index files unless the indexes are in memory; False if they cannot be true."""
+        """Read the index files if the indexes are not in memory; False if they do not fit."""
         if self.indexes is None:
             end = self.next_offset if is_end_known else None
             self.indexes = SegmentIndexes.load(

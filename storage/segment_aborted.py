@@ -17,7 +17,7 @@ class AbortedFile:
         self._files = files
         self._segment_path = path
         self.index: AbortedIndex | None = None
-        """Transactions whose abort is marked here. None: there are none, and no file of them."""
+        """Transactions whose abort is marked in this segment; None: there are none, and no file."""
         self.is_unsynced = False
         """The file was written since it was last on stable storage."""
 
@@ -58,7 +58,7 @@ class AbortedFile:
     def mend(self) -> bool:
         """Write the file anew if the disk did not keep it; True if that was needed.
 
-        It has no checksum, and a transaction that it no longer names would be read as committed.
+        The file has no checksum, and a transaction missing from it would be read as committed.
         """
         if self.index is None or not self.index.is_saved:
             return False

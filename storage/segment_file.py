@@ -1,6 +1,6 @@
 """The file of one segment: opened when needed, closed when there are too many, read in three ways.
 
-Knows from which byte on what is read can only be what this process wrote. Never judges bytes:
+Knows the position behind which only this process can have written. Never judges bytes:
 log_reader.py does that.
 """
 
@@ -14,26 +14,24 @@ class SegmentFile:
     __slots__ = ("_file", "_files", "doubt_below", "is_removed", "path", "size", "was_used")
 
     def __init__(self, files: Files, path: str) -> None:
-        """`path` without suffix."""
+        """`path` is without suffix."""
         self._files = files
         self.path = path
         self.size = 0
         self.is_removed = False
         self.doubt_below = 0
-        """Bytes before this position may have come back from the disk: judged before use.
-
-        What is behind it was written by this process, and no read has found it cold since.
-        """
+        """Bytes before this position may have come back from the disk: they are judged before use.
+        This process wrote everything behind it, and no read has found that cold since."""
         self._file: File | None = None
         self.was_used = False
 
     def create(self) -> None:
-        """Make the file, empty."""
+        """Make an empty file."""
         self._file = self._files.open_for(self, self.path + LOG, create=True)
         self._files.truncate(self._file, 0)
 
     def file(self) -> File:
-        """The open file."""
+        """Return the file, opened if need be."""
         file = self._file
         if file is None:
             file = self._file = self._files.open_for(self, self.path + LOG)
@@ -48,7 +46,7 @@ class SegmentFile:
         self.forget()
 
     def forget(self) -> None:
-        """The file was closed."""
+        """Forget the file after it was closed."""
 
     def close(self) -> None:
         """Close the file for good."""
@@ -56,13 +54,13 @@ class SegmentFile:
         self.evict()
 
     def remove(self) -> None:
-        """Delete it."""
+        """Close and delete the file."""
         self.close()
         self.is_removed = True
         self._files.remove(self.path + LOG)
 
     def read_warm(self, view: memoryview, position: int) -> int:
-        """Read what the page cache holds; BlockingIOError where it holds nothing."""
+        """Read what the page cache holds; BlockingIOError if it holds nothing."""
         files = self._files
         if files.failure is not None:
             raise files.failure
@@ -87,13 +85,13 @@ class SegmentFile:
         return self._files.read_into(self.file(), view, position)
 
     async def read_cold(self, buffer: bytearray, position: int) -> int:
-        """Read off the loop."""
+        """Read through the page cache, off the loop."""
         self.doubt_below = self.size
         with self._files.guard:
             return await self.file().preadv_cold(buffer, position)
 
     async def read_disk(self, buffer: bytearray, position: int) -> int:
-        """Read off the loop what the disk holds, whatever the page cache does."""
+        """Read from the disk itself, off the loop, bypassing the page cache."""
         self.doubt_below = self.size
         with self._files.guard:
             return await self.file().preadv_disk(buffer, position)

@@ -1,6 +1,6 @@
 """The two indexes of one segment as a pair: grown together, saved and loaded together.
 
-Knows the files' names and when what they hold is still true; knows nothing of batches.
+Knows the files' names and when their contents are still true; knows nothing of batches.
 """
 
 from .files import INDEX, TIME_INDEX, Files
@@ -8,7 +8,7 @@ from .indexes import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
 
 
 class CorruptIndex(Exception):
-    """An index points at something that is not there: rebuild it."""
+    """An index points at a batch that is not there: rebuild it."""
 
 
 class SegmentIndexes:
@@ -51,7 +51,7 @@ class SegmentIndexes:
         self.is_full = self.is_saved = False
 
     def reaches(self, offset_entries: int, time_entries: int) -> bool:
-        """Is either index as long as it may become?"""
+        """True if either index has as many entries as it may have."""
         return len(self.offsets) >= offset_entries or len(self.times) >= time_entries
 
     def save(self, newest: tuple[int, int]) -> None:
@@ -67,7 +67,7 @@ class SegmentIndexes:
     def load(
         cls, files: Files, path: str, base_offset: int, *, size: int, next_offset: int | None
     ) -> "SegmentIndexes | None":
-        """Read the files; None if they are missing or cannot be true of such a segment."""
+        """Read the files; None if they are missing or do not fit such a segment."""
         offsets = files.read_small(path + INDEX)
         times = files.read_small(path + TIME_INDEX)
         if offsets is None or times is None:
@@ -83,7 +83,10 @@ class SegmentIndexes:
 
     @staticmethod
     def newest_timestamp(files: Files, path: str, base_offset: int) -> tuple[int, int] | None:
-        """The last entry of the time index, read alone; None if the files cannot be right."""
+        """Return the last entry of the time index, read alone.
+
+        None if the files cannot be right.
+        """
         with files.guard:
             if not (files.fs.exists(path + INDEX) and files.fs.exists(path + TIME_INDEX)):
                 return None

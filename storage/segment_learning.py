@@ -52,7 +52,7 @@ def read_tail(segment: "Segment") -> None:
 
 
 def load_or_start_indexes(segment: "Segment") -> None:
-    """Have a segment's indexes in memory, if need be empty ones: walks are then long, and right."""
+    """Load a segment's indexes, or start empty ones: walks are longer then, but right."""
     if segment.load_indexes():
         return
     known = segment.next_offset, segment.max_timestamp, segment.max_timestamp_offset

@@ -1,7 +1,7 @@
 """The segments of one log, oldest first, and the directory that holds them.
 
-Keeps names and order: which segment holds an offset, which files are new. It never decides when
-to roll or what to delete.
+Keeps names and order: which segment holds an offset, which files are new. It never decides when to
+roll or what to delete.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,7 +17,7 @@ from .topic_config import TopicConfig
 
 
 class Segments(list[Segment]):
-    """Oldest first; none before the first append."""
+    """The segments, oldest first; none before the first append."""
 
     __slots__ = (
         "_are_gaps_noted",
@@ -70,11 +70,11 @@ class Segments(list[Segment]):
         return self[at] if at < len(self) and self[at].base_offset == base_offset else None
 
     def after(self, segment: Segment) -> Segment:
-        """The one behind it; it is not the newest."""
+        """Return the segment behind `segment`, which is not the newest."""
         return self[bisect_right(self, segment.base_offset, key=lambda each: each.base_offset)]
 
     def make_directory(self) -> None:
-        """Before the first file: the directory, and in it whose partition this is."""
+        """Make the directory with the file that names its partition, before the first segment."""
         path = f"{self.directory}/{PARTITION_METADATA}"
         if self or self._files.exists(path):
             return
@@ -83,13 +83,13 @@ class Segments(list[Segment]):
         self.write_owner()
 
     def write_owner(self) -> None:
-        """Whose partition this is, if that is known. The next flush makes it stable."""
+        """Write the partition's topic id, if it is known. The next flush makes the file stable."""
         if self.topic_id is not None:
             path = f"{self.directory}/{PARTITION_METADATA}"
             self._files.replace_small(path, encode_partition_metadata(self.topic_id))
 
     def begin(self, base_offset: int, now_ms: int) -> Segment:
-        """Add an empty segment; the newest so far is complete, or goes if it is empty."""
+        """Add an empty segment; the newest so far is complete, or is removed if it is empty."""
         self.make_directory()
         if self and self[-1].size == 0:
             self.pop().remove()
@@ -103,7 +103,7 @@ class Segments(list[Segment]):
         return segment
 
     def cut_to(self, offset: int) -> int:
-        """Remove all that holds `offset` or later; the offset that comes next."""
+        """Remove everything at `offset` or later; return the offset that comes next."""
         while self[-1].base_offset > offset:
             self.pop().remove()
             self.names_changed = True
@@ -111,7 +111,7 @@ class Segments(list[Segment]):
         return self[-1].next_offset
 
     def remove_all(self) -> None:
-        """Delete the files, newest first: what a crash leaves is a prefix."""
+        """Delete the files, newest first: a crash leaves a prefix."""
         while self:
             self.pop().remove()
             self.names_changed = True
@@ -123,7 +123,7 @@ class Segments(list[Segment]):
             segment.remove()
 
     async def flush(self, recovery_point: int) -> None:
-        """What lies above the recovery point, and the names of it, are durable on return."""
+        """Make everything above the recovery point durable, and the files' names."""
         for segment in list(self):
             if segment.next_offset > recovery_point or segment.has_unsynced_indexes:
                 is_newest = not self or segment is self[-1]
@@ -134,9 +134,9 @@ class Segments(list[Segment]):
     # Compaction.
 
     def note_gaps(self) -> None:
-        """Before the first gap: whoever reads here must not take one for damage, ever.
+        """Record that the log has gaps, before the first: a reader must never take one for damage.
 
-        The note outlives the policy that brought the gap, and a restart.
+        The record outlives the policy that brought the gap, and a restart.
         """
         if self._are_gaps_noted:
             return
@@ -176,7 +176,10 @@ class Segments(list[Segment]):
         self.names_changed = True
 
     def remove_results(self, *, but: str = "") -> None:
-        """Remove what rounds that were given up have left: it would make a `.swap` look unsure."""
+        """Remove the results of rounds that were given up, except those named `but`.
+
+        A leftover would make a `.swap` look unsure.
+        """
         for name in self._files.names(self.directory):
             path = f"{self.directory}/{name}"
             if name.endswith(CLEANED) and not (but and path.startswith(but)):

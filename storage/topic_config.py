@@ -254,22 +254,22 @@ class TopicConfig:
 
     @property
     def is_compacted(self) -> bool:
-        """Must every record carry a key?"""
+        """True if every record must carry a key."""
         return "compact" in self.cleanup_policy
 
     @property
     def is_deleted(self) -> bool:
-        """Do old segments go by age and size?"""
+        """True if old segments go by age and size."""
         return "delete" in self.cleanup_policy
 
     @property
     def is_group_flush(self) -> bool:
-        """Does a copy count only as far as it is on stable storage?"""
+        """True if a copy counts only as far as it is on stable storage."""
         return self.flush_policy == "group"
 
     @property
     def is_log_append_time(self) -> bool:
-        """Does the broker's clock replace the producer's timestamps?"""
+        """True if the broker's clock replaces the producer's timestamps."""
         return self.message_timestamp_type == "LogAppendTime"
 
     def check(self) -> None:
@@ -298,6 +298,6 @@ class TopicConfig:
 
 
 def _is_replica(text: str) -> bool:
-    """Is it "partition:broker"?"""
+    """True if the text is "partition:broker"."""
     partition, colon, broker = text.partition(":")
     return bool(colon) and all(each.isascii() and each.isdigit() for each in (partition, broker))

@@ -1,7 +1,8 @@
 """`cleaner-offset-checkpoint`, Kafka's file: the offset up to which each log is compacted.
 
-Says at most what is on the disk under its final names, and is taken back before what it says is
-cut away: below it a tombstone goes on the strength of there being nothing older of its key.
+An offset in it covers only what is on the disk under its final name, and is lowered before anything
+below it is cut away. Below that offset a tombstone may go because no older record of its key is
+left there.
 """
 
 import logging
@@ -24,7 +25,7 @@ class CleanerOffsets:
         self._file = RecoveryPoints(files, self._path, {})
 
     def read(self) -> None:
-        """Learn what the file says; nothing if it cannot be read: all is compacted anew."""
+        """Read the file. An unreadable file counts as empty: all logs are compacted anew."""
         data = self._files.read_small(self._path)
         known = decode_offsets(data)
         if data is not None and known is None:
@@ -33,19 +34,22 @@ class CleanerOffsets:
         self._file = RecoveryPoints(self._files, self._path, self._offsets)
 
     def of(self, partition: TopicPartition) -> int:
-        """All of the log below this was compacted; 0 if nothing was."""
+        """Return the offset below which all of the log was compacted; 0 if nothing was."""
         return self._offsets.get(partition, 0)
 
     async def note(self, partition: TopicPartition, offset: int) -> None:
-        """All below `offset` is compacted, and stable; so is this on return."""
+        """Record that all below `offset` is compacted and stable.
+
+        The record is stable on return.
+        """
         self._offsets[partition] = offset
         await self._file.write(lambda: dict(self._offsets))
 
     def cut(self, partition: TopicPartition, offset: int) -> None:
-        """The log ends at `offset` from now on: what comes there is not compacted.
+        """Record that the log ends at `offset` from now on: later batches there are not compacted.
 
-        Waits for the disk on the loop where the file says otherwise; committed records are cut
-        only after an unclean election.
+        If the file states more, the loop waits for the disk. Committed records are cut only after
+        an unclean election.
         """
         if self._offsets.get(partition, 0) > offset:
             self._offsets[partition] = offset
@@ -53,5 +57,5 @@ class CleanerOffsets:
             self._file.take_back(self._offsets)
 
     def forget(self, partition: TopicPartition) -> None:
-        """The log is gone; `cut` to 0 before another of its name is begun."""
+        """Forget a log that is gone. Call `cut` with 0 before another log of its name begins."""
         self._offsets.pop(partition, None)

@@ -25,7 +25,7 @@ CLEANED, SWAP, DELETED = ".cleaned", ".swap", ".deleted"
 
 
 def settle(files: Files, directory: str) -> bool:
-    """Finish or undo what was begun; did anything change?"""
+    """Finish or undo what a compaction began; True if anything changed."""
     names = files.names(directory)
     left = [name for name in names if name.endswith((CLEANED, SWAP, DELETED))]
     if not left:
@@ -63,7 +63,7 @@ def _remove_segment(files: Files, directory: str, base: int) -> None:
 
 
 def _end_of(files: Files, path: str, base_offset: int) -> int | None:
-    """The offset behind a segment file of which every byte is good; None if one is not."""
+    """Return the offset behind a segment file if every byte in it is good, else None."""
     rules = Rules(LeaderEpochs(), has_gaps=True)
     with files.guard:
         file = files.fs.open(path)

@@ -38,7 +38,7 @@ from .transaction_walk import TransactionWalk
 
 WINDOW = 1 << 20
 MAX_ROUNDS = 64
-"""Rounds remembered; more are those of processes that ended without saying so."""
+"""Rounds remembered; beyond this the oldest belong to processes that ended without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a round is to do."""
+    """The order for a round: its segments and its settings."""
 
     directory: str
     groups: tuple[tuple[Source, ...], ...]
@@ -60,19 +60,20 @@ class Order:
     first_dirty: int
     """Below it every key is there once already."""
     now_ms: int
-    """Wall time: what delete horizons are compared with and counted from."""
+    """Wall time, in ms: delete horizons are compared with it and counted from it."""
     delete_retention_ms: int
     index_interval_bytes: int
     map_bytes: int
     aborted: tuple[AbortedTransaction, ...] = ()
     """All that may have records in the round's part."""
     producers: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Producer id: last offsets of its newest batches in the log, as far as they are known."""
+    """By producer id, the last offsets of its newest batches in the log, as far as they are
+    known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """One result, waiting on disk to take its group's place."""
+    """One result on disk that waits to replace its group of segments."""
 
     group: int
     size: int
@@ -81,31 +82,34 @@ class Finished:
     max_timestamp: int
     max_timestamp_offset: int
     aborted: bytes
-    """Its index of aborted transactions: those whose marker it still has."""
+    """The result's index of aborted transactions: those whose marker is in the result."""
     is_changed: bool
-    """False: every batch is as it was in the one segment of the group."""
+    """False: every batch is unchanged from the one segment of the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step did."""
+    """The outcome of one step."""
 
     byte_count: int
-    """Read and written."""
+    """Bytes read and written."""
     finished: Finished | None = None
     end_offset: int = -1
-    """The round is over, and all below is compacted; -1: there is more to do."""
+    """The round is over and all below this offset is compacted; -1: there is more to do."""
     failure: LogDirectoryFailed | None = None
     damage: CorruptLog | None = None
     is_lost: bool = False
-    """The worker knows nothing of the round: it was started anew since."""
+    """The worker does not know the round: it was restarted since the round began."""
 
 
 _rounds: OrderedDict[bytes, "Round"] = OrderedDict()
 
 
 def step(fs: FileSystem, token: bytes, order: Order | None, budget: int) -> Step:
-    """Do about `budget` bytes of the round named `token`, begun by the call with its order."""
+    """Do about `budget` bytes of the round named `token`.
+
+    The call with an order begins the round.
+    """
     if order is not None:
         _rounds[token] = Round(order)
         while len(_rounds) > MAX_ROUNDS:
@@ -144,7 +148,7 @@ class Round:
         ]
         self._end = self._dirty[-1].next_offset if self._dirty else order.first_dirty
         self._last_offsets: dict[int, int] = {}
-        """Of the last batch of each producer that the survey met."""
+        """The last offset of the newest batch of each producer that the survey met."""
         self._surveyed = TransactionWalk(order.aborted)
         self._met = TransactionWalk(order.aborted)
         self._at = (0, 0)
@@ -185,7 +189,7 @@ class Round:
         return Step(count)
 
     def _note(self, reader: "Reader", header: BatchHeader, view: memoryview) -> bool:
-        """Take in a batch; False if the map is full, and the round ends within it."""
+        """Take in a batch; False if the map is full, so that the round ends within this batch."""
         if header.producer_id >= 0 and not header.is_control:
             self._last_offsets[header.producer_id] = header.last_offset
         if header.is_control or self._surveyed.is_aborted(header):
@@ -250,7 +254,7 @@ class Round:
         *,
         is_last: bool,
     ) -> Buffer | None:
-        """The bytes that stay of a batch: as it was, fewer, or None."""
+        """Return the bytes that stay of a batch: all of it, fewer, or None."""
         header, view = found
         if header.is_control:
             spent = self._met.is_spent(header)
@@ -281,7 +285,10 @@ class Round:
         return rewritten(header, body, Rewrite(kept, horizon_ms))
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Is it its producer's last below the end? What comes behind that may yet be cut away."""
+        """True if this is its producer's last batch below the end.
+
+        Batches behind the end may yet be cut away, so they do not count.
+        """
         known = self.order.producers.get(header.producer_id)
         if not known or header.is_control:
             return False
@@ -305,7 +312,7 @@ class Round:
         ]
 
     def _is_past(self, header: BatchHeader) -> bool:
-        """May its tombstones go?"""
+        """True if the batch's tombstones may go."""
         return header.has_delete_horizon and header.base_timestamp <= self.order.now_ms
 
 
@@ -321,7 +328,10 @@ class Reader:
             self._file = files.fs.open(self._path)
 
     def window(self, position: int) -> list[tuple[BatchHeader, memoryview]]:
-        """The whole batches in the next window, one at least; CorruptLog if it is not good."""
+        """Read the whole batches of the next window, at least one.
+
+        CorruptLog if a batch is damaged.
+        """
         size = min(WINDOW, self._source.size - position)
         view = self._files.read_some(self._file, position, size)
         first = size_of_first(view)
@@ -341,14 +351,14 @@ class Reader:
         return found
 
     def walk(self, header: BatchHeader, view: memoryview) -> tuple[bytes, list[Slice]]:
-        """Its records; CorruptLog if they cannot be read."""
+        """Return the batch's records; CorruptLog if they cannot be read."""
         try:
             return walk(view, 0, header)
         except RemoteProtocolError as error:
             raise CorruptLog(self._path, self._position, str(error)) from error
 
     def close(self) -> None:
-        """Close its file."""
+        """Close the source's file."""
         self._file.close()
 
 
@@ -376,7 +386,7 @@ class Made:
         return file
 
     def add(self, before: BatchHeader, batch: Buffer | None) -> None:
-        """What is left of the next batch."""
+        """Add what is left of the next batch."""
         if batch is None:
             self._is_changed = True
             return
@@ -388,7 +398,7 @@ class Made:
         self._waiting.append(batch)
 
     def write(self, files: Files, file: File) -> None:
-        """Write what was added."""
+        """Write the batches that were added."""
         waiting, self._waiting = self._waiting, []
         size = self._segment.size
         if waiting:

@@ -23,10 +23,10 @@ from .compaction import Finished, Order, Source, Step, forget, step
 log = logging.getLogger(__name__)
 
 STEP_BYTES = 8 << 20
-"""What the worker does in one go: a fraction of a second."""
+"""Bytes that the worker handles in one step: a fraction of a second."""
 
 Pay = Callable[[int], Awaitable[None]]
-"""Awaited after so many bytes were read and written: the caller's pace."""
+"""Takes the bytes just read and written; awaited, it keeps the caller's pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +34,21 @@ class Due:
     """A part of a log that may be compacted."""
 
     segments: tuple[Segment, ...]
-    """From the log's start to the end of the part."""
+    """The segments from the log's start to the end of the part."""
     first_dirty: int
     dirty_ratio: float
-    """Which share of these bytes was not compacted yet."""
+    """The share of the part's bytes that was not compacted yet, from 0 to 1."""
     is_overdue: bool
     """Something waits longer than max.compaction.lag.ms allows."""
 
     @property
     def urgency(self) -> tuple[bool, float]:
-        """The greatest goes first."""
+        """The rank of the part: the log with the greatest is compacted first."""
         return self.is_overdue, self.dirty_ratio
 
 
 def due(owner: Log, compacted_to: int, up_to: int, now_ms: int) -> Due | None:
-    """What is to be compacted now, if anything: `up_to` bounds it, `now_ms` is wall time."""
+    """Choose the part of a log to compact now, if any; `up_to` bounds it, `now_ms` is wall time."""
     config = owner.config
     if not config.is_compacted or len(owner.segments) < 2:
         return None
@@ -112,7 +112,7 @@ class Compactor:
         self._pay = pay
 
     async def compact(self, owner: Log, part: Due) -> int | None:
-        """Compact a part; up to where the log is compacted then, on stable storage.
+        """Compact a part and return the offset up to which the log is compacted, on stable storage.
 
         None if the round was given up. Raises LogDirectoryFailed.
         """
@@ -203,7 +203,7 @@ def _is_given_up(owner: Log, done: Step) -> bool:
 
 
 def _aborted(owner: Log) -> tuple[AbortedTransaction, ...]:
-    """All of them: one that began in the part may have its marker behind it."""
+    """Return all aborted transactions: one that began in the part may have its marker behind it."""
     indexes = [each.aborted.index for each in owner.segments if each.aborted.index is not None]
     return tuple(index[at] for index in indexes for at in range(len(index)))
 

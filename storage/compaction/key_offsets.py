@@ -1,12 +1,13 @@
-"""The newest offset of each key, within a bound of memory: what one round of compaction knows.
+"""The newest offset of each key, within a bound of memory: the map of one round of compaction.
 
-Pure. A round that meets more keys than fit ends where the first did not; the next goes on there.
+Pure. A round that meets more keys than fit ends at the first that does not fit; the next round goes
+on there.
 """
 
 from hashlib import blake2b
 
 BYTES_PER_KEY = 200
-"""What one entry may cost: its key or digest, its offset, and its share of a dictionary's table."""
+"""Bytes that one entry may cost: its key or digest, its offset, and its share of the table."""
 _LONGEST = 16
 # One byte more than any key that is kept as it is: the two kinds can never be equal.
 _DIGEST_SIZE = _LONGEST + 1
@@ -25,7 +26,10 @@ class KeyOffsets:
         return len(self._newest)
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note a record, in the order of offsets; False if there is no room for another key."""
+        """Note a record; records come in the order of offsets.
+
+        False if there is no room for another key.
+        """
         short = _short(key)
         if short not in self._newest and len(self._newest) >= self._room:
             return False
@@ -33,7 +37,7 @@ class KeyOffsets:
         return True
 
     def is_newest(self, key: bytes, offset: int) -> bool:
-        """Is no newer record of the key known?"""
+        """True if no newer record of the key is known."""
         return offset >= self._newest.get(_short(key), -1)
 
 

@@ -5,7 +5,7 @@ Pure. Keys are copied out, values never looked at. A record is
     length varint | attributes int8 | timestamp_delta varlong | offset_delta varint
     | key_length varint, key | value_length varint, value | headers
 
-so all of it from the offset delta on can be copied as it is, whatever becomes of the batch.
+so all of it from the offset delta on can be copied unchanged into another batch.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Slice(NamedTuple):
 
     start: int
     rest: int
-    """Where the offset delta begins: from here to `end` nothing depends on the batch."""
+    """The position of the offset delta: from here to `end` nothing depends on the batch."""
     end: int
     timestamp_delta: int
     offset_delta: int
@@ -40,7 +40,10 @@ class Slice(NamedTuple):
 
 
 def walk(buf: Buffer, pos: int, header: BatchHeader) -> tuple[bytes, list[Slice]]:
-    """The records' bytes, decompressed, and where each lies; RemoteProtocolError if damaged."""
+    """Return the records' bytes, decompressed, and a slice for each.
+
+    RemoteProtocolError if damaged.
+    """
     if not header.record_count:
         return b"", []
     body = record_bytes(buf, pos, header)
@@ -58,7 +61,10 @@ def walk(buf: Buffer, pos: int, header: BatchHeader) -> tuple[bytes, list[Slice]
 
 
 def _slice_at(body: bytes, start: int) -> Slice:
-    """Paid per record: a varint of one byte, as most are, costs no call."""
+    """Find the slice of one record.
+
+    This runs per record: a varint of one byte, the usual size, costs no call.
+    """
     length, at = read_varint(body, start) if body[start] & 0x81 else (body[start] >> 1, start + 1)
     end = at + length
     if length < 0 or end > len(body):
@@ -78,18 +84,19 @@ def _slice_at(body: bytes, start: int) -> Slice:
 
 
 class Rewrite(NamedTuple):
-    """What becomes of a batch."""
+    """The changes to a batch: the records to keep and a delete horizon."""
 
     kept: Sequence[Slice]
-    """In order; all of them, some, or none."""
+    """The records to keep, in order; all of them, some, or none."""
     delete_horizon_ms: int | None = None
-    """When the batch's tombstones or its marker may go, to be noted in it (KIP-534)."""
+    """Wall time, in ms, when the batch's tombstones or its marker may go; it is noted in the batch
+    (KIP-534)."""
 
 
 def rewritten(header: BatchHeader, body: bytes, rewrite: Rewrite) -> bytearray:
-    """The batch with some of its records: offsets, sequences, epochs and times as they were.
+    """Build the batch with some of its records.
 
-    A batch that has a delete horizon keeps it.
+    Offsets, sequences, epochs and times are unchanged. A batch that has a delete horizon keeps it.
     """
     kept, horizon_ms = rewrite
     if not kept:
@@ -117,7 +124,7 @@ def rewritten(header: BatchHeader, body: bytes, rewrite: Rewrite) -> bytearray:
 
 
 def emptied(header: BatchHeader) -> bytearray:
-    """The batch without records: what its producer did last, and where the log goes on."""
+    """Build the batch without records: its producer's last sequence and its last offset stay."""
     attributes = header.attributes & ~CODEC_MASK & ~DELETE_HORIZON_BIT
     newest = header.max_timestamp
     return _batch(header, b"", (attributes, newest, newest, 0))

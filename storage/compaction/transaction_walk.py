@@ -1,9 +1,9 @@
 """Finds the batches of transactions that compaction drops: aborted ones and spent markers.
 
-Pure; told of every batch of the log in order. A marker is spent when none of its transaction's
-batches is left before it: then nobody who reads from the start needs it (KIP-98).
+Pure; it is given every batch of the log in order. A marker is spent when none of its transaction's
+batches is left before it: then no reader from the start needs it (KIP-98).
 
-    batch                                     what becomes of it
+    batch                                     outcome
     of an aborted transaction                 dropped
     of any other                              compacted as usual
     marker, batches of its transaction met    stays
@@ -17,7 +17,7 @@ from ..aborted import AbortedTransaction
 
 
 class TransactionWalk:
-    """What a walk over the log has met so far."""
+    """A walk over the log, and the transactions it has met so far."""
 
     __slots__ = ("_aborted", "_met", "_next", "_open")
 
@@ -29,7 +29,7 @@ class TransactionWalk:
         """Producers of whose open transaction a batch was met."""
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Take in a batch of data: does it belong to an aborted transaction?"""
+        """Take in a batch of data; True if it belongs to an aborted transaction."""
         if not header.is_transactional:
             return False
         self._met[header.producer_id] = None
@@ -45,7 +45,7 @@ class TransactionWalk:
         )
 
     def is_spent(self, header: BatchHeader) -> bool:
-        """Take in a marker: is nothing of its transaction left before it?"""
+        """Take in a marker; True if no batch of its transaction is left before it."""
         self._open.pop(header.producer_id, None)
         if header.producer_id not in self._met:
             return True
