@@ -1,7 +1,7 @@
 """The controller's configuration: one table under Kafka's keys, and the checks that span keys.
 
 Values only; nothing is opened here. A file may be shared with brokers: their keys are known here
-too, and say nothing to a controller.
+too, and have no effect on a controller.
 """
 
 from collections.abc import Mapping
@@ -168,17 +168,20 @@ class ControllerConfig:
 
     @property
     def directory(self) -> str:
-        """Where everything is kept."""
+        """The directory that holds all of the controller's files."""
         return (self.metadata_log_dir or self.log_dirs[0]).rstrip("/") or "/"
 
     @property
     def leader_lease_ms(self) -> int:
-        """How long a broker may act as a leader without word from a controller; 0: for ever."""
+        """Milliseconds that a broker may act as a leader without word from a controller.
+
+        0: for ever.
+        """
         return self.broker_session_timeout_ms if self.leader_lease_enable else 0
 
     @property
     def balance(self) -> BalanceSettings:
-        """When preferred leaders are put back."""
+        """The settings by which preferred leaders are put back."""
         return BalanceSettings(
             is_on=self.auto_leader_rebalance_enable,
             interval_ms=self.leader_imbalance_check_interval_seconds * 1000,
@@ -187,7 +190,7 @@ class ControllerConfig:
 
     @property
     def defaults(self) -> Defaults:
-        """What decisions fall back on."""
+        """The values that decisions use if the metadata sets none."""
         return Defaults(
             partition_count=self.num_partitions,
             replication_factor=self.default_replication_factor,
@@ -205,12 +208,15 @@ class Listener:
 
     name: str
     host: str
-    """Empty: every interface."""
+    """Empty: all interfaces."""
     port: int
 
 
 def listener_of(config: ControllerConfig) -> Listener:
-    """The controller's listener; ConfigError if there is none that can be understood."""
+    """Return the controller's listener.
+
+    ConfigError if the configuration names none that is valid.
+    """
     for text in config.listeners.split(","):
         name, separator, address = text.strip().partition("://")
         if separator and name not in config.controller_listener_names:
@@ -227,7 +233,7 @@ def listener_of(config: ControllerConfig) -> Listener:
 def quorum_of(
     config: ControllerConfig, directory_id: bytes
 ) -> tuple[QuorumSettings, dict[int, Endpoint]]:
-    """The quorum's members and where they listen; ConfigError where that cannot be understood."""
+    """Return the quorum's members and their addresses; ConfigError if they are malformed."""
     key, texts = "controller.quorum.voters", config.controller_quorum_voters
     name = listener_of(config).name
     endpoints: dict[int, Endpoint] = {}

@@ -47,14 +47,14 @@ PENDING_ANSWERS_MAX: Final = 10_000
 LOAD_BYTES: Final = 1 << 20
 READ_AGAIN_MS: Final = 10
 STOP_WITHIN_MS: Final = 2_000
-"""How long a stop waits for what is pending: without a majority nothing is ever committed."""
+"""Milliseconds that a stop waits for pending records: without a majority they never commit."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the driver takes from the configuration."""
+    """The part of the configuration that the driver uses."""
 
     node_id: int
     cluster_id: str | None
@@ -66,18 +66,18 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events:
-    """Who is told what happens to a controller."""
+    """The callbacks for what happens to a controller."""
 
     on_failed: Callable[[str], None]
-    """Told why this node's log cannot be trusted any more: ends the process."""
+    """Called with the reason why this node's log cannot be trusted any more: ends the process."""
     on_active: Callable[[], None]
-    """Told each time this controller has become active."""
+    """Called each time this controller has become active."""
     on_inactive: Callable[[], None]
-    """Told each time it was active and is no more."""
+    """Called each time this controller is active no more."""
     on_cluster_id: Callable[[str], None]
-    """Told once, when the metadata says which cluster this is."""
+    """Called once, when the metadata names the cluster."""
     on_replayed: Callable[[Sequence[MetadataRecord]], None]
-    """Told of records as soon as decisions see them."""
+    """Called with records as soon as decisions see them."""
 
 
 @dataclass(slots=True)
@@ -102,18 +102,18 @@ class Controller:
         self._events = events
         self.cluster_id = settings.cluster_id
         self.cluster = Cluster(MetadataImage(), settings.defaults)
-        """As of the newest append: for decisions only."""
+        """The state at the newest append: for decisions only."""
         self.committed = MetadataImage()
-        """As of the last commit: for everything that leaves this process."""
+        """The state at the last commit: for everything that leaves this process."""
         self._replayed: deque[tuple[int, MetadataRecord]] = deque()
         self._pending: deque[_Pending] = deque()
         self._parked: dict[asyncio.Future[None], None] = {}
         self._is_active = self._is_stopping = False
         self._first_of_reign: int | None = None
-        """Once this offset is committed we are active; None while we do not lead."""
+        """This controller is active once this offset is committed; None while it does not lead."""
         self._more = asyncio.Event()
         self._settled = asyncio.Event()
-        """Set while it is known who is active, this one or another."""
+        """Set while it is known which controller is active, this one or another."""
         self._following: asyncio.Task[None] | None = None
         self._snapshotting: asyncio.Task[None] | None = None
 
@@ -213,7 +213,7 @@ class Controller:
         )
 
     def on_deposed(self, why: str) -> None:
-        """Nothing that was not committed ever happened, as far as anybody was told."""
+        """Drop what was not committed: no answer has reported any of it."""
         was_active, self._first_of_reign = self._is_active, None
         self._fail_pending(why)
         if was_active:
@@ -223,7 +223,7 @@ class Controller:
         self._more.set()
 
     def on_leader_changed(self) -> None:
-        """Whoever waits to hear who is active may have its answer."""
+        """Wake the requests that wait to hear which controller is active."""
         self._settle()
 
     def _settle(self) -> None:
@@ -253,7 +253,7 @@ class Controller:
 
     @property
     def is_active(self) -> bool:
-        """May decisions be made here?"""
+        """True if decisions may be made here."""
         return self._is_active and not self._is_stopping
 
     def check_active(self) -> None:
@@ -282,7 +282,7 @@ class Controller:
         return future
 
     def on_lease_expired(self, expired: LeaseExpired) -> None:
-        """Fence the broker; without a log to write to, its lease will expire again."""
+        """Fence the broker; if the log cannot be written, the lease will expire again."""
         broker_id, broker_epoch = expired.broker_id, expired.broker_epoch
         if not self.is_active:
             return
@@ -327,7 +327,7 @@ class Controller:
                 each.future.set_exception(ApiError(ErrorCode.NOT_CONTROLLER, why))
 
     def on_quorum_failed(self, why: str) -> None:
-        """End: nobody may take an answer from here for good."""
+        """End the process: no client may take an answer from here for final any more."""
         self._fail_pending(why)
         self._wake_parked()
         self._events.on_failed(why)
@@ -358,7 +358,7 @@ class Controller:
 
 
 def _log_changes(image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
-    """One line for each broker that changed, and one for the partitions with it."""
+    """Log a line for each broker that changed, and one for the partitions with it."""
     led = unclean = leaderless = away = 0
     for record in records:
         match record:

@@ -1,7 +1,7 @@
 """Leader leases of the active controller: grants with heartbeats, elections once leases are over.
 
-Decides nothing: `LeaderLeases` says who has to wait, `sweeps.released` who leads then. Where
-leases are off nothing here does anything.
+Decides nothing: `LeaderLeases` says which elections wait, `sweeps.released` which broker leads
+then. If leases are off, nothing here does anything.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from .metadata.sweeps import released as elect_released
 
 
 class Handovers:
-    """From one leader to the next, never with two at the same time."""
+    """Moves the lead from one broker to the next, so that two never lead at the same time."""
 
     def __init__(self, controller: Controller, lease_ms: int) -> None:
         """`lease_ms`: how long a broker may act as a leader without word from us; 0: for ever."""
@@ -34,20 +34,20 @@ class Handovers:
             timer.cancel()
 
     def on_active(self) -> None:
-        """This controller has just become active."""
+        """Start over: this controller has just become active."""
         if self._leases is not None:
             self._leases.restart(self._controller.cluster.image, self._now_ms())
             self._set_timer()
 
     def on_replayed(self, records: Sequence[MetadataRecord]) -> None:
-        """These records are in the image that decisions are made from."""
+        """Take in records that are now in the image that decisions are made from."""
         if self._leases is not None:
             self._leases.on_replayed(records, self._controller.cluster.image.offset)
 
     # What brokers say.
 
     def on_registering(self, request: RegisterBroker) -> None:
-        """A start of a broker is about to register: has it the disk of the one before?"""
+        """Elect at once if the registering broker has the disk of its start before."""
         old = self._controller.cluster.image.brokers.get(request.broker_id)
         if (
             self._leases is not None
@@ -59,7 +59,7 @@ class Handovers:
             self._elect(self._leases.on_given_up(request.broker_id))
 
     def on_given_up(self, broker_id: int) -> None:
-        """The broker acts as a leader no more, until a later heartbeat: it asked to be replaced."""
+        """Elect at once: at its own wish the broker leads no more until a later heartbeat."""
         if self._leases is not None:
             self._elect(self._leases.on_given_up(broker_id))
 
@@ -88,7 +88,7 @@ class Handovers:
     # What time brings.
 
     def _set_timer(self) -> None:
-        """Look again when the next lease is over. One that was renewed costs no new timer."""
+        """Look again when the next lease is over. A renewed lease costs no new timer."""
         assert self._leases is not None
         due_ms = self._leases.next_deadline_ms()
         if self._timer is None and due_ms is not None:

@@ -1,4 +1,4 @@
-"""The leases of brokers, one for each that is registered: who has one is alive.
+"""The leases of brokers, one for each that is registered: a broker with a lease counts as alive.
 
 A lease is kept up by progress on the control connection. It ends, and the broker is fenced, when
 
@@ -31,8 +31,9 @@ from ..protocol.control.heartbeat import Heartbeat
 from ..protocol.control.image import BrokerRegistration
 
 ABSENT_MS: Final = 200
-"""An unfenced broker that has not connected to a new controller by then is probed. Whoever lives
-answers, so this only spares probes; the whole session is for those that do not."""
+"""Milliseconds after which an unfenced broker that has not connected to a new controller is probed.
+A live broker answers, so this delay only spares probes; the whole session is for brokers that do
+not answer."""
 AHEAD_MAX: Final = 1000
 """A datagram further ahead of those before it is not believed while those still arrive."""
 OWN_STALL_MS: Final = 250
@@ -40,17 +41,17 @@ OWN_STALL_MS: Final = 250
 
 
 class ProbeOutcome(Enum):
-    """What a TCP connection attempt to the broker's listener came to."""
+    """The result of a TCP connection attempt to the broker's listener."""
 
     ANSWERED = auto()
     REFUSED = auto()
-    """Its host is there and nothing listens: the process is gone."""
+    """The host is there and nothing listens: the process is gone."""
     SILENT = auto()
     """No answer in time, or no way to the host."""
 
 
 class Doubt(Enum):
-    """What made us ask whether a broker lives."""
+    """The reason to ask whether a broker lives."""
 
     CONNECTION_LOST = auto()
     """Or never made, to a controller that has just become active."""
@@ -67,7 +68,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class LeaseExpired:
-    """This start of the broker counts as dead: fence it."""
+    """This start of the broker counts as dead and must be fenced."""
 
     broker_id: int
     broker_epoch: int
@@ -76,7 +77,7 @@ class LeaseExpired:
 
 @dataclass(frozen=True, slots=True)
 class Warning:
-    """For the log."""
+    """A line for the log."""
 
     text: str
 
@@ -86,7 +87,7 @@ LeaseEffect: TypeAlias = Probe | LeaseExpired | Warning
 
 @dataclass(slots=True)
 class Lease:
-    """One start of a broker, as seen from here."""
+    """One start of a broker, and what this controller has heard of it."""
 
     broker_id: int
     broker_epoch: int
@@ -97,22 +98,22 @@ class Lease:
     is_live: bool = True
     connection_count: int = 0
     heartbeat_ms: int | None = None
-    """Last heartbeat; None while heartbeats are not expected."""
+    """Time of the last heartbeat; None while heartbeats are not expected."""
     sequence: int = -1
     probing: Doubt | None = None
     """Why a probe is under way."""
     probed_ms: int = 0
-    """When it was sent, if for heartbeats that stopped."""
+    """Time of the newest probe for heartbeats that stopped."""
     absent_at_ms: int | None = None
-    """When to probe it for not having connected; None: it has, or was probed."""
+    """Time to probe a broker that has not connected; None: it has connected, or was probed."""
     is_warned: bool = False
     metadata_offset: int = -1
     shutdown_offset: int = -1
     leaving_since_ms: int = -1
-    """When it first asked for its controlled shutdown here; -1: it has not."""
+    """Time when the broker first asked for its controlled shutdown here; -1: it has not."""
 
     def deadlines(self, session_ms: int) -> list[int]:
-        """When something has to be looked at, if nothing happens before."""
+        """Return the times at which something must be checked, if nothing happens before."""
         if not self.is_live:
             return []
         found = [self.contact_ms + session_ms]
@@ -140,7 +141,7 @@ class Leases:
         return self._leases.get(broker_id)
 
     def restart(self, brokers: list[BrokerRegistration], now_ms: int) -> None:
-        """We became active: every unfenced broker has a full session to show itself."""
+        """Give every unfenced broker a full session: this controller has become active."""
         before, self._leases = self._leases, {}
         for broker in brokers:
             self.on_registered(broker, now_ms)
@@ -152,7 +153,7 @@ class Leases:
                 lease.absent_at_ms = now_ms + ABSENT_MS
 
     def is_live(self, broker_id: int) -> bool:
-        """Does the newest known start of the broker count as alive?"""
+        """True if the newest known start of the broker counts as alive."""
         lease = self._leases.get(broker_id)
         return lease is not None and lease.is_live
 
@@ -162,7 +163,7 @@ class Leases:
         return -1 if lease is None else lease.shutdown_offset
 
     def leaving_since_ms(self, broker_id: int) -> int:
-        """When the broker first asked to shut down, -1 if it did not."""
+        """Return the time when the broker first asked to shut down; -1 if it did not."""
         lease = self._leases.get(broker_id)
         return -1 if lease is None else lease.leaving_since_ms
 
@@ -174,7 +175,10 @@ class Leases:
         )
 
     def on_registered(self, broker: BrokerRegistration, now_ms: int) -> None:
-        """The broker registered; a new start of it takes the place of the old one."""
+        """Begin the lease of a registered broker.
+
+        A new start of it takes the place of the old one.
+        """
         lease = self._leases.get(broker.broker_id)
         if lease is not None and lease.broker_epoch == broker.broker_epoch:
             self.on_control_contact(broker.broker_id, broker.broker_epoch, now_ms)
@@ -195,7 +199,10 @@ class Leases:
             self.on_control_contact(broker_id, broker_epoch, now_ms)
 
     def on_connection_lost(self, broker_id: int, broker_epoch: int) -> list[LeaseEffect]:
-        """It ended: ask at once whether the process did too."""
+        """Note that a connection ended.
+
+        After the broker's last one, probe at once whether its process ended too.
+        """
         lease = self._of(broker_id, broker_epoch)
         if lease is None:
             return []
@@ -214,10 +221,11 @@ class Leases:
                 lease.heartbeat_ms = None
 
     def on_heartbeat(self, heartbeat: Heartbeat, now_ms: int) -> None:
-        """A datagram; only one that may follow those before it, of the start we know, counts.
+        """Take in a datagram.
 
-        Where none has counted for a session any of them begins the count anew: one that somebody
-        has forged would otherwise make all true ones late for ever.
+        It counts only in sequence and from the start of the broker that we know. If none has
+        counted for a session, any datagram begins the count anew: a forged one would otherwise make
+        all true ones late for ever.
         """
         lease = self._of(heartbeat.broker_id, heartbeat.broker_epoch)
         if (
@@ -236,7 +244,10 @@ class Leases:
                 lease.probing = None
 
     def on_probed(self, probe: Probe, outcome: ProbeOutcome) -> list[LeaseEffect]:
-        """Whoever answered is not another start of the broker: that one would have registered."""
+        """Judge a probe.
+
+        No other start of the broker can have answered, as that would have registered.
+        """
         lease = self._of(probe.broker_id, probe.broker_epoch)
         if lease is None or lease.probing is None:
             return []
@@ -255,7 +266,7 @@ class Leases:
         return self._warn(lease, "heartbeats (UDP) stopped arriving")
 
     def next_deadline_ms(self) -> int | None:
-        """When to call `on_deadline`."""
+        """Return the time of the next call of `on_deadline`."""
         return min(
             (
                 deadline
@@ -266,7 +277,7 @@ class Leases:
         )
 
     def on_deadline(self, now_ms: int) -> list[LeaseEffect]:
-        """Time passed: what has ended, what has to be asked."""
+        """End the leases that are over, and ask for the probes that are due."""
         due = self.next_deadline_ms()
         if due is None or now_ms < due:
             return []

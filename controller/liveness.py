@@ -1,7 +1,8 @@
-"""The I/O of liveness: heartbeats in, probes out, one timer. `Leases` decides, this carries out.
+"""The I/O of liveness: heartbeats in, probes out, one timer.
 
-Heartbeats come through asyncio-dgram, whose queue has no bound: one task takes everything out of
-it at once, and all that is kept of a datagram is in the lease of a known broker.
+`Leases` decides, this carries out. Heartbeats come through asyncio-dgram, whose queue has no bound.
+So one task empties the queue at once, and of a datagram only the lease of a known broker keeps
+anything.
 """
 
 import asyncio
@@ -51,12 +52,12 @@ class Liveness:
         self._is_closed = False
 
     async def listen(self, host: str, port: int) -> None:
-        """Receive heartbeats here; OSError when the address cannot be had."""
+        """Receive heartbeats at this address; OSError if it is not available."""
         self._stream = await asyncio_dgram.bind((host, port))
         self._receiving = self._runtime.spawn(self._receive(), "heartbeats")
 
     async def close(self) -> None:
-        """Stop receiving, probing and timing; nothing is carried out any more."""
+        """Stop receiving, probing and timing; no effect is carried out any more."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -87,7 +88,7 @@ class Liveness:
                 self._leases.on_heartbeat(heartbeat, self._runtime.monotonic_ms())
 
     def carry_out(self, effects: Sequence[LeaseEffect]) -> None:
-        """Do what the leases ask for, then set the timer for what they wait for."""
+        """Carry out the effects of the leases, then set the timer for their next deadline."""
         if self._is_closed:
             return
         for effect in effects:
@@ -140,7 +141,7 @@ class Liveness:
         """Connect, and see whether the connection stays.
 
         While a killed process is taken apart, its listener may outlive its other sockets by some
-        milliseconds: the kernel still accepts, then resets. Nobody is there.
+        milliseconds. The kernel still accepts then, and resets.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -166,12 +167,12 @@ class _Door(asyncio.Protocol):
         self.closed = asyncio.Event()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the loop."""
+        """Note that the loop has closed the connection."""
         self.closed.set()
 
 
 def _is_refusal(error: OSError) -> bool:
-    """Did the host refuse? A name with several addresses fails with one error about all."""
+    """True if the host refused. A name with several addresses fails with one error about all."""
     return isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(
         error
     )

@@ -81,13 +81,13 @@ class ControllerServer:
         self._directory = directory
         self._doors: asyncio.Server | None = None
         self.address: tuple[str, int] = ("", 0)
-        """Where it listens, once it does."""
+        """The address of the listener, once it listens."""
 
     @classmethod
     async def start(
         cls, runtime: Runtime, config: ControllerConfig, on_failed: Callable[[str], None]
     ) -> "ControllerServer":
-        """Start everything; ConfigError or StorageError when that is not possible."""
+        """Start everything; ConfigError or StorageError if that is not possible."""
         directory = await LogDirectory.open(
             runtime, config.directory, node_id=config.node_id, cluster_id=config.cluster_id
         )
@@ -125,7 +125,7 @@ class ControllerServer:
         return server
 
     def ready(self) -> Mapping[str, object]:
-        """For whoever waits until brokers can register."""
+        """Return what the process reports once brokers can register."""
         name = listener_of(self.config).name
         return {"node_id": self.config.node_id, "listeners": {name: list(self.address)}}
 
@@ -152,7 +152,7 @@ class ControllerServer:
         self.upkeep.on_replayed(records)
 
     def _on_inactive(self) -> None:
-        """Who leads now must hear of every broker itself; what we know of them is worth nothing."""
+        """Forget which brokers are connected: only the active controller's knowledge counts."""
         for session in self.sessions.all:
             session.broker = None
 

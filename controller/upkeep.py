@@ -41,7 +41,7 @@ class Upkeep:
         self._deadline = self._balance = self._due_ms = None
 
     def on_active(self) -> None:
-        """This controller has just become active: what was in memory is gathered anew."""
+        """Gather anew what was in memory: this controller has just become active."""
         self.close()
         now_ms = self._controller.runtime.monotonic_ms()
         self._logs.restart(self._controller.cluster.image, now_ms)
@@ -49,7 +49,7 @@ class Upkeep:
         self._set_balance()
 
     def on_replayed(self, records: Sequence[MetadataRecord]) -> None:
-        """These records are in the image that decisions are made from."""
+        """Take in records that are now in the image that decisions are made from."""
         changed = [
             TopicIdPartition(record.topic_id, record.partition)
             for record in records
@@ -128,7 +128,7 @@ class Upkeep:
 
 
 def _told(cluster: Cluster, key: TopicIdPartition, winner: Winner) -> str:
-    """The line for the log: who leads, and what nobody else alive has."""
+    """Write the log line of an election: the longest log, and committed records lost."""
     topic = cluster.image.topics[key.topic_id].name
     end = winner.end
     text = f"{topic}-{key.partition}: the longest log is that of broker {winner.broker_id}"

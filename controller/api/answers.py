@@ -1,7 +1,7 @@
 """The newest answers to forwarded requests, by idempotency key, in bounded memory.
 
-A repetition gets the answer of the first asking. An answer that says "not now" is not kept: the
-repetition is meant to try again.
+A repeated request gets the answer of the first. An answer that says "not now" is not kept: the
+repeated request is meant to try again.
 """
 
 import asyncio
@@ -22,11 +22,17 @@ class Answers:
         self._bytes = 0
 
     def get(self, key: bytes) -> "asyncio.Future[ForwardedAnswer] | None":
-        """What the first asking under this key got or will get."""
+        """Return what the first request under this key got or will get.
+
+        None for a new or empty key.
+        """
         return self._by_key.get(key) if key else None
 
     def remember(self, key: bytes, answer: "asyncio.Future[ForwardedAnswer]") -> None:
-        """Keep it for repetitions; the oldest ones make room. An empty key asks for nothing."""
+        """Keep an answer for repeated requests; the oldest answers make room.
+
+        An empty key is not kept.
+        """
         if key:
             self._by_key[key] = answer
             answer.add_done_callback(lambda done: self._on_done(key, done))

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from .session import Session
 
 CATCH_UP_WITHIN_MS: Final = 5_000
-"""How long a broker that wants to leave leads on where nobody else has caught up."""
+"""Milliseconds for which a leaving broker keeps the leads that no other replica is ready to
+take."""
 
 
 async def answer(session: "Session", request: BrokerHeartbeat) -> HeartbeatAnswer:
@@ -58,7 +59,10 @@ async def answer(session: "Session", request: BrokerHeartbeat) -> HeartbeatAnswe
 
 
 def note_wish_to_leave(controller: "Controller", lease: "Lease") -> None:
-    """Count from the first time it was heard here; another controller may have heard it before."""
+    """Start the count when the wish is first heard here.
+
+    Another controller may have heard it before.
+    """
     if lease.leaving_since_ms < 0:
         lease.leaving_since_ms = controller.runtime.monotonic_ms()
         broker = controller.cluster.image.brokers[lease.broker_id]

@@ -1,6 +1,6 @@
 """Decisions that brokers ask for; their heartbeats and metadata have modules of their own.
 
-Each answer is given when what it tells is stable.
+Each answer is given when what it reports is stable.
 """
 
 import logging
@@ -39,13 +39,16 @@ async def alter_partitions(session: "Session", request: m.AlterPartitions) -> m.
 async def allocate_producer_ids(
     session: "Session", request: m.AllocateProducerIds
 ) -> m.ProducerIdsAllocated:
-    """Reserve a block of producer ids for one broker: a crash must not hand it out twice."""
+    """Reserve a block of producer ids for one broker.
+
+    It is stable first, so no id is given twice.
+    """
     controller = session.server.controller
     return await controller.decide(lambda cluster: producer_ids.allocate(cluster, request))
 
 
 async def offline_partitions(session: "Session", request: m.OfflinePartitions) -> m.Noted:
-    """Have others lead the replicas of a directory that failed."""
+    """Let other brokers lead the replicas of a directory that failed."""
     controller = session.server.controller
     noted = await controller.decide(lambda cluster: sweeps.lost_replicas(cluster, request))
     if not noted.error:
@@ -55,8 +58,8 @@ async def offline_partitions(session: "Session", request: m.OfflinePartitions) -
 
 
 async def report_log_ends(session: "Session", request: m.ReportLogEnds) -> m.Noted:
-    """Keep in memory how far the replicas of leaderless partitions reach, for an unclean recovery.
+    """Keep the log ends of replicas of leaderless partitions in memory, for an unclean recovery.
 
-    It may be the last report that was waited for.
+    This report may be the last one that the recovery waited for.
     """
     return await session.server.upkeep.on_reported(request)

@@ -1,7 +1,7 @@
 """DescribeQuorum: the controllers' quorum in Kafka's words, and brokers as its observers.
 
-Forwarded by brokers, or asked by a tool that connected to this controller itself. Only the active
-controller knows how far the others are.
+Brokers forward the request, or a tool connected to this controller sends it. Only the active
+controller knows the positions of the others.
 """
 
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def describe_quorum(
     controller: "Controller", request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
-    """Describe the quorum; ApiError NOT_CONTROLLER where that is another's to do."""
+    """Describe the quorum; ApiError NOT_CONTROLLER if this controller does not lead it."""
     controller.check_active()
     described = controller.quorum.describe()
     topics = [
@@ -65,7 +65,7 @@ def _partition(controller: "Controller", described: QuorumDescription) -> Quorum
 
 
 def _brokers(controller: "Controller") -> list[ReplicaState]:
-    """Brokers hold no copy, but follow the log: how far is in their heartbeats."""
+    """Describe the brokers: they hold no copy, but their heartbeats tell their positions."""
     now_ms, wall_ms = controller.runtime.monotonic_ms(), controller.runtime.wall_ms()
     end_offset = controller.committed.offset + 1
     found: list[ReplicaState] = []

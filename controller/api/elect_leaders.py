@@ -1,4 +1,4 @@
-"""ElectLeaders: an unclean election takes two steps; whoever asks is answered after the second."""
+"""ElectLeaders: an unclean election takes two steps; the answer is sent after the second."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ WAIT_MS: Final = 2 * REPORTS_WITHIN_MS
 async def wait_until_elected(
     controller: "Controller", request: ElectLeadersRequest, response: ElectLeadersResponse
 ) -> None:
-    """Return once every election that has begun is over; name those that are not in time."""
+    """Return once every election that has begun is over; name those that are not over in time."""
     if request.election_type != ElectionType.UNCLEAN:
         return
     until_ms = controller.runtime.monotonic_ms() + min(max(0, request.timeout_ms), WAIT_MS)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 WAIT_MAX_MS: Final = 60_000
 BYTES_MAX: Final = 8 << 20
-"""Of one answer, whatever was asked for."""
+"""The largest answer in bytes, whatever the request allows."""
 
 
 async def fetch_metadata(session: "Session", request: FetchMetadata) -> MetadataFetched:
@@ -47,7 +47,7 @@ async def fetch_metadata(session: "Session", request: FetchMetadata) -> Metadata
 
 
 async def fetch_snapshot(session: "Session", request: FetchSnapshot) -> SnapshotFetched:
-    """Read a part of the snapshot's file; the asker repeats from a higher position on."""
+    """Read a part of the snapshot's file; the broker asks again from a higher position on."""
     max_bytes = max(1, min(request.max_bytes, BYTES_MAX))
     quorum = session.server.controller.quorum
     return await quorum.read_snapshot(request.snapshot, request.position, max_bytes)

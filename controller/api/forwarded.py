@@ -1,8 +1,8 @@
 """ForwardedRequest: Kafka admin requests that a broker passed on, answered in Kafka's own words.
 
-A broker that hears nothing asks again with the same idempotency key: it gets the answer that the
-first asking got or is still waiting for. After a restart of the controller those answers are
-forgotten, but the ids of topics still follow from the key: who created them is known.
+A broker without an answer asks again with the same idempotency key. It gets the answer of the first
+request, or waits for it too. A restart of the controller forgets those answers, but the ids of new
+topics still follow from the key: a repeated request recognises the topics that it created.
 """
 
 import asyncio
@@ -53,12 +53,12 @@ FORWARDED: dict[int, Decide] = {
     ApiKey.UPDATE_FEATURES: lambda cluster, request, _: update_features(cluster, request),
     ApiKey.UNREGISTER_BROKER: lambda cluster, request, _: unregister(cluster, request),
 }
-"""Which requests may be forwarded; the third argument gives a new topic's id for its name."""
+"""The requests that may be forwarded; the third argument gives a new topic's id for its name."""
 
 QUESTIONS: dict[int, Callable[["Controller", Any], object]] = {
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
 }
-"""Those that change nothing, and that only the active controller can answer."""
+"""Requests that change nothing and that only the active controller can answer."""
 
 
 async def answer(session: "Session", request: ForwardedRequest) -> ForwardedAnswer:
@@ -80,7 +80,7 @@ async def answer(session: "Session", request: ForwardedRequest) -> ForwardedAnsw
 
 
 async def _decide(controller: "Controller", request: ForwardedRequest) -> ForwardedAnswer:
-    """Decide once; errors are answers too."""
+    """Decide once; an error is an answer too."""
     decide, tell = FORWARDED.get(request.api_key), QUESTIONS.get(request.api_key)
     if decide is None and tell is None:
         detail = f"requests of API {request.api_key} are not forwarded"

@@ -1,4 +1,4 @@
-"""Hello: the same cluster, and a version that both speak. Tells where the active controller is."""
+"""Hello: checks the cluster, chooses a version, and names the active controller."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
 """One connection at the controller's end: handshake, then requests, each answered when it can be.
 
-The first request must be Hello. What a connection says about a broker counts only once it has
-named that broker's present epoch (`bind`); from then on everything that arrives is a sign of its
+The first request must be Hello. What a connection says about a broker counts only once it has named
+that broker's present epoch (`bind`); from then on everything that arrives is a sign of the broker's
 life. Requests of one connection are carried out in order and may be answered out of order.
 """
 
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
 
 REQUESTS_IN_FLIGHT_MAX: Final = 512
 SETTLED_WITHIN_MS: Final = 800
-"""How long a request waits for an election that is under way."""
+"""Milliseconds that a request waits for an election that is under way."""
 HELLO_BYTES_MAX: Final = 64 << 10
-"""Whoever has not said who it is makes a controller hold no more."""
+"""Bytes that a connection may hold before its Hello."""
 HELLO_WITHIN_MS: Final = 10_000
-"""Whoever connects and says nothing must not hold a descriptor for ever."""
+"""Milliseconds until the Hello must come: a silent connection must not hold a descriptor for
+ever."""
 
 log = logging.getLogger(__name__)
 
 
 class Session:
-    """Who is at the other end, and what it still waits for."""
+    """One connection: the node at its other end, and the answers that it waits for."""
 
     def __init__(self, server: "ControllerServer") -> None:
         self.server = server
@@ -47,7 +48,10 @@ class Session:
         self._silence = loop.call_later(HELLO_WITHIN_MS / 1000, self._on_silence)
 
     def bind(self, broker_id: int, broker_epoch: int) -> None:
-        """The peer is this start of the broker: it knows an epoch that only that one was told."""
+        """Tie the connection to this start of the broker.
+
+        The peer knows an epoch that only this start was given.
+        """
         if self.broker == (broker_id, broker_epoch):
             return
         self._unbind()
@@ -63,7 +67,7 @@ class Session:
             self.server.liveness.carry_out(effects)
 
     def close(self) -> None:
-        """The controller stops."""
+        """Close the connection because the controller stops."""
         self.stream.close("the controller stops")
 
     def _on_resized(self) -> None:

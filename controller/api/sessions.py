@@ -1,8 +1,8 @@
 """The connections at a controller's port: how many, and how much half received requests may hold.
 
-Owns the list. Whoever has said who it is keeps its place. Brokers that are bound to their
-registration hold what they need; of all others the one that has held the longest ends first when
-they hold too much together.
+Owns the list. A connection that has said who it is keeps its place. Brokers that are bound to their
+registration hold what they need. If all other connections hold too much together, the one that has
+held bytes the longest ends first.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 HELD_BYTES_MAX: Final = 128 << 20
 """Receive buffers of all connections that are no broker's: two requests of the largest size."""
 FREE_BYTES: Final = 64 << 10
-"""Each may hold so much without being counted: other controllers ask for no more."""
+"""Bytes that each connection may hold uncounted: other controllers ask for no more."""
 DESCRIPTORS_KEPT: Final = 128
-"""For the log, its snapshots, and the other controllers."""
+"""Descriptors for the log, its snapshots, and the other controllers."""
 
 
 class Sessions:
@@ -32,9 +32,10 @@ class Sessions:
         return len(self.all)
 
     def add(self, session: "Session") -> None:
-        """Take a newcomer in; the oldest that has not said who it is goes when there are too many.
+        """Add a connection.
 
-        That may be the newcomer.
+        If there are too many, the oldest one that has not said who it is ends. That may be the new
+        one.
         """
         self.all[session] = None
         if len(self.all) > self._most:
@@ -42,7 +43,7 @@ class Sessions:
             self._cut(nameless, "its place is needed: as many are connected as can be")
 
     def note(self, session: "Session", held_bytes: int) -> None:
-        """Its receive buffer has another size; what a broker's holds is not counted."""
+        """Record the new size of a connection's receive buffer; a broker's is not counted."""
         if session.broker is not None or session not in self.all or held_bytes <= FREE_BYTES:
             held_bytes = 0
         self._held_bytes += held_bytes - self._held.get(session, 0)
@@ -58,7 +59,7 @@ class Sessions:
                 self._cut(oldest, "requests half received fill the memory for them")
 
     def remove(self, session: "Session") -> None:
-        """It is closed."""
+        """Remove a connection that is closed."""
         self.all.pop(session, None)
         self._held_bytes -= self._held.pop(session, 0)
 

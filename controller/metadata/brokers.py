@@ -42,14 +42,14 @@ TEXT_BYTES_MAX: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatContext:
-    """What the controller remembers of brokers without writing it down."""
+    """Facts about brokers that the controller keeps in memory only."""
 
     shutdown_offset: int = -1
     """Offset of the last record that moved leaders off the asking broker."""
     applied_by_others: int | None = None
     """The least metadata offset among the other active brokers, None if there are none."""
     may_wait: bool = False
-    """May a partition stay with a broker that wants to leave until somebody has caught up?"""
+    """True if a partition may stay with a leaving broker until another replica has caught up."""
 
 
 def register(
@@ -80,10 +80,10 @@ def register(
 def _restarted(
     cluster: Cluster, old: BrokerRegistration, request: RegisterBroker
 ) -> Sequence[r.MetadataRecord]:
-    """What a new start of a known broker means for its partitions, before it registers.
+    """Decide what a new start of a known broker means for its partitions, before it registers.
 
-    It kept all it had written only if the start before stopped in order, and that was the one
-    that is registered, and every directory of then is here (KIP-966).
+    The broker kept all it had written only if its start before stopped in order, was the one that
+    is registered, and had no directory that is missing now (KIP-966).
     """
     are_all_back = all(each in request.directory_ids for each in old.directory_ids)
     if are_all_back and request.previous_broker_epoch == old.broker_epoch:
@@ -93,7 +93,10 @@ def _restarted(
 
 
 def _amend(old: BrokerRegistration, request: RegisterBroker) -> Decision[BrokerRegistered]:
-    """The same start again: a lost answer, or changed endpoints. Epoch and fencing stay."""
+    """Register the same start again: an answer was lost, or endpoints changed.
+
+    Epoch and fencing stay.
+    """
     answer = BrokerRegistered(ErrorCode.NONE, broker_epoch=old.broker_epoch)
     same = (
         old.directory_ids == request.directory_ids
@@ -123,11 +126,12 @@ def _registration(
 def unregister(
     cluster: Cluster, request: UnregisterBrokerRequest
 ) -> Decision[UnregisterBrokerResponse]:
-    """Forget a broker, alive or not, as Kafka does: one that still runs registers again by itself.
+    """Forget a broker, alive or not, as Kafka does.
 
-    It is in sync and eligible nowhere any more: nobody can tell of one that comes back whether it
-    kept what it had, so it counts as killed, as in Kafka. Of the partitions of which it has the
-    last good copy the directories are remembered: it can lead them again only with these.
+    A broker that still runs registers again by itself. It is in sync and eligible nowhere any more.
+    If it comes back, it cannot be known whether it kept its records, so it counts as killed, as in
+    Kafka. For partitions whose last good copy it has, its directories are remembered: it can lead
+    them again only with these.
     """
     broker = cluster.image.brokers.get(request.broker_id)
     if broker is None:
@@ -244,7 +248,7 @@ def fence(cluster: Cluster, broker: BrokerRegistration) -> list[r.MetadataRecord
 
 
 def unfence(cluster: Cluster, broker: BrokerRegistration) -> list[r.MetadataRecord]:
-    """The broker may lead: at once where nobody else does."""
+    """Let the broker lead: at once if a partition has no leader."""
     change = r.BrokerChangeRecord(
         broker.broker_id,
         broker.broker_epoch,
@@ -255,7 +259,10 @@ def unfence(cluster: Cluster, broker: BrokerRegistration) -> list[r.MetadataReco
 
 
 def fence_expired(cluster: Cluster, broker_id: int, broker_epoch: int) -> Decision[None]:
-    """The lease of this start of the broker is over; nothing happens if there is a newer one."""
+    """Fence this start of the broker, whose lease is over.
+
+    Nothing happens if a newer one registered.
+    """
     broker = cluster.image.brokers.get(broker_id)
     if broker is None or broker.broker_epoch != broker_epoch or broker.fenced:
         return Decision(None)

@@ -1,7 +1,7 @@
 """Changes of topic and broker configuration, checked before they are written.
 
-Topic keys are those of `TopicConfig`. Of a broker's keys the controller checks those that it
-obeys itself or that mean the whole cluster; the broker that forwarded the request has checked the
+Topic keys are those of `TopicConfig`. Of a broker's keys the controller checks those that it obeys
+itself or that apply to the whole cluster; the broker that forwarded the request has checked the
 rest against its own table.
 """
 
@@ -43,7 +43,7 @@ from .elections import elect_uncleanly
 from .eligible_leaders import on_min_isr_changed
 
 CLUSTER_WIDE_KEYS = (UNCLEAN_ELECTION, MIN_ISR)
-"""Broker keys that the controller obeys: they hold for all brokers or for none."""
+"""Broker keys that the controller obeys: they apply to all brokers or to none."""
 
 VALUE_BYTES_MAX = 32_767
 _TOPIC_SETTINGS = {row.key: row for row in settings_of(TopicConfig)}
@@ -67,7 +67,7 @@ def check_topic_config(config: Mapping[str, str]) -> None:
 def incremental_alter(
     cluster: Cluster, request: IncrementalAlterConfigsRequest
 ) -> Decision[IncrementalAlterConfigsResponse]:
-    """Change each resource on its own; elect at once where unclean election was switched on."""
+    """Change each resource on its own; elect at once if unclean election was switched on."""
     changes: list[ConfigRecord] = []
     results: list[AlterConfigsResourceResponse] = []
     seen: dict[tuple[int, str], None] = {}
@@ -134,7 +134,7 @@ def _as_changes(cluster: Cluster, resource: WholeConfig) -> AlterConfigsResource
 
 
 def _alter(cluster: Cluster, resource: AlterConfigsResource) -> list[ConfigRecord]:
-    """The records for one resource; ApiError when it cannot be changed so."""
+    """Return the records for one resource; ApiError if the change is not allowed."""
     name = resource.resource_name
     if resource.resource_type == TOPIC:
         if name not in cluster.image.topic_ids:
@@ -188,7 +188,10 @@ def _changed(old: Mapping[str, str], resource: AlterConfigsResource) -> dict[str
 
 
 def _changed_list(current: str | None, change: AlterableConfig) -> Sequence[str]:
-    """The items of a list key with some added or taken away; the key's default if it is unset."""
+    """Return the items of a list key with some added or removed.
+
+    The key's default if it is unset.
+    """
     row: Setting | None = _TOPIC_SETTINGS.get(change.name)
     if row is not None and row.type not in (tuple, list):
         detail = f"{change.name} is not a list: nothing can be appended or subtracted"
@@ -218,7 +221,7 @@ def _check_broker_config(name: str, config: Mapping[str, str]) -> None:
 
 
 def _consequences(cluster: Cluster, changes: Sequence[ConfigRecord]) -> list[MetadataRecord]:
-    """What new settings mean for partitions: eligible leaders to forget, elections to begin."""
+    """Return the changes of partitions that new settings bring, elections among them."""
     after = replace(cluster, image=cluster.image.copy())
     for change in changes:
         after.image.apply(change, after.next_offset)

@@ -30,7 +30,7 @@ class Decision(Generic[A_co]):
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What the controller's own configuration says where the metadata says nothing."""
+    """The controller's own settings, used if the metadata sets none."""
 
     partition_count: int = 1
     replication_factor: int = 3
@@ -41,7 +41,7 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class BalanceSettings:
-    """How often leaders are put back, and from which imbalance on."""
+    """How often preferred leaders are put back, and the imbalance from which on."""
 
     is_on: bool = True
     interval_ms: int = 300_000
@@ -50,7 +50,7 @@ class BalanceSettings:
 
 @dataclass(frozen=True, slots=True)
 class Living:
-    """Who may lead once a decision is carried out."""
+    """The brokers that may lead once a decision is carried out."""
 
     image: MetadataImage
     returning: int = -1
@@ -59,14 +59,17 @@ class Living:
     """The broker that is being fenced, or moved out of the way."""
 
     def may_lead(self, broker_id: int) -> bool:
-        """May it be given a lead?"""
+        """True if the broker may be given a lead."""
         if broker_id in (self.returning, self.leaving):
             return broker_id == self.returning
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker.is_active
 
     def may_stay(self, broker_id: int) -> bool:
-        """May it lead on? On its way out it does until somebody can take over."""
+        """True if the broker may keep a lead.
+
+        On its way out it does until another can take over.
+        """
         broker = self.image.brokers.get(broker_id)
         return broker_id != self.leaving and broker is not None and not broker.fenced
 
@@ -78,7 +81,7 @@ class Cluster:
     image: MetadataImage
     defaults: Defaults = field(default_factory=Defaults)
     leases: LeaderLeases | None = None
-    """Who may act as a leader without asking; None: leases are off."""
+    """The brokers that may act as leaders without asking; None: leases are off."""
 
     @property
     def next_offset(self) -> int:
@@ -86,13 +89,13 @@ class Cluster:
         return self.image.offset + 1
 
     def is_active(self, broker_id: int) -> bool:
-        """Is the broker registered, unfenced and not on its way out?"""
+        """True if the broker is registered, unfenced and not on its way out."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker.is_active
 
     @property
     def living(self) -> Living:
-        """Who may lead now."""
+        """The brokers that may lead now."""
         return Living(self.image)
 
     def active_brokers(self) -> list[BrokerRegistration]:
@@ -101,12 +104,12 @@ class Cluster:
         return [brokers[broker_id] for broker_id in sorted(brokers) if self.is_active(broker_id)]
 
     def unclean_election(self, topic: str) -> bool:
-        """May a replica outside the ISR lead partitions of this topic?"""
+        """True if a replica outside the ISR may lead partitions of this topic."""
         return (self.topic_setting(topic, UNCLEAN_ELECTION) or "").strip().lower() == "true"
 
     @property
     def has_eligible_leaders(self) -> bool:
-        """May ISRs become empty, because who left them safely is remembered (KIP-966)?"""
+        """True if ISRs may become empty: replicas that leave them safely are kept (KIP-966)."""
         return self.image.features.get(ELIGIBLE_LEADERS, 0) >= 1
 
     def min_isr(self, topic: str) -> int:
@@ -123,7 +126,7 @@ class Cluster:
         return self.defaults.topic_settings.get(key)
 
     def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
-        """The registration of that start of the broker; ApiError when it is not the newest."""
+        """Return the registration of that start of the broker; ApiError if it is not the newest."""
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             detail = f"broker {broker_id} is not registered: register before anything else"

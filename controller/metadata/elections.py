@@ -1,7 +1,8 @@
-"""Elections that somebody asks for: an operator, a changed setting, the clock, the longest log.
+"""Elections by request: of an operator, a changed setting, the clock, the longest log.
 
-Those that a broker's fate brings about are in `sweeps`. An unclean election is two steps: the
-partition is put into `electing`, its living replicas report their logs, the longest is elected.
+Elections that a broker's fate brings about are in `sweeps`. An unclean election is two steps: the
+partition is put into `electing`, its living replicas report their logs, and the longest log is
+elected.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -46,7 +47,7 @@ def elect_uncleanly(cluster: Cluster, names: Iterable[str]) -> list[PartitionCha
 
 
 def elect_longest(cluster: Cluster, longest: Mapping[TopicIdPartition, int]) -> Decision[None]:
-    """The living replicas have reported: these have most, and lead from now on."""
+    """Elect the replicas with the longest logs, now that the living ones have reported."""
 
     def changes() -> Iterator[PartitionChange]:
         for partition, broker_id in longest.items():
@@ -66,9 +67,10 @@ def elect_longest(cluster: Cluster, longest: Mapping[TopicIdPartition, int]) -> 
 
 
 def balance(cluster: Cluster, percentage: int) -> Decision[int]:
-    """Have preferred leaders lead again where a broker lacks more than this part of its lead.
+    """Elect preferred leaders again if a broker lacks more than this percentage of its leads.
 
-    Answers how many partitions changed their leader; as many as are moved at once: ask again.
+    Answers how many partitions changed their leader. If that is as many as are moved at once, ask
+    again.
     """
     preferred: dict[int, int] = {}
     astray: dict[int, list[TopicIdPartition]] = {}
@@ -93,7 +95,7 @@ def balance(cluster: Cluster, percentage: int) -> Decision[int]:
 
 
 def elect_leaders(cluster: Cluster, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
-    """What an operator asks for, each partition on its own."""
+    """Elect as an operator asks, each partition on its own."""
     try:
         election = ElectionType(request.election_type)
     except ValueError:
@@ -137,7 +139,7 @@ def _named(cluster: Cluster, request: ElectLeadersRequest) -> list[tuple[str, in
 def _elect(
     cluster: Cluster, name: str, index: int, election: ElectionType
 ) -> PartitionChangeRecord:
-    """The change that elects; ApiError where there is nothing to elect, or nobody."""
+    """Return the change that elects; ApiError if there is nothing to elect, or no candidate."""
     topic = cluster.image.topic(name)
     state = None if topic is None else topic.partitions.get(index)
     if topic is None or state is None:
@@ -166,7 +168,7 @@ def _elect(
 
 
 def _prefers(cluster: Cluster, partition: TopicIdPartition) -> bool:
-    """Is the preferred leader there to lead?"""
+    """True if the preferred leader is ready to lead."""
     state = cluster.image.partition(*partition)
     return state is not None and _is_ready(cluster, state)
 

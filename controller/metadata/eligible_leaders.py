@@ -1,7 +1,7 @@
 """Changes to eligible leaders (KIP-966): switched on or off, or another min ISR.
 
-They hold all that is committed because below min.insync.replicas nothing more is committed. So
-everybody must mean the same number: with the feature on, the cluster's own setting is always
+Eligible leaders hold all that is committed, because nothing is committed below min.insync.replicas.
+So all brokers must use the same number: with the feature on, the cluster's own setting is always
 written in the metadata, and no broker's file counts.
 """
 
@@ -29,16 +29,16 @@ def default_min_isr(cluster: Cluster) -> list[ConfigRecord]:
 
 
 def on_level_changed(cluster: Cluster, level: int) -> Sequence[MetadataRecord]:
-    """What the new level of the feature means for settings and partitions."""
+    """Return what the new level of the feature means for settings and partitions."""
     if level >= 1:
         return [*default_min_isr(cluster), *records_of(_with_eligible(cluster))]
     return records_of(_without_eligible(cluster))
 
 
 def _with_eligible(cluster: Cluster) -> Iterator[PartitionChange]:
-    """The last in sync stayed in the ISR though they were gone: eligible is what they are.
+    """Take absent replicas out of ISRs that kept their last member, and make them eligible.
 
-    Unless their disk is gone, too.
+    A replica whose disk is gone too does not become eligible.
     """
     for partition, state, rules in every_partition(cluster):
         isr = tuple(
@@ -54,7 +54,7 @@ def _with_eligible(cluster: Cluster) -> Iterator[PartitionChange]:
 
 
 def _without_eligible(cluster: Cluster) -> Iterator[PartitionChange]:
-    """Where the ISR is empty, one eligible leader is in sync again; the others are forgotten."""
+    """Put one eligible leader into each ISR that is empty; forget the others."""
     for partition, state, rules in every_partition(cluster):
         if state.elr or not state.isr:
             now = replace(rules, has_eligible_leaders=False)
@@ -68,9 +68,9 @@ def _settled(state: PartitionState) -> tuple[int, ...]:
 
 
 def on_min_isr_changed(cluster: Cluster, names: Iterable[str]) -> list[PartitionChangeRecord]:
-    """Eligible leaders of these topics are counted anew from here on.
+    """Count the eligible leaders of these topics anew.
 
-    Where nobody leads they stay: nothing is committed until one of them does.
+    In a partition without a leader they stay: nothing is committed until one of them leads.
     """
     return [
         PartitionChangeRecord(topic.topic_id, index, elr=(), last_known_elr=())

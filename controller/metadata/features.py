@@ -1,7 +1,7 @@
 """The finalised levels of the cluster's features, and how they are changed (KIP-584).
 
 All updates of a request are made, or none: a level above that of some registered broker or of this
-controller is refused, and a lower one unless the asker allows it.
+controller is refused, and so is a lower one unless the request allows it.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,12 +29,12 @@ from .eligible_leaders import default_min_isr, on_level_changed
 ON_CHANGE: dict[str, Callable[[Cluster, int], Sequence[MetadataRecord]]] = {
     ELIGIBLE_LEADERS: on_level_changed
 }
-"""What else a new level changes, in the batch of its record, by feature."""
+"""By feature, the other changes that a new level brings, in the batch of its record."""
 NONE = VersionRange(0, 0)
 
 
 def first_records(cluster: Cluster, cluster_id: str) -> list[MetadataRecord]:
-    """What a new cluster's metadata begins with: its id, every feature at its highest level."""
+    """Return the first records of a new cluster: its id, and every feature at its highest level."""
     return [
         ClusterRecord(cluster_id),
         *(FeatureRecord(name, levels.highest) for name, levels in SUPPORTED_FEATURES.items()),
@@ -45,7 +45,7 @@ def first_records(cluster: Cluster, cluster_id: str) -> list[MetadataRecord]:
 def update_features(
     cluster: Cluster, request: UpdateFeaturesRequest
 ) -> Decision[UpdateFeaturesResponse]:
-    """Finalise the levels asked for; INVALID_UPDATE_VERSION where one cannot be."""
+    """Finalise the levels asked for; INVALID_UPDATE_VERSION if one cannot be."""
     records: list[MetadataRecord] = []
     results: list[UpdatableFeatureResult] = []
     refused = ""
@@ -70,7 +70,7 @@ def update_features(
 
 
 def _changes(cluster: Cluster, update: FeatureUpdateKey) -> Sequence[MetadataRecord]:
-    """The records of one update; none where the level is as asked already."""
+    """Return the records of one update; none if the level is set already."""
     name = update.feature
     level = meant_level(name, update.max_version_level)
     present = cluster.image.features.get(name, 0)

@@ -1,17 +1,17 @@
 """Leases for leaders (`leader.lease.enable`): until when they hold, and which elections wait.
 
 With `leader.lease.enable` a broker acts as a leader (acks 0 and 1, leader reads) for so long after
-each heartbeat as its answer says. Whoever may be acting so still has nobody else elected in its
-place: such a partition is leaderless (in a new leader epoch) until the old leader
+each heartbeat as its answer says. While a broker may still act as a leader, nobody is elected in
+its place: such a partition is leaderless (in a new leader epoch) until the old leader
 
     has applied the metadata that says so,
     has let its lease run out,
     has given it up itself, to be fenced or to shut down,
     or has been started anew, with a directory that the old start would still have locked.
 
-A controller grants from what a majority of voters let it know: nobody else led before that time.
-So no grant reaches further beyond it than a full lease; and a controller that becomes active
-counts on every broker having been granted one at that very moment by another.
+A controller grants from what it has heard of a majority of voters: nobody else led before that
+time. So no grant reaches further beyond that time than a full lease. A controller that becomes
+active assumes that another has granted every broker a lease at that very moment.
 
 The counting is the controller's: a grant begins when the heartbeat arrives, which is later than
 its sending, from which the broker counts; and the broker is told of a little less, for clocks that
@@ -33,19 +33,19 @@ from ...protocol.types import NO_LEADER, TopicIdPartition
 OFF: Final = 0
 NONE_GRANTED: Final = -1
 DRIFT: Final = 20
-"""Brokers are told of a grant less this part of it."""
+"""Brokers are told of a grant less one part in so many."""
 
 Released = tuple[TopicIdPartition, ...]
 NOTHING: Final[Released] = ()
 
 
 class Waiting(NamedTuple):
-    """Whom a leaderless partition waits for."""
+    """The old leader that a leaderless partition waits for."""
 
     leader: int
-    """-1: nobody here knows who it was."""
+    """-1: the old leader is not known here."""
     offset: int
-    """Of metadata that says that it leads no more, or later."""
+    """Offset of the metadata that ended its lead, or later."""
 
 
 class LeaderLeases:
@@ -54,7 +54,8 @@ class LeaderLeases:
     def __init__(self, lease_ms: int) -> None:
         self.lease_ms = lease_ms
         self._until: dict[int, int] = {}
-        """When the last grant of each broker is over, by our clock; of -1: of unknown ones."""
+        """By broker id, the time on our clock when its last grant is over; -1 is any unknown
+        broker."""
         self._leaders: dict[TopicIdPartition, int] = {}
         self._waiting: dict[TopicIdPartition, Waiting] = {}
         self._to_hear: dict[int, int] = {}
@@ -63,14 +64,14 @@ class LeaderLeases:
     # What it decides.
 
     def must_wait(self, partition: TopicIdPartition, leader: int) -> bool:
-        """May `leader`, or whoever led before, still act as a leader of the partition?"""
+        """True if `leader`, or any leader before, may still act as the leader of the partition."""
         return partition in self._waiting or (leader != NO_LEADER and leader in self._until)
 
     def grant(self, broker_id: int, applied: int, now_ms: int, majority_ms: int) -> int:
-        """For how long the broker whose heartbeat has just come may act as a leader; or -1.
+        """Return for how many ms the broker whose heartbeat came may act as a leader.
 
-        `applied`: the metadata offset that it has acted upon. `majority_ms`: nobody but us led the
-        controllers before that time; -1 if it is not known.
+        -1: not at all. `applied`: the metadata offset that it has acted upon. `majority_ms`: nobody
+        but us led the controllers before that time; -1 if it is not known.
         """
         if applied < self._to_hear.get(broker_id, -1):
             # It may believe that it leads what others lead, or are about to.
@@ -85,7 +86,10 @@ class LeaderLeases:
     # What happens.
 
     def restart(self, image: MetadataImage, now_ms: int) -> None:
-        """We have become active: whatever others granted, it is over a full lease from now."""
+        """Start over: this controller is active.
+
+        Grants of others are over a full lease from now.
+        """
         until_ms = now_ms + self.lease_ms
         self._until = dict.fromkeys((NO_LEADER, *sorted(image.brokers)), until_ms)
         self._to_hear = dict.fromkeys(sorted(image.brokers), image.offset)
@@ -97,7 +101,7 @@ class LeaderLeases:
         }
 
     def on_replayed(self, records: Sequence[MetadataRecord], offset: int) -> None:
-        """Decisions see these records from now on; the last of them is at `offset`."""
+        """Take in records that decisions see from now on; the last of them is at `offset`."""
         for record in records:
             match record:
                 case PartitionRecord():
@@ -122,7 +126,10 @@ class LeaderLeases:
             self._waiting[key] = Waiting(old, offset)
 
     def on_given_up(self, broker_id: int) -> Released:
-        """The broker acts as a leader no more: it said so, or another start of it has its disk."""
+        """Release the partitions of a broker that acts as a leader no more.
+
+        It said so, or another start of it has its disk.
+        """
         self._until.pop(broker_id, None)
         return self._release(broker_id)
 
@@ -131,11 +138,11 @@ class LeaderLeases:
         return self._release(broker_id, offset)
 
     def next_deadline_ms(self) -> int | None:
-        """When the next lease is over."""
+        """Return the time when the next lease is over."""
         return min(self._until.values(), default=None)
 
     def on_deadline(self, now_ms: int) -> Released:
-        """Time passed: which leases are over?"""
+        """Release the partitions of the leases that are over."""
         over = [broker_id for broker_id, until_ms in self._until.items() if until_ms <= now_ms]
         released: list[TopicIdPartition] = []
         for broker_id in over:

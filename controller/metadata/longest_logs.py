@@ -4,8 +4,8 @@ A partition in `electing` has no leader, so no log of it grows: what a replica r
 leaderless epoch holds until the next one, or until its broker starts anew. Nothing here is
 persistent: a new controller asks again, for brokers repeat their reports.
 
-    decided once every living replica has reported, or 2 s after the first sight of it if any has;
-    never before every last known one has: where loss is allowed there are none
+    decided once every living replica has reported, or 2 s after the first sight of the partition if
+    any has; never before every last known replica has: where loss is allowed there are none
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,19 +21,19 @@ REPORTS_WITHIN_MS: Final = 2_000
 
 
 class Report(NamedTuple):
-    """What one start of a broker said."""
+    """The report of one start of a broker."""
 
     broker_epoch: int
     end: LogEnd
 
     @property
     def has(self) -> tuple[int, int]:
-        """The epoch of the last record, then the offset: more is more."""
+        """The rank of the log: the epoch of its last record, then its end offset."""
         return self.end.last_epoch, self.end.log_end_offset
 
 
 class Winner(NamedTuple):
-    """Who has most, and what is known to be lost by electing it."""
+    """The replica with the longest log, and what is known to be lost by electing it."""
 
     broker_id: int
     end: LogEnd
@@ -58,14 +58,14 @@ class LongestLogs:
         self._searches: dict[TopicIdPartition, _Search] = {}
 
     def restart(self, image: MetadataImage, now_ms: int) -> None:
-        """We became active: look at every partition there is."""
+        """Start over: this controller has become active and looks at every partition."""
         self._searches.clear()
         self.on_changed(image, (key for key, _ in image.partitions()), now_ms)
 
     def on_changed(
         self, image: MetadataImage, partitions: Iterable[TopicIdPartition], now_ms: int
     ) -> None:
-        """These partitions changed: some have begun to look for a leader, some have one."""
+        """Take in changed partitions: some have begun to look for a leader, some have found one."""
         for key in partitions:
             state = image.partition(*key)
             if state is None or not state.electing:
@@ -89,7 +89,7 @@ class LongestLogs:
                 search.reports[request.broker_id] = Report(request.broker_epoch, end)
 
     def decided(self, image: MetadataImage, now_ms: int) -> Mapping[TopicIdPartition, Winner]:
-        """The partitions that have reports enough, and whom to elect."""
+        """Return the partitions that have reports enough, each with its winner."""
         found: dict[TopicIdPartition, Winner] = {}
         for key in list(self._searches):
             search, state = self._searches[key], image.partition(*key)
@@ -106,7 +106,7 @@ class LongestLogs:
         return found
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """When reports are enough though some are missing; None where only a report can help."""
+        """Return the time when incomplete reports are enough; None if only a report can help."""
         due = (search.since_ms + REPORTS_WITHIN_MS for search in self._searches.values())
         return min((deadline for deadline in due if deadline > now_ms), default=None)
 
@@ -132,7 +132,10 @@ def _of(image: MetadataImage, search: _Search, living: list[int]) -> dict[int, R
 
 
 def _winner(state: PartitionState, reports: Mapping[int, Report]) -> Winner:
-    """The longest; among equals who led last, then the first in the list of replicas."""
+    """Choose the longest log.
+
+    Among equals the last leader's, then the first in the list of replicas.
+    """
     most = max(report.has for report in reports.values())
     equals = [each for each in reports if reports[each].has == most]
     broker_id = next((each for each in equals if each in state.last_known_elr), equals[0])

@@ -1,9 +1,10 @@
 """The one builder that every change of a partition passes through, election included.
 
-In this order: (1) a reassignment that has all it needs is completed; (2) who left the ISR safely
-becomes eligible to lead (KIP-966); (3) election; (4) what ISR and eligible leaders become after it;
-(5) the record. The leader epoch grows when the leader field is set, which is also done to the same
-leader when a reassignment completes; the partition epoch with every record. Replaying does both.
+In this order: (1) a reassignment that has all it needs is completed; (2) replicas that left the ISR
+safely become eligible to lead (KIP-966); (3) election; (4) the ISR and the eligible leaders after
+the election; (5) the record. The leader epoch grows when the leader field is set, which is also
+done to the same leader when a reassignment completes; the partition epoch grows with every record.
+Replaying does both.
 
     valid(r)  may lead, and is in the wanted ISR or, where that is empty, an eligible leader
     elect     the first replica, if preferred ones are elected and it is valid
@@ -13,9 +14,9 @@ leader when a reassignment completes; the partition epoch with every record. Rep
               or where nobody in sync or eligible is left and all last known ones are back
 
 Without eligible leaders (feature level 0) the ISR never empties: its last member stays, leaderless
-until it is back. Whose copy is gone (disk replaced) is in sync, or the last known one, by name
-only: electing it would empty the others too. `directories` keeps where that copy was; while they
-are away there is no leader, unless an unclean one is allowed.
+until it is back. A replica whose copy is gone (disk replaced) is in sync, or the last known one, by
+name only: electing it would empty the others too. `directories` keeps where that copy was; while
+they are away there is no leader, unless an unclean one is allowed.
 """
 
 from dataclasses import dataclass
@@ -37,25 +38,25 @@ class Election(Enum):
     ONLINE = auto()
     """Only because the leader there is cannot lead on."""
     PREFERRED = auto()
-    """To have the first replica lead again."""
+    """Let the first replica lead again."""
     UNCLEAN = auto()
-    """To have somebody lead, whatever is lost; a clean one is still preferred."""
+    """Let some replica lead, even if records are lost; a clean leader is still preferred."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the partition's topic and the cluster say."""
+    """The settings of the partition's topic and of the cluster."""
 
     min_isr: int
-    """As configured."""
+    """The configured value, which may exceed the number of replicas."""
     has_eligible_leaders: bool
     unclean_allowed: bool = False
     leases: LeaderLeases | None = None
-    """Whose lease to act as a leader has to end before another one leads; None: leases are off."""
+    """The leases that must end before another broker leads; None: leases are off."""
 
 
 class Placement(NamedTuple):
-    """Who holds the partition, and who comes and goes by a reassignment."""
+    """The replicas of a partition, and those that a reassignment adds and removes."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -73,7 +74,7 @@ class Placement(NamedTuple):
 
 
 class Elected(NamedTuple):
-    """Who leads from now on, or whether that is to be found out."""
+    """The result of an election: a leader, or that the longest log is to be found."""
 
     leader: int
     is_unclean: bool = False
@@ -81,7 +82,7 @@ class Elected(NamedTuple):
 
 
 class Quorum(NamedTuple):
-    """Who may lead: now, and later."""
+    """The replicas that may lead: in sync, eligible, last known."""
 
     isr: tuple[int, ...]
     elr: tuple[int, ...]
@@ -97,14 +98,14 @@ class PartitionChange:
     rules: Rules
     living: Living
     isr: tuple[int, ...] | None = None
-    """The ISR wanted; None: as it is."""
+    """The wanted ISR; None: unchanged."""
     recovering: bool | None = None
-    """The recovery state wanted; None: as it is."""
+    """The wanted recovery state; None: unchanged."""
     placement: Placement | None = None
-    """Who shall hold it; None: as it is."""
+    """The wanted replicas; None: unchanged."""
     election: Election = Election.ONLINE
     emptied: tuple[int, ...] = ()
-    """Replicas that may have lost what they had: eligible for nothing."""
+    """Replicas that may have lost their records: eligible for nothing."""
     lost_directories: tuple[bytes, ...] = ()
     """Directories that an emptied replica's broker came back without."""
     copy_is_away: bool = False
@@ -112,7 +113,7 @@ class PartitionChange:
     longest: int | None = None
     """The replica with the longest log among the living, once that is known."""
     offline: tuple[int, ...] | None = None
-    """Replicas whose directory failed; None: as it is."""
+    """Replicas whose directory failed; None: unchanged."""
 
     def build(self) -> PartitionChangeRecord | None:
         """The record that brings it about, None when nothing changes."""
@@ -151,7 +152,7 @@ class PartitionChange:
     def _complete(
         self, placement: Placement, isr: tuple[int, ...]
     ) -> tuple[Placement, tuple[int, ...]]:
-        """Who holds it once every newcomer is in sync, if enough in sync stay."""
+        """Complete the reassignment if all new replicas are in sync and enough others stay."""
         if not placement.adding and not placement.removing:
             return placement, isr
         staying = without(isr, placement.removing)
@@ -163,7 +164,7 @@ class PartitionChange:
         return Placement(placement.target), staying
 
     def _eligible(self, placement: Placement, isr: tuple[int, ...]) -> tuple[int, ...]:
-        """Who would lead without loss where the ISR is too small to commit anything."""
+        """Return the replicas that can lead without loss while the ISR is too small to commit."""
         if not self.rules.has_eligible_leaders or len(isr) >= self._min_isr(placement):
             return ()
         old = self.state
@@ -174,7 +175,7 @@ class PartitionChange:
     def _elect(
         self, replicas: tuple[int, ...], isr: tuple[int, ...], elr: tuple[int, ...]
     ) -> Elected:
-        """Who leads with this ISR and these eligible leaders."""
+        """Choose the leader with this ISR and these eligible leaders."""
         old = self.state
         candidates = () if self.copy_is_away else isr or elr
         if (
@@ -197,7 +198,10 @@ class PartitionChange:
         return Elected(NO_LEADER, electing=old.electing or begins)
 
     def _after_lease(self, elected: Elected) -> Elected:
-        """Nobody leads while the old leader may still act as one; then there is an election."""
+        """Elect nobody while the old leader may still act as one.
+
+        The election comes after its lease.
+        """
         leases, old = self.rules.leases, self.state
         if leases is None or elected.leader in (old.leader, NO_LEADER):
             return elected
@@ -206,12 +210,12 @@ class PartitionChange:
         return Elected(NO_LEADER, electing=old.electing or elected.is_unclean)
 
     def _last_known_are_back(self) -> bool:
-        """Nobody known to have all records is left; with all who may have them, one has."""
+        """True if all replicas that may have all records are back: then one of them has."""
         known = self._known()
         return bool(known) and all(map(self._may_lead, known)) and not self.copy_is_away
 
     def _quorum(self, placement: Placement, elected: Elected, wanted: Quorum) -> Quorum:
-        """Who is in sync, eligible and last known after the election."""
+        """Return the in-sync, eligible and last known replicas after the election."""
         leader, old = elected.leader, self.state
         if elected.is_unclean:
             return Quorum((leader,), ())
@@ -226,10 +230,11 @@ class PartitionChange:
     def _last_known(
         self, placement: Placement, quorum: Quorum, elected: Elected
     ) -> tuple[int, ...]:
-        """Who had all that is committed, and may have lost some of it in an unclean stop.
+        """Return the replicas that had all that is committed and may have lost some of it.
 
-        Together with ISR and eligible leaders they are as many as min.insync.replicas: whatever
-        all but one of them lost, one has everything (KIP-966).
+        They stopped uncleanly. With ISR and eligible leaders they are as many as
+        min.insync.replicas. Even if all but one of them lost records, the one has everything
+        (KIP-966).
         """
         old, isr = self.state, quorum.isr
         if len(isr) >= self._min_isr(placement) or (elected.electing and self._may_lose):
@@ -247,11 +252,11 @@ class PartitionChange:
 
     @property
     def _may_lose(self) -> bool:
-        """Is it allowed to elect whoever has most, of those that live?"""
+        """True if the longest log of the living may be elected, even if records are lost."""
         return self.rules.unclean_allowed or self.election is Election.UNCLEAN
 
     def _directories(self, leader: int, quorum: Quorum) -> tuple[bytes, ...]:
-        """Where the last good copy is, as long as its broker is back without it."""
+        """Return the directories of the last good copy, while its broker is back without them."""
         if leader != NO_LEADER:
             return ()
         holders = quorum.isr or quorum.elr or quorum.last_known

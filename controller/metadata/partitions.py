@@ -1,6 +1,6 @@
 """Changes of partitions that their leaders propose: AlterPartitions, its checks and its answers.
 
-The order of the checks is the law: each error tells the leader something else about what it holds
+The order of the checks matters: each error tells the leader something else about the state it has
 on record. All changes pass through `PartitionChange`.
 """
 
@@ -65,7 +65,10 @@ def _change(
 
 
 def _check(cluster: Cluster, sender: int, proposal: Proposal) -> PartitionState:
-    """The partition's state if the proposal may be carried out; the order of checks is the law."""
+    """Return the partition's state if the proposal may be carried out.
+
+    The order of checks matters.
+    """
     topic = cluster.image.topics.get(proposal.topic_id)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic {uuid_to_text(proposal.topic_id)}")
@@ -137,7 +140,11 @@ def _refused(proposal: Proposal, error: ApiError) -> ChangedPartition:
 def _altered(
     cluster: Cluster, sender: int, proposal: Proposal, state: PartitionState
 ) -> ChangedPartition:
-    """The partition as it is now. Done, and led by another: the one error that has an effect."""
+    """Answer with the partition as it is now.
+
+    If another broker leads it then, the answer is an error although the change is made: the only
+    such error.
+    """
     return ChangedPartition(
         proposal.topic_id,
         proposal.partition,

@@ -1,10 +1,10 @@
 """Places the replicas of new partitions.
 
-Within a topic preferred leaders differ by one at most, and so do copies where racks leave a choice;
+Within a topic preferred leaders differ by one at most, and so do copies if racks leave a choice;
 copies of a partition lie in as many racks as there are. The followers of a leader take turns behind
-it, so that the load of a lost leader falls on the others. What the topic leaves open goes to the
-broker that carries least in the whole cluster. Partitions that a topic has already count: those
-added later go on where these left off. Deterministic: equal clusters place equally.
+it, so that the load of a lost leader falls on the others. If the topic leaves a choice, the broker
+with the least load in the whole cluster is chosen. Partitions that a topic has already count: added
+ones go on where the older ones left off. Deterministic: equal clusters place equally.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,7 @@ class Load:
     def of(
         cls, brokers: Sequence[BrokerRegistration], partitions: Iterable[PartitionState]
     ) -> "Load":
-        """Count what is there."""
+        """Count the partitions that exist."""
         load = cls(brokers)
         for state in partitions:
             load.count.add(state.replicas)
@@ -53,7 +53,7 @@ class Spread:
     """The partitions of one topic, spread over the brokers one after the other."""
 
     def __init__(self, load: Load, partitions: Iterable[PartitionState]) -> None:
-        """`partitions` are those that the topic has; the load counts them already."""
+        """Continue after `partitions`, which the topic has; the load counts them already."""
         self._load = load
         self._ids = [broker.broker_id for broker in load.brokers]
         self._racks: dict[int, str | int] = {
@@ -64,7 +64,7 @@ class Spread:
         self._count = Count()
         self._in_rack: dict[str | int, int] = {}
         self._behind: dict[tuple[int, int], int] = {}
-        """How often a leader has this broker as its first follower, who succeeds it."""
+        """How often a leader has this broker as its first follower, which succeeds it."""
         for state in partitions:
             self._note(state.replicas)
 
@@ -89,7 +89,10 @@ class Spread:
         return replicas
 
     def _leader(self) -> int:
-        """Who leads least of the topic; the first of equals is another in each round over them."""
+        """Choose the broker that leads least of the topic.
+
+        Among equals another one in each round.
+        """
         ids, count = self._ids, len(self._ids)
         of, of_all = self._count.of, self._load.count.of
         rounds = min(of(each)[0] for each in ids)

@@ -1,4 +1,4 @@
-"""Blocks of producer ids: each id is handed to one broker, once in the life of the cluster."""
+"""Blocks of producer ids: each id is given to one broker, once in the life of the cluster."""
 
 from typing import Final
 

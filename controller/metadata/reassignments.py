@@ -1,12 +1,12 @@
 """Moving partitions to other brokers: begin, change, cancel, list (KIP-455).
 
-    replicas   the target, then those that are removed in the end: old and new together
-    adding     of the target, who was not there before
-    removing   of those before, who is not in the target
+    replicas   the target, then the replicas that are removed in the end: old and new together
+    adding     replicas of the target that were not there before
+    removing   replicas from before that are not in the target
 
-A reassignment is completed by `PartitionChange` with the ISR change that brings in the last
-newcomer. A new target lets go of newcomers that it has no use for, so that cancelling always
-leads back to `replicas` without `adding`.
+A reassignment is completed by `PartitionChange` with the ISR change that brings in the last new
+replica. A new target drops new replicas that it has no use for, so that cancelling always leads
+back to `replicas` without `adding`.
 """
 
 from ...protocol.control.image import PartitionState
@@ -68,7 +68,7 @@ def alter_reassignments(
 def _change(
     cluster: Cluster, name: str, wanted: ReassignablePartition, keeps_count: bool
 ) -> PartitionChange:
-    """The change that brings it about; ApiError when it cannot be."""
+    """Return the change that begins or cancels the reassignment; ApiError if it is not possible."""
     topic = cluster.image.topic(name)
     state = None if topic is None else topic.partitions.get(wanted.partition_index)
     if topic is None or state is None:
@@ -119,7 +119,7 @@ def _check_target(cluster: Cluster, where: str, target: tuple[int, ...]) -> None
 def _check_isr(
     where: str, state: PartitionState, placement: Placement, isr: tuple[int, ...]
 ) -> None:
-    """Whoever is let go at once must not be the last that has everything."""
+    """Refuse a placement that would drop the last replicas that have all records."""
     had = state.isr or state.elr or state.last_known_elr
     if had and not any(each in placement.replicas for each in had):
         detail = f"{where}: only {list(had)} have all records: let others catch up first"
@@ -129,7 +129,10 @@ def _check_isr(
 def list_reassignments(
     cluster: Cluster, request: ListPartitionReassignmentsRequest
 ) -> Decision[ListPartitionReassignmentsResponse]:
-    """Who is moving, of those asked about or of all. What is not moving is left out."""
+    """List the reassignments of the partitions asked about, or all.
+
+    Partitions that do not move are left out.
+    """
     image = cluster.image
     asked: dict[str, list[int] | None]
     if request.topics is None:

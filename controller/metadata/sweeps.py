@@ -25,7 +25,7 @@ class Found(NamedTuple):
 
 
 def rules_of(cluster: Cluster, topic: str) -> Rules:
-    """What holds for every partition of the topic."""
+    """Return the rules for every partition of the topic."""
     return Rules(
         cluster.min_isr(topic),
         cluster.has_eligible_leaders,
@@ -43,7 +43,7 @@ def every_partition(cluster: Cluster) -> Iterator[Found]:
 
 
 def records_of(changes: Iterator[PartitionChange]) -> list[PartitionChangeRecord]:
-    """What becomes of them; nothing for those that change nothing."""
+    """Build the records of the changes; a change without effect has none."""
     return [record for change in changes if (record := change.build()) is not None]
 
 
@@ -52,7 +52,7 @@ def without_broker(
 ) -> list[PartitionChangeRecord]:
     """Take the broker out of every ISR and every lead: it is fenced, or on its way out.
 
-    `unless_alone`: it leads on where nobody else is in sync but somebody living could be.
+    `unless_alone`: it leads on if no other replica is in sync but a living one could be.
     """
     living = Living(cluster.image, leaving=broker_id)
 
@@ -73,9 +73,10 @@ def without_broker(
 def restarted_uncleanly(
     cluster: Cluster, broker_id: int, lost_directories: tuple[bytes, ...]
 ) -> list[PartitionChangeRecord]:
-    """The broker starts anew and may miss what it had written: in sync nowhere, eligible nowhere.
+    """Change the partitions of a broker that starts anew and may miss records it had written.
 
-    `lost_directories` are those it had before if not all of them are back, else empty.
+    It is in sync nowhere, eligible nowhere. `lost_directories` are those it had before if not all
+    of them are back, else empty.
     """
     living = Living(cluster.image, leaving=broker_id)
 
@@ -102,7 +103,10 @@ def restarted_uncleanly(
 
 
 def returned_cleanly(cluster: Cluster, broker_id: int) -> list[PartitionChangeRecord]:
-    """The broker starts anew and has all it had written; maybe nobody noticed that it was gone."""
+    """Change the partitions of a broker that starts anew with all it had written.
+
+    Perhaps its absence was never noticed.
+    """
     living = Living(cluster.image, leaving=broker_id)
 
     def changes() -> Iterator[PartitionChange]:
@@ -131,7 +135,7 @@ def with_broker(cluster: Cluster, broker_id: int) -> list[PartitionChangeRecord]
 
 
 def released(cluster: Cluster, partitions: Iterable[TopicIdPartition]) -> Decision[None]:
-    """Their old leaders act as such no more: give them new ones."""
+    """Elect new leaders for partitions whose old leaders act as such no more."""
 
     def changes() -> Iterator[PartitionChange]:
         for partition in partitions:
@@ -149,7 +153,7 @@ def released(cluster: Cluster, partitions: Iterable[TopicIdPartition]) -> Decisi
 
 
 def lost_replicas(cluster: Cluster, request: OfflinePartitions) -> Decision[Noted]:
-    """A directory of the broker failed, not the broker: only these replicas are out."""
+    """Take out the replicas of a directory that failed; the broker itself goes on."""
     try:
         broker = cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
     except ApiError as error:
@@ -179,7 +183,7 @@ def lost_replicas(cluster: Cluster, request: OfflinePartitions) -> Decision[Note
 
 
 def copy_is_away(cluster: Cluster, state: PartitionState) -> bool:
-    """Did the broker of the last good copy come back without the directories that hold it?"""
+    """True if the broker of the last good copy came back without the directories that hold it."""
     if not state.directories:
         return False
     registered = [
@@ -192,5 +196,5 @@ def copy_is_away(cluster: Cluster, state: PartitionState) -> bool:
 
 
 def led_count(cluster: Cluster, broker_id: int) -> int:
-    """How many partitions the broker leads."""
+    """Return how many partitions the broker leads."""
     return sum(state.leader == broker_id for _, state in cluster.image.partitions())

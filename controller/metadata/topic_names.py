@@ -11,7 +11,7 @@ _ALLOWED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY
 
 
 def metric_name(name: str) -> str:
-    """The name as metrics show it: '.' and '_' are one there."""
+    """Return the name as metrics show it: '.' and '_' are the same there."""
     return name.replace(".", "_")
 
 

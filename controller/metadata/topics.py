@@ -1,8 +1,8 @@
 """Topics come, grow and go: CreateTopics, CreatePartitions, DeleteTopics.
 
-Each topic of a request is decided on its own, and sees those decided before it. Ids of new topics
-are given by the caller: a request that is repeated asks for the same id again, and so finds that
-the topic it is to create is the one it created.
+Each topic of a request is decided on its own, and sees those decided before it. The caller gives
+the ids of new topics. A repeated request asks for the same id again, and so recognises the topic
+that it created.
 """
 
 from collections import Counter
@@ -40,12 +40,12 @@ from .topic_names import check_topic_name, metric_name
 
 DEFAULT_CONFIG = 5
 DYNAMIC_TOPIC_CONFIG = 1
-"""Where a value comes from, numbered as in DescribeConfigs."""
+"""The source of a value, numbered as in DescribeConfigs."""
 
 
 @dataclass(slots=True)
 class _Draft:
-    """The records so far, and what they take up: later topics of the request see it."""
+    """The records so far, and the load that they bring: later topics of the request see both."""
 
     cluster: Cluster
     load: Load
@@ -70,7 +70,7 @@ def create_topics(
 ) -> Decision[CreateTopicsResponse]:
     """Create what can be created; `validate_only` answers the same and writes nothing.
 
-    `id_of` gives the id for a name: equal for repetitions of a request, else never the same.
+    `id_of` gives the id for a name: equal for repeated requests, else never the same.
     """
     draft = _draft(cluster)
     results: list[CreatableTopicResult] = []
@@ -110,7 +110,7 @@ def _create(draft: _Draft, topic: CreatableTopic, topic_id: bytes) -> CreatableT
 
 
 def _created(cluster: Cluster, topic: Topic) -> CreatableTopicResult:
-    """What was answered when this topic was created."""
+    """Repeat the answer that was given when this topic was created."""
     placed = [state.replicas for state in topic.partitions.values()]
     config = cluster.image.configs.get((r.TOPIC, topic.name), {})
     return _result(cluster, topic.name, topic.topic_id, placed, config)
@@ -181,7 +181,7 @@ def _chosen(
 def _assigned(
     draft: _Draft, wanted: Sequence[Sequence[int]], factor: int | None
 ) -> list[tuple[int, ...]]:
-    """Replicas assigned by hand: registered brokers, none twice, as many each, one alive."""
+    """Check replicas assigned by hand: registered brokers, none twice, as many each, one alive."""
     draft.check_room(len(wanted))
     cluster = draft.cluster
     factor = len(wanted[0]) if factor is None and wanted else factor
@@ -208,7 +208,7 @@ def _assigned(
 def _partitions(
     cluster: Cluster, topic_id: bytes, placed: Sequence[tuple[int, ...]], first: int = 0
 ) -> Iterator[r.PartitionRecord]:
-    """New partitions: everyone alive is in sync, for there is nothing to have yet."""
+    """Yield new partitions: every living replica is in sync, as there are no records yet."""
     for index, replicas in enumerate(placed, first):
         isr = tuple(each for each in replicas if cluster.is_active(each))
         leader = isr[0] if isr else NO_LEADER
