@@ -55,7 +55,7 @@ class MetadataQuorum:
 
     @property
     def leader_log_end_offset(self) -> int:
-        """Where the leader's log ends; -1 where it is not among the voters."""
+        """The end of the leader's log; -1 if the leader is not among the voters."""
         ends = (voter.log_end_offset for voter in self.voters if voter.node_id == self.leader_id)
         return next(ends, -1)
 

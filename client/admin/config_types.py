@@ -40,7 +40,7 @@ class ConfigEntry:
     type: ConfigType = ConfigType.UNKNOWN
     documentation: str | None = None
     synonyms: tuple[tuple[str, str | None, ConfigSource], ...] = ()
-    """Where the value could come from, the one in force first."""
+    """The sources of the value, the one in force first."""
 
     @property
     def is_default(self) -> bool:

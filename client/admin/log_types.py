@@ -24,6 +24,6 @@ class LogDirectory(NamedTuple):
     """The reason why it cannot be used; None where it can."""
     replicas: Mapping[TopicPartition, ReplicaInfo]
     total_bytes: int | None
-    """Of the volume that it is on; None where the broker does not say."""
+    """The size of the directory's volume; None if the broker does not say."""
     usable_bytes: int | None
-    """What is free on that volume; None where the broker does not say."""
+    """The free bytes of that volume; None if the broker does not say."""

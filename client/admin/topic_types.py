@@ -68,7 +68,7 @@ class TopicDescription:
 
 
 class Reassignment(NamedTuple):
-    """Where a partition's copies are and where they are going."""
+    """The brokers of a partition's copies, now and after the move."""
 
     replicas: tuple[int, ...]
     """All brokers that hold the partition or will hold it, preferred leader first."""

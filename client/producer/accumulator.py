@@ -25,20 +25,20 @@ RECORD_OVERHEAD = 21
 
 
 class Claim(Protocol):
-    """Whoever waits to hear where a record went."""
+    """The sender of a record, as it waits to hear where the record went."""
 
     def bind(self, batch: Batch, index: int) -> None:
-        """The record is the batch's `index`-th."""
+        """Hear that the record is the batch's `index`-th."""
 
     def fail(self, error: ClientError) -> None:
-        """The record got into no batch."""
+        """Hear that no batch will carry the record."""
 
     def when_done(self, watcher: Callable[[], None]) -> None:
         """Call `watcher` once the record's fate is known."""
 
 
 class Parcel(NamedTuple):
-    """What goes to one broker in one request; at most one batch per partition."""
+    """The batches of one request to one broker; at most one batch per partition."""
 
     node_id: int
     batches: list[tuple[PartitionQueue, Batch]]
@@ -63,7 +63,7 @@ class Loss(NamedTuple):
 
 @dataclass(slots=True)
 class Drained:
-    """What may be sent, and what stands in the way of the rest."""
+    """The batches that may be sent, and the obstacles of the others."""
 
     parcels: list[Parcel] = field(default_factory=list)
     unled: list[TopicPartition] = field(default_factory=list)
@@ -107,7 +107,7 @@ class TopicQueues:
 
 
 def check_target(topic: str, partition: int | None) -> None:
-    """TypeError or ValueError for what names no partition: it must not get as far as a queue."""
+    """Raise TypeError or ValueError for a topic or partition that cannot exist."""
     if type(topic) is not str or not topic:
         raise TypeError(f"topic must be a name, not {topic!r}")
     if partition is not None and (not isinstance(partition, int) or partition < 0):
@@ -146,7 +146,7 @@ class Accumulator:
     """All unacknowledged records of one producer."""
 
     def __init__(self, limits: Limits, dice: Dice, on_released: Callable[[], None]) -> None:
-        """`on_released` is told when records were settled and their memory is free."""
+        """`on_released` is called when records were settled and their memory is free."""
         self.limits = limits
         self.used_bytes = 0
         self.busy: dict[TopicPartition, PartitionQueue] = {}
@@ -154,28 +154,28 @@ class Accumulator:
         self.parked: dict[str, list[Parked]] = {}
         self.identity: ProducerIdentity | None = None
         self.no_identity = "no producer id yet"
-        """Why there is none, in words."""
+        """The reason why there is no producer id, in words."""
         self.flush_count = 0
         """While above zero nothing lingers."""
         self._on_released = on_released
         self.admit: Callable[[TopicPartition], bool] | None = None
-        """Asked before each batch whether its partition may be sent to now: of transactions."""
+        """Decides before each batch of a transaction whether its partition may be sent to now."""
         self.is_implicit = False
-        """Do partitions join transactions with their first batch, of sequence 0 (KIP-890)?"""
+        """True if partitions join a transaction with their first batch, of sequence 0 (KIP-890)."""
         self.on_lost: Callable[[ClientError, bool], None] | None = None
-        """Told why records were lost, and whether they had been sent."""
+        """Called with the reason why records were lost, and whether they had been sent."""
         self.giving_up: ClientError | None = None
-        """While set, what is not in flight is given up for this reason."""
+        """While set, batches that are not in flight are given up for this reason."""
         self._dice = dice
         self._check_deadlines_at_ms = 0
 
     def has_room(self) -> bool:
-        """May another record come in? The last one let in may exceed the bound."""
+        """True if another record may come in. The last one let in may exceed the bound."""
         return self.used_bytes < self.limits.buffer_memory
 
     @property
     def is_empty(self) -> bool:
-        """Is every record that came in settled?"""
+        """True if every record that came in is settled."""
         return not self.busy and not self.parked
 
     # -- in
@@ -321,7 +321,7 @@ class Accumulator:
                 queue.on_sent(batch, node_id)
                 sizes[node_id] = size
                 parcels.setdefault(node_id, Parcel(node_id, [])).batches.append((queue, batch))
-                # Served last next time: a request's size must not starve anyone.
+                # A queue served now comes last next time: a request's size must not starve anyone.
                 self.busy[partition] = self.busy.pop(partition)
             for node_id in parcels:
                 rooms[node_id] -= 1
@@ -340,13 +340,13 @@ class Accumulator:
         return max(queue.not_before_ms, batch.created_ms + self.limits.linger_ms)
 
     def next_wake_ms(self, now_ms: int) -> int | None:
-        """When something becomes sendable or over by the clock alone; None if nothing will."""
+        """Return when the clock alone makes a batch sendable or overdue; None if it never will."""
         wake: int | None = None
         over: int | None = None
         for queue in self.busy.values():
             if queue.waiting:
                 ready_ms = self._ready_at_ms(queue, queue.waiting[0])
-                # What is ready already waits for an event, not for the clock.
+                # A batch that is ready already waits for an event, not for the clock.
                 if ready_ms > now_ms and (wake is None or ready_ms < wake):
                     wake = ready_ms
                 over = _earlier(over, queue.waiting[0].deadline_ms)
@@ -358,14 +358,14 @@ class Accumulator:
         return wake if over is None else _earlier(wake, over)
 
     def on_deadlines(self, now_ms: int) -> list[Loss]:
-        """Give up what is over its time, and return it."""
+        """Give up the batches and records past their deadlines, and return them."""
         if now_ms < self._check_deadlines_at_ms:
             return []
         losses: list[Loss] = []
         for queue in list(self.busy.values()):
             losses += losses_of(queue.on_deadlines(now_ms))
         for topic, parked in list(self.parked.items()):
-            # In the order they came, and so of their deadlines.
+            # Records come in the order of their deadlines.
             gone_count = sum(one.deadline_ms <= now_ms for one in parked)
             losses += self._unpark(topic, gone_count, UnknownTopic(topic))
         return losses
@@ -399,7 +399,7 @@ class Accumulator:
             queue.fail_waiting(self.giving_up)
 
     def fail_all(self, error: ClientError) -> list[Loss]:
-        """Give up everything, records whose topic is not known too, and return it."""
+        """Give up everything, also records of unknown topics, and return it."""
         losses = [
             loss for topic in list(self.parked) for loss in self.on_topic_refused(topic, error)
         ]
@@ -417,7 +417,7 @@ class Accumulator:
                 queue.on_identity(identity)
 
     def wants_identity(self) -> bool:
-        """Does a partition with something to send lack a producer id? Gives out the one at hand."""
+        """True if a partition to send to lacks a producer id; gives out the one at hand."""
         wanted = False
         for queue in self.busy.values():
             if not queue.needs_identity:

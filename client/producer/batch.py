@@ -18,7 +18,7 @@ SEQUENCE_MASK: Final = 0x7FFFFFFF
 
 
 class ProducerIdentity(NamedTuple):
-    """Under which number and epoch a partition's batches are sequenced."""
+    """The producer id and epoch under which a partition's batches are sequenced."""
 
     producer_id: int
     epoch: int
@@ -81,7 +81,7 @@ class Batch:
         self.order = -1
         """Place among the partition's batches under one identity, from the first sending on."""
         self.attempt = 0
-        """Grows with each sending: an answer to an earlier one is not for us."""
+        """Grows with each sending: an answer to an earlier sending does not count."""
         self.last_error = "not sent yet"
         self.outcome: Outcome | None = None
         self.watchers: list[Callable[[Batch], None]] = []
@@ -115,7 +115,7 @@ class Batch:
             self.encoded = again
 
     def complete(self, outcome: Outcome) -> None:
-        """Settle what became of the batch, once, and tell whoever asked."""
+        """Settle the batch's outcome, once, and tell its watchers."""
         if self.outcome is not None:
             return
         self.outcome = outcome

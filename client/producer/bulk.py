@@ -1,6 +1,6 @@
-"""Many records of one call on their way into batches, with what is said of each run of them.
+"""Many records of one call on their way into batches, and the outcome of each run of them.
 
-Pure. A run is what went into one batch together; whoever sent the records gets one answer for it.
+Pure. A run is the records that went into one batch together; their sender gets one answer for it.
 """
 
 from collections.abc import Sequence

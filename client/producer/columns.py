@@ -40,7 +40,7 @@ class Columns(Generic[K, V]):
 
 
 Records = Iterable[ProducerRecord[K, V]] | Columns[K, V]
-"""What `send_batch` takes."""
+"""The records that `send_batch` takes."""
 
 
 class Rows(Protocol):
@@ -48,14 +48,14 @@ class Rows(Protocol):
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of records."""
 
     @property
     def largest(self) -> int:
         """Bytes of the largest record, its key, value and headers together."""
 
     def timestamp_of(self, index: int) -> int:
-        """Milliseconds since the epoch."""
+        """Return a record's timestamp in milliseconds since the epoch."""
 
     def fill(self, builder: BatchBuilder, start: int, max_size: int) -> int:
         """Add records from the `start`-th on as long as the batch stays within `max_size` bytes.
@@ -82,7 +82,7 @@ class Lists:
         timestamps: int | Sequence[int],
         headers: Sequence[Headers | None] | None = None,
     ) -> None:
-        """TypeError for what is no bytes; ValueError for columns of unequal length."""
+        """Take the columns; TypeError if a value is not bytes, ValueError for unequal lengths."""
         self._values = values if isinstance(values, list) else list(values)
         self._keys = keys if keys is None or isinstance(keys, list) else list(keys)
         self.count = len(self._values)
@@ -97,11 +97,11 @@ class Lists:
             self.largest = max(map(_size, self))
 
     def timestamp_of(self, index: int) -> int:
-        """Milliseconds since the epoch."""
+        """Return a record's timestamp in milliseconds since the epoch."""
         return self._timestamps if isinstance(self._timestamps, int) else self._timestamps[index]
 
     def fill(self, builder: BatchBuilder, start: int, max_size: int) -> int:
-        """Add those that fit."""
+        """Add the records from `start` on that fit; return the first that does not."""
         if isinstance(self._timestamps, int) and self._headers is None:
             return builder.extend(self._timestamps, self._values, self._keys, start, max_size)
         stop = start
@@ -119,7 +119,7 @@ class Lists:
             return [(None, self)]
         indexes: dict[int | None, list[int]] = {}
         for index, key in enumerate(self._keys):
-            # Those without a key stay together: they stick to a partition, a batch long.
+            # Records without a key stay together: they stick to a partition, a batch long.
             choice = None if key is None else partition_for_key(key, partition_count)
             indexes.setdefault(choice, []).append(index)
         if len(indexes) == 1:
@@ -145,7 +145,7 @@ class Lists:
 
 
 def _size(row: Row) -> int:
-    """Bound the bytes of a record with headers, without overhead; TypeError for what is none."""
+    """Bound the bytes of a record and its headers, without overhead; TypeError if not bytes."""
     return checked_size(row, sys.maxsize) - RECORD_OVERHEAD
 
 

@@ -17,7 +17,7 @@ from .batch import Acknowledged, Batch
 class Delivery:
     """The fate of one record. Awaiting it gives its RecordMetadata or raises its error.
 
-    Cancelling whoever awaits does not take the record back.
+    Cancelling the task that awaits does not take the record back.
     """
 
     __slots__ = ("_batch", "_error", "_index", "_timestamp_ms", "_watchers")
@@ -30,20 +30,20 @@ class Delivery:
         self._watchers: list[Callable[[], None]] | None = None
 
     def done(self) -> bool:
-        """Is it decided?"""
+        """True once the record is acknowledged or has failed."""
         if self._batch is not None:
             return self._batch.outcome is not None
         return self._error is not None
 
     def error(self) -> ClientError | None:
-        """Why the record failed; None if it did not, or not yet."""
+        """The reason why the record failed; None if it did not, or not yet."""
         if self._batch is None:
             return self._error
         outcome = self._batch.outcome
         return outcome if isinstance(outcome, ClientError) else None
 
     def result(self) -> RecordMetadata:
-        """Where the record is; raises its error, or InvalidStateError while undecided."""
+        """Return where the record is; raise its error, or InvalidStateError while undecided."""
         error = self.error()
         if error is not None:
             raise error
@@ -56,7 +56,7 @@ class Delivery:
         return RecordMetadata(*batch.partition, offset, timestamp_ms)
 
     def when_done(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` on the loop once it is decided; at once if it is."""
+        """Call `watcher` on the loop once the record is settled; at once if it is."""
         if self.done():
             watcher()
         elif self._batch is not None:
@@ -99,11 +99,11 @@ class BatchDelivery:
         self._deliveries = deliveries
 
     def done(self) -> bool:
-        """Are all decided?"""
+        """True once every record is acknowledged or has failed."""
         return all(delivery.done() for delivery, _ in self._deliveries)
 
     def result(self) -> list[BatchMetadata]:
-        """Where the records are; raises the first error, InvalidStateError while undecided."""
+        """Return where the records are; raise the first error, InvalidStateError if undecided."""
         runs: list[BatchMetadata] = []
         for delivery, count in self._deliveries:
             first = delivery.result()
@@ -111,7 +111,7 @@ class BatchDelivery:
         return runs
 
     def when_done(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` on the loop once all are decided; at once if they are."""
+        """Call `watcher` on the loop once all records are settled; at once if they are."""
         left = len(self._deliveries)
         if not left:
             watcher()

@@ -116,7 +116,7 @@ class Engine:
     # -- what may be sent
 
     def _on_state(self) -> None:
-        """What may be sent has changed: a transaction began or ended, or something is fatal."""
+        """Take in that a transaction began or ended, or that the producer failed for good."""
         assert self._sender is not None
         self.intake.is_usable = self._refusal() is None and not self.intake.is_closed
         self._sender.wake()

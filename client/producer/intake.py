@@ -31,12 +31,12 @@ class Intake:
         """`refusal` says why a started producer may send nothing now, None if it may."""
         self.accumulator = Accumulator(limits, runtime.rng, self._on_released)
         self.is_usable = False
-        """Whether the checks of `check_usable` may be left out: most records pay for none."""
+        """True while `check_usable` may be left out: most records pay for none of its checks."""
         self.is_closed = False
         self.wake: Callable[[], None] | None = None
         """Has the sender look for something to send; None until there is one."""
         self.on_room: Callable[[], None] | None = None
-        """Called whenever records are settled, for whoever waits in another way than `drain`."""
+        """Called whenever records are settled, for senders that do not wait in `drain`."""
         self.refusal = refusal
         self._runtime = runtime
         self._config = config
@@ -158,7 +158,7 @@ class Intake:
             raise ClientClosed("the producer was closed")
 
     def close(self) -> None:
-        """Let nothing in any more; whoever waits for room hears of it."""
+        """Let no record in any more, and wake the senders that wait for room."""
         self._on_released()
 
     def _on_released(self) -> None:

@@ -21,7 +21,7 @@ class OutgoingRecord(NamedTuple, Generic[K, V]):
 
 
 class ProducerInterceptor(Generic[K, V]):
-    """Derive from it; what is not overridden does nothing. Runs on the producer's loop.
+    """The base of a user's interceptors; its methods do nothing. They run on the producer's loop.
 
     In the sync producer `on_send` runs in the thread that sends.
     """
@@ -36,10 +36,10 @@ class ProducerInterceptor(Generic[K, V]):
     def on_acknowledgement(
         self, error: ClientError | None, metadata: RecordMetadata | None
     ) -> None:
-        """One record is acknowledged or failed. Must be quick: nothing else is done meanwhile."""
+        """Hear that one record is acknowledged or failed. Must be quick: nothing else runs."""
 
     def close(self) -> None:
-        """The producer is closed."""
+        """Hear that the producer is closed."""
 
 
 def intercepted(

@@ -25,7 +25,7 @@ class ProducerMetrics:
         self._queued = Stat(now_ms)
 
     def on_sent(self, parcel: Parcel, now_ms: int) -> None:
-        """A request goes out."""
+        """Count a request as it goes out."""
         request_bytes = 0
         for _, batch in parcel.batches:
             size = len(batch.encode())

@@ -43,21 +43,21 @@ FENCED: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 
 
 class Verdict(Enum):
-    """What became of one attempt."""
+    """The outcome of one attempt."""
 
     DONE = auto()
     """The batch is acknowledged."""
     RETRY = auto()
-    """It will be sent again."""
+    """The batch will be sent again."""
     FAILED = auto()
-    """It is given up."""
+    """The batch is given up."""
     STALE = auto()
     """The answer was to an attempt that is no longer waited for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a broker said of one batch."""
+    """A broker's answer about one batch."""
 
     code: ErrorCode
     base_offset: int = -1
@@ -97,24 +97,24 @@ class PartitionQueue:
         self._must_renumber = False
         self._is_held = False
         self._is_known = False
-        """Was anything acknowledged under the present identity?"""
+        """True once a batch was acknowledged under the present identity."""
         self._gap: ClientError | None = None
-        """Why a batch was given up that those in flight come after: brokers will miss it."""
+        """The reason why a batch before those in flight was given up: brokers will miss it."""
 
     @property
     def is_idle(self) -> bool:
-        """Is nothing waiting and nothing in flight?"""
+        """True if nothing waits and nothing is in flight."""
         return not self.waiting and not self.in_flight
 
     @property
     def needs_identity(self) -> bool:
-        """Must a producer id be allocated before this partition can go on?"""
+        """True if a producer id must be allocated before this partition can go on."""
         return self._is_idempotent and self.identity is None
 
     @property
     def oldest(self) -> Batch | None:
         """The oldest batch that is not acknowledged and was sent or is to be sent."""
-        # Whatever is in flight while an older batch waits again was sent before that one failed.
+        # While an older batch waits again, every batch in flight was sent before that one failed.
         candidates = [*self.in_flight[:1], *([self.waiting[0]] if self.waiting else [])]
         sent = [batch for batch in candidates if batch.order >= 0]
         return min(sent, key=lambda batch: batch.order) if sent else None
@@ -147,7 +147,7 @@ class PartitionQueue:
         return batch
 
     def may_go_to(self, node_id: int) -> bool:
-        """Is nothing in flight elsewhere? Order holds only on the way to one broker."""
+        """True if no batch is in flight to another broker: order holds only on the way to one."""
         return not self.in_flight or self.sent_to == node_id
 
     def on_sent(self, batch: Batch, node_id: int) -> None:
@@ -244,10 +244,10 @@ class PartitionQueue:
         return self._again(batch, not_before_ms)
 
     def on_leader_changed(self, node_id: int, now_ms: int) -> bool:
-        """Another broker leads now, or the same one again; were attempts given up for it?
+        """Take in that a broker leads now; True if attempts at another broker were given up for it.
 
-        The old leader may never answer. Sending again elsewhere is safe only with sequences:
-        the new leader recognises what it has.
+        The old leader may never answer. Sending again elsewhere is safe only with sequences: the
+        new leader recognises the batches that it has.
         """
         self.not_before_ms = min(self.not_before_ms, now_ms)
         if not self._is_idempotent or not self.in_flight or self.sent_to == node_id:
@@ -258,7 +258,7 @@ class PartitionQueue:
         return True
 
     def on_deadlines(self, now_ms: int) -> list[Batch]:
-        """Give up the batches whose time is over; they are returned, completed."""
+        """Give up the batches past their deadlines; return them, completed."""
         over = [batch for batch in self.in_flight if batch.deadline_ms <= now_ms]
         for batch in over:
             self._leave_flight(batch)
@@ -273,7 +273,7 @@ class PartitionQueue:
         return over
 
     def fail_waiting(self, error: ClientError) -> None:
-        """Give up what is not in flight."""
+        """Give up the batches that are not in flight."""
         given_up = list(self.waiting)
         self.waiting.clear()
         for batch in given_up:
@@ -281,7 +281,7 @@ class PartitionQueue:
             self._note_gap(batch, error)
 
     def fail_all(self, error: ClientError) -> list[Batch]:
-        """Give up everything; what was given up is returned, completed."""
+        """Give up every batch; return them, completed."""
         given_up = [*self.in_flight, *self.waiting]
         self.in_flight.clear()
         self.waiting.clear()

@@ -38,12 +38,12 @@ log = logging.getLogger(__name__)
 
 WARM_EVERY_MS: Final = 1_000
 WARM_PARTITIONS: Final = 64
-"""Among so many that are being sent to, who may lead next is known well enough."""
+"""The replicas of this many busy partitions are connected to: enough for most next leaders."""
 TRAILING_RETRY_MS: Final = 10
 TRAILING_RETRIES: Final = 10
-"""So often a leader that knows less than we do is asked again at once."""
+"""A leader that knows an older epoch than we do is asked again at once, this many times."""
 ANSWER_GRACE_MS: Final = 2_000
-"""How much longer than the broker may wait for replicas we wait for its answer."""
+"""The client waits this much longer for an answer than the broker may wait for replicas."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,13 +54,13 @@ class _Flight:
     version: int
     sent_ms: int
     asked_ms: int
-    """When metadata was last asked for because of it; at first, when it was sent."""
+    """The time when metadata was last asked for because of it; at first the time it was sent."""
     batches: list[tuple[PartitionQueue, Batch, int]]
-    """With the attempt that this request is."""
+    """The batches, each with its queue and the number of this attempt."""
 
 
 class Sender:
-    """Sends what the accumulator holds until it is closed."""
+    """Sends the accumulator's batches until it is closed."""
 
     def __init__(
         self,
@@ -79,7 +79,8 @@ class Sender:
         self._loop = asyncio.get_running_loop()
         self._flights: dict[_Flight, None] = {}
         self._connecting: dict[int, int] = {}
-        """Brokers being connected to, and when metadata was last asked for because of that."""
+        """Brokers being connected to, and the time when metadata was last asked for because of
+        each."""
         self._warm_at_ms = 0
         self._timer: asyncio.TimerHandle | None = None
         self._is_scheduled = False
@@ -90,13 +91,13 @@ class Sender:
             runtime, metadata, backoff, self._on_identity, self._on_no_identity
         )
         self.fatal: ClientError | None = None
-        """Why nothing can be sent any more."""
+        """The reason why nothing can be sent any more; None while records can be sent."""
         self.on_fatal: Callable[[], None]
-        """Told when `fatal` is set. Set it before `start`."""
+        """Called when `fatal` is set. Set it before `start`."""
         metadata.listen(self._on_metadata)
 
     def start(self) -> None:
-        """Begin with what every first record would wait for: a producer id."""
+        """Ask for a producer id at once: every first record would wait for it."""
         if self._config.is_idempotent and not self._is_transactional:
             self._producer_ids.allocate()
 
@@ -107,7 +108,7 @@ class Sender:
             self._loop.call_soon(self._pump)
 
     async def close(self) -> None:
-        """Stop. What is unsettled stays so: the caller fails it."""
+        """Stop sending. Records not settled stay so: the caller fails them."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -123,7 +124,7 @@ class Sender:
         self._note_failures(self._accumulator.on_deadlines(now_ms))
         self._accumulator.give_up_waiting()
         wants_identity = self._config.is_idempotent and self._accumulator.wants_identity()
-        # In transactions the coordinator gives it, when they are begun and ended.
+        # In transactions the coordinator gives the producer id, as they begin and end.
         if wants_identity and not self._is_transactional:
             self._producer_ids.allocate()
         drained = self._accumulator.drain(now_ms, self._metadata.view, self._room)
@@ -323,7 +324,7 @@ class Sender:
         self.wake()
 
     def _ask_about_slow_brokers(self, now_ms: int) -> int | None:
-        """Ask other brokers about what is unanswered for long; say when to look again."""
+        """Ask other brokers about requests long unanswered; return when to look again."""
         patience_ms = self._config.unanswered_request_ms
         look_again_ms: int | None = None
         for flight in self._flights:
@@ -356,12 +357,12 @@ class Sender:
     def _note_failures(self, losses: list[Loss]) -> None:
         for record_count, why in losses:
             self._metrics.failed.record(record_count, self._runtime.monotonic_ms())
-            # Said here, because whoever sent the records may not look at what became of them.
+            # Logged here, because the sender of the records may not look at their fate.
             log.warning("%d records were not delivered: %s", record_count, why)
 
 
 def _trails(view: ClusterView, queue: PartitionQueue, answer: PartitionProduceResponse) -> bool:
-    """Does the broker know an older leader than we do? It was elected a moment ago, perhaps."""
+    """True if the broker knows an older leader than we do: perhaps it was elected a moment ago."""
     known, hint = view.leader_of(*queue.partition), answer.current_leader
     return (
         known is not None
@@ -372,7 +373,7 @@ def _trails(view: ClusterView, queue: PartitionQueue, answer: PartitionProduceRe
 
 
 def _connect_to_replicas(metadata: Metadata, accumulator: Accumulator) -> None:
-    """Be connected to whoever may lead next: connecting would lengthen every failover."""
+    """Connect to the replicas, which may lead next: connecting would lengthen every failover."""
     view, pool = metadata.view, metadata.pool
     for partition in islice(accumulator.busy, WARM_PARTITIONS):
         known = view.leader_of(*partition)

@@ -45,11 +45,11 @@ class Spans:
         self.largest = int(sizes.max(initial=0))
 
     def timestamp_of(self, index: int) -> int:
-        """Milliseconds since the epoch."""
+        """Return a record's timestamp in milliseconds since the epoch."""
         return int(self._timestamps[index])
 
     def fill(self, builder: BatchBuilder, start: int, max_size: int) -> int:
-        """Add those that fit."""
+        """Add the records from `start` on that fit; return the first that does not."""
         extend: Any = builder.extend_spans  # type: ignore[attr-defined]  # the compiled body has it
         columns = (self._timestamps, self._values, self._keys)
         return int(extend(*columns, start, max_size, self._headers))

@@ -27,7 +27,7 @@ from .batch import ProducerIdentity
 
 
 class Phase(Enum):
-    """Where a producer is in its transactions."""
+    """The phases of a producer's transactions."""
 
     NEW = "has no producer id yet"
     READY = "is in no transaction"
@@ -39,7 +39,7 @@ class Phase(Enum):
 
 
 class Step(Enum):
-    """What a coordinator is asked for."""
+    """The requests to a coordinator, by the steps of a transaction."""
 
     INIT = "InitProducerId"
     ADD_PARTITIONS = "AddPartitionsToTxn"
@@ -49,7 +49,7 @@ class Step(Enum):
 
 
 class Reaction(Enum):
-    """What to do after an answer."""
+    """The ways to go on after an answer."""
 
     DONE = auto()
     AGAIN = auto()
@@ -57,7 +57,7 @@ class Reaction(Enum):
     ABORT = auto()
     """The transaction is lost, the producer is not."""
     RENEW = auto()
-    """As ABORT, and the coordinator knows nothing of our epoch: it must be raised."""
+    """The transaction is lost, and the coordinator does not know our epoch: raise it."""
     FAIL = auto()
     """The producer is lost."""
 
@@ -76,7 +76,7 @@ _ONLY_THIS_TRANSACTION: Final = (
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ErrorCode.OPERATION_NOT_ATTEMPTED,
     ErrorCode.INVALID_TOPIC_EXCEPTION,
-    # Of offsets: the group went on without the member that read these records.
+    # An answer about offsets: the group went on without the member that read these records.
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.STALE_MEMBER_EPOCH,
@@ -90,7 +90,7 @@ _ONLY_THIS_TRANSACTION: Final = (
 
 
 def reaction_to(step: Step, code: ErrorCode) -> Reaction:
-    """Judge a coordinator's answer."""
+    """Decide how to go on after a coordinator's answer."""
     if code is ErrorCode.NONE:
         return Reaction.DONE
     if code in FENCED:
@@ -105,15 +105,15 @@ def reaction_to(step: Step, code: ErrorCode) -> Reaction:
 
 
 class Transaction:
-    """One transactional id, from its first transaction to its last."""
+    """The state of one transactional id, from its first transaction to its last."""
 
     def __init__(self) -> None:
         self.phase = Phase.NEW
         self.identity: ProducerIdentity | None = None
         self.is_implicit = False
-        """Do partitions and offsets add themselves (transaction.version 2)?"""
+        """True if partitions and offsets add themselves (transaction.version 2)."""
         self.needs_renewal = False
-        """Must InitProducerId raise the epoch before the next transaction?"""
+        """True if InitProducerId must raise the epoch before the next transaction."""
         self._error: ClientError | None = None
         self._added: dict[TopicPartition, None] = {}
         self._wanted: dict[TopicPartition, None] = {}
@@ -147,13 +147,13 @@ class Transaction:
 
     @property
     def can_abort(self) -> bool:
-        """Is there a transaction that can still be aborted?"""
+        """True if there is a transaction that can still be aborted."""
         return self.phase in (Phase.OPEN, Phase.DOOMED, Phase.ABORTING)
 
     # -- life
 
     def on_identity(self, identity: ProducerIdentity, *, is_implicit: bool) -> None:
-        """InitProducerId was answered: what was open before is aborted, the epoch is new."""
+        """Take in an answer of InitProducerId: open transactions are aborted, the epoch is new."""
         self.identity = identity
         self.is_implicit = is_implicit
         self.needs_renewal = False
@@ -193,7 +193,7 @@ class Transaction:
     # -- partitions and offsets
 
     def admit(self, partition: TopicPartition) -> bool:
-        """May batches of this partition be sent now? If it must be added first, that is noted."""
+        """True if the partition's batches may be sent now; if not, note that it must be added."""
         if self.phase not in (Phase.OPEN, Phase.COMMITTING):
             return False
         if partition in self._added:
@@ -228,13 +228,13 @@ class Transaction:
                 refused.append((partition, code))
         if not refused:
             return self.on_answer(Step.ADD_PARTITIONS, ErrorCode.NONE)
-        # All or none: what was not attempted says nothing of why.
+        # All partitions are added or none: one that was not attempted has no reason of its own.
         refused.sort(key=lambda one: one[1] is ErrorCode.OPERATION_NOT_ATTEMPTED)
         (topic, index), code = refused[0]
         return self.on_answer(Step.ADD_PARTITIONS, code, f"{topic}-{index}")
 
     def on_answer(self, step: Step, code: ErrorCode, detail: str = "") -> Reaction:
-        """Take a coordinator's answer."""
+        """Take in a coordinator's answer, and return how to go on."""
         if step in (Step.ADD_PARTITIONS, Step.ADD_OFFSETS):
             self._unanswered -= 1
         reaction = reaction_to(step, code)
@@ -283,7 +283,7 @@ class Transaction:
 
     @property
     def must_tell_coordinator(self) -> bool:
-        """Is there anything that EndTxn would end?"""
+        """True if there is something that EndTxn would end."""
         return self._has_begun and not self._is_unknown_to_coordinator
 
     def on_end_answered(self, code: ErrorCode, next_identity: ProducerIdentity) -> Reaction:
@@ -330,10 +330,10 @@ class Transaction:
 
     @property
     def must_renew(self) -> bool:
-        """Must InitProducerId be asked before this transaction counts as ended?
+        """True if InitProducerId must be asked before this transaction counts as ended.
 
-        Where a request to add something was never answered, it may have begun a transaction: the
-        same request aborts that.
+        A request to add something that was never answered may have begun a transaction:
+        InitProducerId aborts that.
         """
         return self.needs_renewal or (self._unanswered > 0 and not self._has_begun)
 

@@ -1,6 +1,6 @@
-"""The requests of transactions, built from what is to be said.
+"""The requests of transactions, built from plain values.
 
-Pure. Whom to send them to, in which version and how often is `Transactions`'.
+Pure. `Transactions` decides their receivers, versions and repetitions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ def init(
 
 
 def end(transactional_id: str, identity: ProducerIdentity, *, commit: bool) -> EndTxnRequest:
-    """Commit or abort."""
+    """Build the request that commits or aborts."""
     return EndTxnRequest(
         transactional_id=transactional_id,
         producer_id=identity.producer_id,
@@ -69,7 +69,7 @@ def add_partitions(
 
 
 def codes_of(answer: AddPartitionsToTxnResponse) -> dict[TopicPartition, ErrorCode]:
-    """What became of each partition."""
+    """Return the error code of each partition."""
     return {
         TopicPartition(topic.name, one.partition_index): ErrorCode(one.partition_error_code)
         for topic in answer.results_by_topic_v3_and_below

@@ -51,7 +51,7 @@ from .transaction_requests import (
 log = logging.getLogger(__name__)
 
 CONCURRENT_RETRY_MS: Final = 20
-"""The transaction before is over as soon as its markers are written: mostly at once."""
+"""The pause while the markers of the transaction before are written: they mostly take less."""
 OLDER_ADD_PARTITIONS: Final = 3
 """Clients speak up to this version; later ones are for brokers."""
 OLDER_OFFSETS: Final = 4
@@ -101,13 +101,13 @@ class Transactions:
         self._changed()
 
     async def close(self) -> None:
-        """Stop; whatever is open is left to the coordinator's timeout."""
+        """Stop; the coordinator's timeout ends what is open."""
         if self._adding is not None:
             self._adding.cancel()
             await asyncio.wait([self._adding])
 
     async def begin(self) -> None:
-        """Begin a transaction."""
+        """Begin a transaction, once a raise of the epoch that is due is done."""
         async with self._turn:
             state = self.state
             if state.phase is Phase.READY:
@@ -124,7 +124,7 @@ class Transactions:
             await self._end(commit=True)
 
     async def prepare(self) -> PreparedTransaction | None:
-        """Wait for all batches, and leave the transaction to whoever commits it; None: no need."""
+        """Wait for all batches and hand the transaction over; None if it has nothing."""
         async with self._turn:
             await self._settle()
             if not self.state.must_tell_coordinator:
@@ -135,7 +135,7 @@ class Transactions:
             return PreparedTransaction(self._id, used.producer_id, used.epoch)
 
     async def _settle(self) -> None:
-        """Every record is acknowledged, or the transaction cannot be committed."""
+        """Wait for all batches before a commit; raise if the transaction was lost."""
         state = self.state
         state.begin_end(commit=True)
         self._changed()
@@ -148,7 +148,7 @@ class Transactions:
             raise state.error
 
     async def abort(self) -> None:
-        """Let go of what is not sent, wait for what is, then abort."""
+        """Drop the batches not sent, wait for the others, then abort."""
         async with self._turn:
             self.state.begin_end(commit=False)
             self._changed()
@@ -301,7 +301,7 @@ class Transactions:
         at_least: int = 0,
         step: Step | None = None,
     ) -> Any:
-        """Ask until the answer is final, and give it; raise why the transaction is lost by it."""
+        """Ask until the answer is final, and return it; raise if the transaction is lost by it."""
         why, failure_count = "no answer", 0
         try:
             async with asyncio.timeout(self._config.max_block_ms / 1000):
@@ -374,6 +374,6 @@ def _check_version(connection: KafkaConnection, request: object, at_least: int) 
 
 
 def _is_implicit(connection: KafkaConnection) -> bool:
-    """Has the cluster finalised what EndTxn 5 and Produce 12 rest on?"""
+    """True if the cluster has finalised the feature that EndTxn 5 and Produce 12 rest on."""
     is_final = connection.versions.features.get("transaction.version", 0) >= 2
     return is_final and connection.versions.of(ApiKey.END_TXN) >= IMPLICIT_END
