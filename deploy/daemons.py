@@ -213,7 +213,7 @@ class Daemons:
         return late
 
     def close(self) -> None:
-        """End what still runs and the nursery itself."""
+        """End the daemons that still run, and the nursery itself."""
         os.close(self._lifeline_write)
         os.close(self._lifeline_read)
         self._socket.close()

@@ -157,7 +157,7 @@ def _on_signals(action: object) -> None:
 
 
 def _ask_to_stop(number: int, frame: FrameType | None) -> NoReturn:
-    """Only one interruption at a time: what follows restores this for the next."""
+    """Raise StopAsked, and ignore signals until the code that stops listens again."""
     _on_signals(signal.SIG_IGN)
     raise StopAsked
 

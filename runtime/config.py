@@ -103,7 +103,7 @@ class Setting:
                     raise ConfigError(key, shown, f"must be one of {', '.join(self.choices)}")
 
     def _check_bounds(self, value: float, key: str, shown: str) -> None:
-        """No number is without bounds: an int has 64 bits, of a float there must be a size."""
+        """ConfigError if the number is out of bounds, an int beyond 64 bits or not finite."""
         least, most = self.at_least, self.at_most
         if self.type is int:
             least = INT64_MIN if least is None else least

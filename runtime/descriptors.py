@@ -48,7 +48,7 @@ class SpareDescriptors:
         self._held: list[int] = []
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call what takes a descriptor; where none is left, again with the spare ones given up."""
+        """Call a function that takes a descriptor; if none is left, free the spare ones first."""
         self._fill()
         try:
             return function(*args, **kwargs)
@@ -59,7 +59,7 @@ class SpareDescriptors:
         return function(*args, **kwargs)
 
     def close(self) -> None:
-        """Give them up; the next call takes as many again as there are."""
+        """Close the spare descriptors; the next call opens as many again as it can get."""
         while self._held:
             os.close(self._held.pop())
 

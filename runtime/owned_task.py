@@ -23,7 +23,7 @@ class OwnedTask:
 
     @property
     def is_running(self) -> bool:
-        """Was it started, and has it not ended since?"""
+        """True if the task was started and has not ended since."""
         return self._task is not None and not self._task.done()
 
     def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -246,7 +246,7 @@ def _is_recorded(options: SinkOptions, job: Job, recorded: int) -> bool:
 
 
 def _check_newest(clients: SinkClients, job: Job, batch_id: int) -> None:
-    """Refuse a batch that was passed over, but for the newest: only that is a repetition."""
+    """Refuse a batch older than the newest recorded one: only the newest can be a repetition."""
     recorded = clients.admin().init_commit_group(job.group, job.run).batch_id
     if batch_id < recorded:
         raise out_of_the_past(job.group, batch_id, recorded)

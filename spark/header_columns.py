@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 MANY: Final = 64
-"""Headers of one record from which on a step for each is no gain."""
+"""Beyond this many headers a record, a step over all records for each header is no gain."""
 
 
 def pieces_of(payload: Buffer, begin: Ints, lengths: Ints) -> pa.Array:

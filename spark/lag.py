@@ -74,7 +74,7 @@ class QueryLag:
     """Wall clock."""
     is_active: bool
     partitions: tuple[PartitionLag, ...]
-    """In the order of their names. Of a topic read twice, the reader that is further behind."""
+    """Partitions in the order of their names; of two readers the one that is further behind."""
 
     @property
     def records(self) -> int:
@@ -211,7 +211,7 @@ class _Query:
     positions: Offsets
     latest: Offsets
     due_at: float = 0.0
-    """Monotonic."""
+    """Monotonic seconds at which the query is measured next."""
     has_ended: bool = False
 
 

@@ -71,7 +71,7 @@ class Entry:
         )
 
     def taken_over(self, group: str, run: str) -> Self:
-        """The same with `run` as the present one; refused if another has followed it."""
+        """Return the entry with `run` as the present run; refuse one that another has followed."""
         if run in self.runs[:-1]:
             raise ExactlyOnceError(f"{group}, run {run}: a newer run has taken over")
         runs = self.runs if run in self.runs else (*self.runs, run)[-RUNS_KEPT:]
@@ -198,7 +198,7 @@ class Ledger:
         return found
 
     def _check_open(self, batch: str, transactions: Sequence[PreparedTransaction]) -> None:
-        """Decide nothing that cannot be carried out."""
+        """Raise ExactlyOnceError unless every transaction is open, and so can be committed."""
         names = [one.transactional_id for one in transactions]
         try:
             described = self._admin.describe_transactions(names)
@@ -222,7 +222,7 @@ class Ledger:
             raise ExactlyOnceError(_unfinished(group, entry, refused or failed))
 
     def _abort_orphans(self, group: str, run: str) -> None:
-        """End what earlier runs of the group left open: readers wait for it."""
+        """Abort what earlier runs of the group left open: readers wait for open transactions."""
         listed = self._admin.list_transactions(states=["Ongoing"])
         orphans = [
             one.transactional_id

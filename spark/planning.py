@@ -118,7 +118,7 @@ def tasks(
 
 
 def with_named(options: SourceOptions, offsets: Offsets) -> Offsets:
-    """Add what the options name to where a query is, at 0."""
+    """Add the partitions that the options name and a query does not read yet, at offset 0."""
     named = {
         topic: dict.fromkeys(indexes, 0) | offsets.get(topic, {})
         for topic, indexes in _named(options).items()

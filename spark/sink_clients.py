@@ -96,7 +96,7 @@ class SinkClients:
     def end_all(
         self, transactions: Iterable[PreparedTransaction], *, commit: bool, within_ms: int
     ) -> dict[PreparedTransaction, ApiError | ClientError]:
-        """End each by itself; give those that could not be, and why. All in all in that time."""
+        """End each transaction by itself, all in that time; return the failed ones with errors."""
         deadline = time.monotonic() + within_ms / 1000
         failed: dict[PreparedTransaction, ApiError | ClientError] = {}
         for one in transactions:

@@ -30,7 +30,7 @@ class WorkerClients(Generic[K, C]):
 
     def __init__(self) -> None:
         self.kept: dict[tuple[int, K], C] = {}
-        """By process and key, the one used last at the end."""
+        """The clients by process and key; those used last are at the end."""
         atexit.register(self.close)
 
     def get(self, key: K, make: Callable[[], C]) -> C:
@@ -44,7 +44,7 @@ class WorkerClients(Generic[K, C]):
         return clients
 
     def close(self) -> None:
-        """Close those of this process; a parent's are forgotten."""
+        """Close the clients of this process; forget those that a parent process made."""
         while self.kept:
             (process, _), clients = self.kept.popitem()
             if process == os.getpid():

@@ -74,7 +74,7 @@ def dump_time_index(path: Path, problems: Problems, *, print_entries: bool = Tru
 
 
 def check_index(path: Path, problems: Problems) -> Iterator[str]:
-    """Say whether an index could be used as it is, without looking at its segment."""
+    """Say whether an index is sound by itself, without a look at its segment."""
     entry = _INDEX_ENTRY if path.suffix == ".index" else _TIME_ENTRY
     offset_field = 0 if path.suffix == ".index" else 1
     size = path.stat().st_size

@@ -82,7 +82,7 @@ def _partitions(flags: Mapping[str, object]) -> list[TopicPartition] | None:
 
 
 def show(kind: ElectionType, results: Mapping[TopicPartition, ApiError | None]) -> int:
-    """Print what became of each partition; the exit code."""
+    """Print the outcome of each partition; return the exit code."""
     elected: list[str] = []
     needless: list[str] = []
     failed: dict[str, ApiError] = {}

@@ -40,7 +40,7 @@ SEPARATORS = {
     "headers.separator": ",",
     "headers.key.separator": ":",
 }
-"""Not in the table, for a table strips blanks and these may be blanks."""
+"""Defaults outside the table: a table strips blanks, and these may be blanks."""
 NULL_MARKER = "null.marker"
 KEYS = (*(row.key for row in settings_of(ReaderConfig)), *SEPARATORS, NULL_MARKER)
 

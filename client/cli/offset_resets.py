@@ -18,7 +18,7 @@ _DURATION: Final = re.compile(
     re.IGNORECASE,
 )
 Offsets = dict[str, dict[TopicPartition, int]]
-"""By group."""
+"""Group -> partition -> offset."""
 
 
 class Scenario(Enum):

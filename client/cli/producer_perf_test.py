@@ -187,7 +187,7 @@ class Commits:
         self._begun_ms: float | None = None
 
     async def before_send(self) -> None:
-        """Begin one, or end one that is over and begin another."""
+        """Begin a transaction, or end one whose time is over and begin another."""
         if self._length_ms is None:
             return
         if self._begun_ms is not None and _now_ms() - self._begun_ms >= self._length_ms:

@@ -55,7 +55,7 @@ class FormatterConfig:
 
 
 SEPARATORS = {"key.separator": "\t", "line.separator": "\n", "headers.separator": ","}
-"""Not in the table, for a table strips blanks and these may be blanks."""
+"""Defaults outside the table: a table strips blanks, and these may be blanks."""
 NULL_LITERAL = "null.literal"
 DESERIALIZER_KEYS = ("key.deserializer", "value.deserializer", "headers.deserializer")
 KEYS = (

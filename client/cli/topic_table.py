@@ -51,7 +51,7 @@ class Filter:
 
     @property
     def by_partition(self) -> bool:
-        """Only partitions in a certain state, without the topics' own lines."""
+        """True if only partitions in a certain state are wanted, without the topics' own lines."""
         return self.under_replicated or self.unavailable or self.under_min_isr or self.at_min_isr
 
     def keeps(self, topic: TopicRow, partition: PartitionRow) -> bool:

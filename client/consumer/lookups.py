@@ -42,7 +42,7 @@ class Lookups:
         buffer: Buffer,
     ) -> None:
         self.on_found: Callable[[], None]
-        """Told when a position may have been found. Set it before `start`."""
+        """Called when a position may have been found. Set it before `start`."""
         self.ask_group: AskGroup | None = None
         self._config = config
         self._metadata = metadata
