@@ -183,7 +183,7 @@ class Staleness:
         self.is_stale = True
 
     def on_found_stale(self) -> None:
-        """Somebody was sent to the wrong place, or needs a topic that is not known."""
+        """The metadata was found wrong, or a topic is needed that it does not know."""
         self.is_stale = True
 
     def on_new_question(self) -> None:

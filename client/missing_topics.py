@@ -15,7 +15,7 @@ from ..runtime.spelling import did_you_mean
 PATIENCE_MS: Final = 500
 """A missing topic is worth a line after this time: a broker usually hears of a new one sooner."""
 CREATION_MS: Final = 2_000
-"""The same where asking for a topic creates it."""
+"""The patience if asking for a topic creates it."""
 NAMES_SHOWN: Final = 3
 UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

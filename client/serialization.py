@@ -20,6 +20,6 @@ else:
     V = TypeVar("V")
 
 Serializer = Callable[[K], bytes]
-"""From a key or value to bytes. Never called for None: that is written as null."""
+"""Turns a key or value into bytes. Never called for None, which is written as null."""
 Deserializer = Callable[[bytes], K]
-"""From the bytes of a key or value. Never called for null: that is read as None."""
+"""Turns bytes into a key or value. Never called for null, which is read as None."""

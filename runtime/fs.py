@@ -227,7 +227,7 @@ class OsFileSystem:
         self._spare = SpareDescriptors()
 
     def __reduce__(self) -> tuple[type["OsFileSystem"], tuple[()]]:
-        """In a worker process it is the same file system, with threads of its own."""
+        """Pickle to the same file system, which gets threads of its own in a worker process."""
         return OsFileSystem, ()
 
     def open(self, path: str, *, create: bool = False, write: bool = False) -> OsFile:

@@ -23,7 +23,7 @@ _PROBES: Final = {
     # takes a quarter of an hour (RFC 5482).
     "TCP_USER_TIMEOUT": LOST_AFTER_S * 1000,
 }
-"""By name: not every system has each of them."""
+"""The options by name: not every system has each of them."""
 
 
 def keep_alive(transport: asyncio.BaseTransport) -> None:

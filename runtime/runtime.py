@@ -137,7 +137,7 @@ def _start_workers() -> "ProcessPoolExecutor":
 
 
 def _end_with_the_parent() -> None:
-    """In the worker: a killed daemon leaves nothing behind."""
+    """End the worker with its daemon: a killed daemon leaves nothing behind."""
     import multiprocessing
 
     parent = multiprocessing.parent_process()

@@ -15,9 +15,9 @@ from ..client.config import ConsumerConfig, ProducerConfig, configured
 from ..runtime.errors import ConfigError, MinikafkaError
 
 EARLIEST: Final = -2
-"""In a JSON of offsets: the first offset there is."""
+"""The first offset there is, in a JSON of offsets."""
 LATEST: Final = -1
-"""In a JSON of offsets: the offset that the next record gets."""
+"""The offset that the next record gets, in a JSON of offsets."""
 
 LARGEST: Final = 2**63 - 1
 """Offsets, times and counts are int64 everywhere."""

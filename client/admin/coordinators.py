@@ -9,7 +9,7 @@ from ..coordinator import Coordinator
 from ..metadata import Metadata
 
 MOST_COORDINATORS: Final = 256
-"""So many are remembered: some are asked once and never again."""
+"""This many coordinators are remembered: some are asked once and never again."""
 
 
 class Coordinators:

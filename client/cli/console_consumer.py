@@ -33,9 +33,9 @@ from .record_formatter import Formatter, make_formatter
 POLL_MS = 1000
 POLL_RECORDS = 2000
 TOPIC_WAIT_MS = 60_000
-"""Somebody may be about to create the topic; that it is missing is said much earlier."""
+"""The longest wait for a missing topic, which somebody may be about to create."""
 LEAST_TOPIC_WAIT_MS = 2_000
-"""Hearing of a topic that does exist takes a moment, too."""
+"""The shortest such wait: to hear of a topic that does exist takes a moment, too."""
 DEFAULT_FORMATTER = "DefaultMessageFormatter"
 
 

@@ -194,7 +194,7 @@ async def _racks(admin: "Admin", request: Request) -> dict[int, str | None]:
 
 
 async def _brokers(admin: "Admin", wanted: Iterable[int]) -> list[BrokerDescription]:
-    """These brokers; an error for one that the cluster does not know."""
+    """Return the brokers of these ids; an error for one that the cluster does not know."""
     cluster = await admin.describe_cluster(include_fenced=True)
     known = {broker.node_id: broker for broker in cluster.brokers}
     for node_id in wanted:

@@ -26,7 +26,7 @@ from .membership import Joined, JoinedMember
 log = logging.getLogger(__name__)
 
 TOPICS_WAIT_MS: Final = 5_000
-"""How long a leader waits to learn of topics that other members read."""
+"""A leader waits for this time to learn of topics that other members read."""
 ASSIGNMENT_VERSION: Final = 0
 """Later versions differ in nothing but their number; every client reads this one."""
 
@@ -37,7 +37,7 @@ class Leading:
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
         self._counts: dict[str, int] | None = None
-        """How many partitions each topic of the group had when they were shared out."""
+        """The number of partitions of each topic of the group when they were shared out."""
 
     def resign(self) -> None:
         """Forget the counts: another generation begins, and its leader is told anew."""

@@ -36,7 +36,7 @@ class Stage(Enum):
     """The stages of a member's life in its group."""
 
     AWAY = auto()
-    """Not in the group; the next poll joins."""
+    """The member is not in the group; the next poll joins."""
     PREPARING = auto()
     """About to join, once the user has given up what must be given up."""
     JOINING = auto()
@@ -114,7 +114,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do before `until_ms`, None: before something happens."""
+    """There is nothing to do before `until_ms`; None: before something happens."""
 
     until_ms: int | None
 

@@ -84,7 +84,7 @@ class PartitionQueue:
         self.identity: ProducerIdentity | None = None
         """None: a producer id is needed before anything can be sent."""
         self.blocked = ""
-        """Why nothing can be sent while a producer id is missing."""
+        """The reason why a producer id is missing; nothing can be sent until there is one."""
         self.refused_id = -1
         """The producer id that this partition can no longer use."""
         self.not_before_ms = 0

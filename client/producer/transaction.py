@@ -142,7 +142,7 @@ class Transaction:
 
     @property
     def error(self) -> ClientError | None:
-        """Why the transaction, or the producer, is lost."""
+        """The reason why the transaction, or the producer, is lost."""
         return self._error
 
     @property

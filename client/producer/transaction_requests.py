@@ -121,6 +121,6 @@ def commit_offsets(
 
 
 def first_error(answer: TxnOffsetCommitResponse) -> int:
-    """Why the offsets were not taken; 0 where they were."""
+    """Return the error for which the offsets were not taken; 0 if they were."""
     codes = [one.error_code for topic in answer.topics for one in topic.partitions]
     return next((code for code in codes if code), 0)
