@@ -344,7 +344,7 @@ class ConsumerConfig(CommonConfig):
 
     @property
     def reads_committed(self) -> bool:
-        """Are the records of open and aborted transactions hidden?"""
+        """True if the records of open and aborted transactions are hidden."""
         return self.isolation_level == "read_committed"
 
     @property

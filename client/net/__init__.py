@@ -1,1 +1,1 @@
-"""One connection, the pool, backoff: what brokers share with clients."""
+"""Connections, their pool and backoff: the part of clients that brokers use, too."""

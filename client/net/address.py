@@ -9,7 +9,7 @@ from ...runtime.errors import ConfigError
 
 
 class Address(NamedTuple):
-    """Where a process listens."""
+    """The host and port that a process listens at."""
 
     host: str
     port: int

@@ -37,13 +37,13 @@ CLOSED: Final = "closed by the broker"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """What holds for every connection of one client."""
+    """The settings of every connection of one client."""
 
     client_id: str = "minikafka"
     connect_timeout_ms: int = 10_000
-    """For resolving, connecting and negotiating together."""
+    """The limit for resolving, connecting and negotiating together."""
     request_timeout_ms: int = 30_000
-    """For an answer, where the call does not say otherwise."""
+    """The limit for an answer, unless the call gives another."""
     max_frame_bytes: int = 256 << 20
     """A larger answer ends the connection."""
     max_in_flight: int = 100
@@ -116,7 +116,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     @property
     def is_open(self) -> bool:
-        """Can requests still be sent?"""
+        """True while requests can be sent."""
         return self._end is None
 
     @property
@@ -125,13 +125,13 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return len(self._pending)
 
     def abort(self, why: str = "closed by this client") -> None:
-        """End at once; what was in flight fails with ConnectionLost."""
+        """End at once; requests in flight fail with ConnectionLost."""
         self._finish(why)
         if self._transport is not None:
             self._transport.abort()
 
     async def close(self) -> None:
-        """Send what was written, then end. Bounded: a peer that reads nothing is cut off."""
+        """Send what was written, then end. A peer that reads nothing is cut off after a while."""
         self._finish("closed by this client")
         if self._transport is None:
             return
@@ -258,7 +258,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail what was in flight; called once."""
+        """Fail the requests in flight; the loop calls this once."""
         self._finish(f"connection lost: {exc}" if exc else CLOSED)
         if not self._lost.done():
             self._lost.set_result(None)

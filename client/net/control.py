@@ -64,7 +64,7 @@ class ControlStream(asyncio.BufferedProtocol):
 
     @property
     def is_open(self) -> bool:
-        """Can anything be sent?"""
+        """True while frames can be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
     def send(self, correlation_id: int, message: object) -> None:
@@ -85,14 +85,14 @@ class ControlStream(asyncio.BufferedProtocol):
             self._transport.close()
 
     def abort(self, reason: str) -> None:
-        """Close at once; what is queued is lost. Before there is a connection: as it is made."""
+        """Close at once and lose queued frames; a connection being made closes then too."""
         self._reason = reason
         self._is_unwanted = True
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the loop."""
+        """Take over the transport that the loop made."""
         self._transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
         self.peer = f"{address[0]}:{address[1]}" if address else "?"
@@ -100,11 +100,11 @@ class ControlStream(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> Any:
-        """Called by the loop."""
+        """Give the loop room for the next bytes."""
         return self._reader.get_buffer(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Called by the loop: carry every whole frame to `on_frame`."""
+        """Carry every whole frame of the bytes that came to `on_frame`."""
         try:
             for body in self._reader.feed(nbytes):
                 frame = decode_frame(body)
@@ -120,11 +120,11 @@ class ControlStream(asyncio.BufferedProtocol):
                 self.abort(str(error))
 
     def eof_received(self) -> bool:
-        """Called by the loop: half-open connections are not used."""
+        """End the connection: half-open ones are not used."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the loop, once."""
+        """Tell the owner, once, why the connection ended."""
         self._reader = FrameReader(0)  # Its buffer is freed at once.
         if self._on_closed is not None:
             on_closed, self._on_closed = self._on_closed, None
@@ -143,7 +143,7 @@ class ControlConnection:
     """
 
     def __init__(self) -> None:
-        """Use `open`."""
+        """Make a connection that is not open; callers use `open`."""
         self._stream = ControlStream(self._on_frame, self._on_closed)
         self._calls: dict[int, tuple[type[Any], asyncio.Future[Any]]] = {}
         self._next_id = 0
@@ -151,11 +151,11 @@ class ControlConnection:
         self._closed = asyncio.Event()
         self.address = ""
         self.redirect: Endpoint | None = None
-        """Where the controller sent us when it refused something with NOT_CONTROLLER."""
+        """The endpoint of the active controller, as NOT_CONTROLLER named it."""
         self.on_closed: Callable[[], None] | None = None
-        """Told when the connection is lost, where somebody wants to know at once."""
+        """Called when the connection is lost, if the owner wants to know at once."""
         self.peer = HelloAnswer(error=ErrorCode.NONE)
-        """What the controller said of itself in the handshake."""
+        """The controller's part of the handshake."""
 
     @classmethod
     async def open(

@@ -19,7 +19,7 @@ class Attempt(NamedTuple):
     address: str
     """host:port as configured or as the cluster advertised it."""
     phase: str
-    """How far it came: resolve, connect, negotiate or metadata."""
+    """The phase that failed: resolve, connect, negotiate or metadata."""
     cause: str
 
 

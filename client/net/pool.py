@@ -45,7 +45,7 @@ class Pool:
         return slot.connection
 
     def is_failing(self, address: Address) -> bool:
-        """Did the last connect to this address fail, in any lane?"""
+        """True if the last connect to this address failed, in any lane."""
         return any(slot.failure_count for (at, _), slot in self._slots.items() if at == address)
 
     async def get(self, address: Address, lane: str) -> KafkaConnection:
@@ -71,7 +71,7 @@ class Pool:
         return slot.opening
 
     def is_opening(self, address: Address, lane: str) -> bool:
-        """Is an attempt under way?"""
+        """True while an attempt to connect is under way."""
         slot = self._slots.get((address, lane))
         return slot is not None and slot.opening is not None
 
@@ -119,6 +119,6 @@ class Pool:
 
 
 def _retrieve(task: "asyncio.Task[KafkaConnection]") -> None:
-    """Whoever waits sees the error; where nobody does, it is not an error."""
+    """Mark the error as seen: the callers that wait get it, and without any it does no harm."""
     if not task.cancelled():
         task.exception()

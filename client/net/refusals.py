@@ -16,15 +16,15 @@ log = logging.getLogger(__name__)
 
 
 class Refusals:
-    """What has been refused, by whom and why."""
+    """The refusals so far, with their peers and reasons; each is logged once."""
 
     def __init__(self) -> None:
         self._said: dict[tuple[object, ...], None] = {}
         self._counts: dict[str, tuple[int, int]] = {}
-        """Of each cause when it was said, and how often it was met since."""
+        """By kind of reason: the time it was logged, and how often it was met since."""
 
     def note(self, who: tuple[object, ...], text: str, *values: object) -> None:
-        """Say it, unless the same was said of `who` before."""
+        """Log the text, unless the same was logged of `who` before."""
         key = (text, *who)
         if key in self._said:
             return

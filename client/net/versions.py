@@ -41,7 +41,7 @@ class AgreedVersions:
         return min(offered.last, asked_in - 1) if offered is not None else 0
 
     def supports(self, key: ApiKey) -> bool:
-        """Has the broker any version of this API that we speak?"""
+        """True if the broker has a version of this API that we speak."""
         return self._common(key) is not None
 
     def of(self, key: int, at_most: int | None = None) -> int:

@@ -27,7 +27,7 @@ class WatchedConnection(KafkaConnection):
         self._watch: asyncio.TimerHandle | None = None
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Count what arrives."""
+        """Count the bytes that arrive, then hand them on."""
         self._received += nbytes
         super().buffer_updated(nbytes)
 

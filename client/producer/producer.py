@@ -75,7 +75,7 @@ class Producer(Generic[K, V]):
         self._on_delivery = on_delivery
         self._engine = Engine(self._runtime, self.config)
         self.intake = self._engine.intake
-        """For the sync producer, which hands records over in its own way."""
+        """The intake, to which the sync producer hands records in its own way."""
         self._accumulator = self.intake.accumulator
         self._is_closed = False
         self._max_record = self.config.max_request_size
@@ -203,7 +203,7 @@ class Producer(Generic[K, V]):
     def accept(
         self, topic: str, partition: int | None, record: Row, size: int, delivery: Delivery
     ) -> None:
-        """Take in a record whose `checked_size` is known; `send` in other words."""
+        """Take in a record whose `checked_size` is known, as `send` does."""
         for one in self._interceptors:
             call_when_done(asyncio.get_running_loop(), delivery, one.on_acknowledgement)
         self.intake.accept(topic, partition, record, size, delivery)
@@ -248,7 +248,7 @@ class Producer(Generic[K, V]):
 
     @property
     def can_abort(self) -> bool:
-        """Is there a transaction that can be aborted?"""
+        """True if there is a transaction that can be aborted."""
         return self._engine.transactions.state.can_abort
 
     async def begin_transaction(self) -> None:

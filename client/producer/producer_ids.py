@@ -22,11 +22,11 @@ log = logging.getLogger(__name__)
 
 NO_TIMEOUT_MS: Final = 0x7FFFFFFF
 SAY_AFTER_MS: Final = 3_000
-"""Whoever waits for as long without a producer id is told why."""
+"""After this time without a producer id, the waiting partitions are told why."""
 
 
 class ProducerIds:
-    """One allocation at a time, in the background."""
+    """Allocates producer ids in the background, one at a time."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ProducerIds:
         self._task.start(self._allocate)
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop asking for producer ids."""
         await self._task.stop()
 
     async def _allocate(self) -> None:
