@@ -291,7 +291,7 @@ class Partition:
     def go_offline(self, error: ErrorCode) -> None:
         """The role ends for good: the directory failed, or the topic is gone."""
         self.offline_because = error
-        self._become(NoRole(self.metadata, self.high_watermark))
+        self._become(NoRole(self.metadata, min(self.high_watermark, self.log.log_end_offset)))
         self.staging.fail(error)
         self._end_leadership(error)
         self.data_waiters.wake(self)

@@ -60,6 +60,7 @@ class NoRole:
 
     metadata: PartitionMetadata
     high_watermark: int
+    """At most the log's end: the last role may have moved it for records that the disk refused."""
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from minikafka.protocol.messages.list_offsets import (
 from minikafka.protocol.types import OffsetAndEpoch, TopicPartition
 from minikafka.runtime.errors import LogDirectoryFailed
 from minikafka.storage.checkpoints import decode_offsets
+from minikafka.storage.log import Log
 
 from .node_support import (
     ME,
@@ -568,6 +569,22 @@ async def test_d_11_a_failing_directory_takes_only_its_own_partitions_offline(
     assert node.failed == [broken]
     assert node.partitions.online == [whole]
     await node.stop()
+
+
+async def test_a_follower_whose_disk_refuses_records_does_not_know_them_committed(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = await node.give(state(B, isr=(B, ME)))
+    files = node.partitions.directory_of(partition).files
+
+    def fail(*_: object, **__: object) -> None:
+        with files.guard:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Log, "append", fail)
+    node.follow(led_batch(0, 1, b"a"), high_watermark=1)
+    assert partition.offline_because is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (partition.high_watermark, partition.log_end_offset) == (0, 0)
 
 
 async def test_a_new_partition_goes_to_the_directory_with_the_fewest(tmp_path: Path) -> None:
