@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: a transaction will commit offsets, so the group's partition belongs to it."""
+"""AddOffsetsToTxn: add the group's partition of offsets to a transaction that will commit some."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

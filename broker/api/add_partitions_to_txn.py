@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn: partitions that transactions write to, said by producers or by brokers.
+"""AddPartitionsToTxn: add partitions to transactions, asked by producers or by brokers.
 
-Up to version 3 a producer's one transaction, from 4 on those of leaders, many at once, which may
-only ask (KIP-890). All partitions of a transaction are taken in, or none.
+Up to version 3 a producer names its one transaction. From version 4 on leaders name many at once,
+and may only ask (KIP-890). All partitions of a transaction are added, or none.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ from .parked import Parked, Several
 
 OF_BROKERS_FROM = 4
 BUMPING_FROM = 5
-"""Who adds partitions by this version ends transactions with the epoch bump."""
+"""A producer that adds partitions by this version ends transactions with the epoch bump."""
 FENCED_FROM = 2
 """Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
 

@@ -1,7 +1,7 @@
 """AlterConfigs and IncrementalAlterConfigs: each resource is changed or refused by itself.
 
-Only a broker knows a broker's keys. What it refuses is answered here; the other resources go on to
-the controller, and both are one answer, in the order asked.
+Only a broker knows a broker's keys. Resources that it refuses are answered here; the others go on
+to the controller. Both make one answer, in the order of the request.
 """
 
 from collections.abc import Callable

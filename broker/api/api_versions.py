@@ -33,7 +33,7 @@ class ApiVersions:
         self._spoken = [_spoken(key) for key in sorted(keys)]
 
     def handle(self, call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
-        """Tell versions and features."""
+        """Answer with versions and features."""
         if call.version >= SOFTWARE_FROM and not _is_software_named(request):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
         return self._response(call.edge, call.version)
@@ -74,7 +74,7 @@ def _spoken(key: int) -> ApiVersion:
 
 
 def _is_software_named(request: ApiVersionsRequest) -> bool:
-    """Names and versions of client software go into logs: only harmless characters may."""
+    """True if name and version of the client's software are harmless: they go into logs."""
     return all(
         _SOFTWARE.fullmatch(text)
         for text in (request.client_software_name, request.client_software_version)

@@ -1,6 +1,6 @@
-"""CommitGroup: transactions of many producers committed as one; answered when that is decided.
+"""CommitGroup: commit the transactions of many producers as one; answered once that is decided.
 
-Their markers are written afterwards, as after EndTxn.
+The markers are written afterwards, as after EndTxn.
 """
 
 from ...protocol.messages.commit_group import CommitGroupRequest, CommitGroupResponse

@@ -12,19 +12,22 @@ from ..partition.requests import CONSUMER
 
 OPERATIONS_NOT_ASKED = -0x80000000
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
-"""All that can be done to a topic, one bit per AclOperation: nobody is authorised for less."""
+"""All operations on a topic, one bit per AclOperation: every client may do all of them."""
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
 STALE_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-"""Errors with which the asker is told at once who leads (KIP-951)."""
+"""Errors after which the response names the leader at once (KIP-951)."""
 
 TOPIC_NAME_MAX = 249
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def is_legal_topic_name(name: str) -> bool:
-    """Kafka's rule: 1 to 249 of letters, digits, dot, underscore, hyphen; not `.` or `..`."""
+    """True if a name keeps Kafka's rule: 1 to 249 of letters, digits, dot, underscore, hyphen.
+
+    `.` and `..` are refused.
+    """
     return (
         0 < len(name) <= TOPIC_NAME_MAX
         and name not in (".", "..")
@@ -33,12 +36,12 @@ def is_legal_topic_name(name: str) -> bool:
 
 
 def client_host(call: Call) -> str:
-    """Where a client is, as Kafka tells it of members: a slash and the address."""
+    """Return the client's address in Kafka's form for members: a slash and the address."""
     return "/" + call.connection.peer.rpartition(":")[0]
 
 
 def replica_id_of(call: Call, claimed: int) -> int:
-    """Who asks for offsets: a broker only over the brokers' own listener, else a consumer."""
+    """Return the id of the replica that asks; on a clients' listener always a consumer's."""
     is_broker = call.connection.listener == call.edge.whereabouts.inter_broker_listener
     return claimed if is_broker else CONSUMER
 

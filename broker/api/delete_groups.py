@@ -1,4 +1,4 @@
-"""DeleteGroups: forget empty groups and what they committed."""
+"""DeleteGroups: delete empty groups and their committed offsets."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_groups import (
@@ -12,7 +12,7 @@ from .parked import Parked, Several
 
 
 def handle(call: Call, request: DeleteGroupsRequest) -> Answer:
-    """Delete each on its own; answered when the log has it."""
+    """Delete each group on its own; the answer waits for the log."""
     answer = Parked(call)
     names = list(dict.fromkeys(request.groups_names))
     results = [DeletableGroupResult(group_id=name) for name in names]

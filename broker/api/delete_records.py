@@ -1,7 +1,7 @@
-"""DeleteRecords: partitions led here begin later from now on.
+"""DeleteRecords: raise the log start of partitions led here.
 
-Answered when every live replica's log begins there too, or when the time is up: that a broker
-which fails meanwhile brings nothing back is what the waiting is for (KIP-107).
+Answered when every live replica's log begins there too, or when the time is up. The wait makes sure
+that a broker which fails meanwhile brings no deleted record back (KIP-107).
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from ..partition.partition import Partition
 
 @dataclass(slots=True)
 class Waiting:
-    """One partition of which not all replicas begin late enough yet."""
+    """One partition that waits for replicas to raise their log start."""
 
     partition: Partition
     start: int
@@ -63,7 +63,7 @@ class DeletedRecords(Answer):
     __slots__ = ("_deadline", "_is_expired", "_response", "_waiting")
 
     is_follower = True
-    """As a waiter: told of all that followers tell."""
+    """Makes a waiter hear everything that followers report."""
 
     def __init__(self, call: Call, response: DeleteRecordsResponse, waiting: list[Waiting]) -> None:
         super().__init__(call)
@@ -73,7 +73,7 @@ class DeletedRecords(Answer):
         self._is_expired = False
 
     def settled(self, timeout_ms: int) -> DeleteRecordsResponse | Answer:
-        """The response, if nobody need be waited for; else this, which waits."""
+        """Return the response if no replica need be waited for; else this answer, which waits."""
         self._look()
         if not self._waiting:
             return self._response
@@ -89,7 +89,7 @@ class DeletedRecords(Answer):
         self.call.connection.wake()
 
     def note(self, partition: Partition) -> None:
-        """A follower told where its log begins."""
+        """Take in a follower's log start."""
         self.call.connection.wake()
 
     def poll(self) -> list[Buffer] | None:
@@ -103,7 +103,7 @@ class DeletedRecords(Answer):
         return self.call.frame(self._response)
 
     def cancel(self) -> None:
-        """Wait for nobody any more."""
+        """Stop waiting."""
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             each.partition.data_waiters.remove(self)
@@ -112,7 +112,7 @@ class DeletedRecords(Answer):
             self._deadline = None
 
     def _look(self) -> None:
-        """Settle what can be."""
+        """Settle the partitions whose wait is over."""
         live = {broker.broker_id: None for broker in self.call.edge.whereabouts.live_brokers()}
         still: list[Waiting] = []
         for each in self._waiting:

@@ -13,7 +13,7 @@ from .common import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED
 
 
 def handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """List the brokers; controllers answer for themselves and serve no clients."""
+    """List the brokers; controllers answer DescribeCluster themselves and serve no clients."""
     edge, image = call.edge, call.edge.image
     if request.endpoint_type != BROKERS:
         is_known = request.endpoint_type == CONTROLLERS

@@ -1,7 +1,7 @@
 """DescribeConfigs: settings of topics and brokers, read off the tables that declare them.
 
-Each value comes with where it was set and, when asked for, with every place that would set it if
-the ones before did not (synonyms).
+Each value comes with the place where it was set. On request it comes with every place that would
+set it if the ones before did not (synonyms).
 """
 
 from collections.abc import Iterator
@@ -29,11 +29,11 @@ from .slices import answer_each
 
 BROKER_ROWS = {row.key: row for table in TABLES for row in settings_of(table)}
 NOTHING_SET = (ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
-"""What could have settings in Kafka and has none here: nothing is listed, and that is no error."""
+"""Resources that have settings in Kafka and none here: nothing is listed, and that is no error."""
 
 
 def handle(call: Call, request: DescribeConfigsRequest) -> object:
-    """Describe each resource on its own; one that is asked for again in the same words, once."""
+    """Describe each resource on its own; a resource named twice in the same words, once."""
     once: dict[object, DescribeConfigsResource] = {}
     for resource in request.resources:
         keys = resource.configuration_keys
@@ -71,7 +71,7 @@ def _describe(
 def _rows(
     edge: Edge, resource: DescribeConfigsResource
 ) -> Iterator[tuple[Setting, str, list[Layer]]]:
-    """Each setting of a resource: its row, the key it is known by there, what sets it."""
+    """Yield each setting of a resource: its row, its key there, and the layers that set it."""
     name, image = resource.resource_name, edge.image
     if resource.resource_type == ResourceType.TOPIC:
         if image.topic(name) is None:

@@ -18,9 +18,9 @@ NOT_FOUND_FROM = 6
 
 
 def handle(call: Call, request: DescribeGroupsRequest) -> object:
-    """Describe each; one that is unknown is dead, or not found from version 6 on.
+    """Describe each group; an unknown one is dead, or not found from version 6 on.
 
-    A group named more than once is told once.
+    A group named more than once is described once.
     """
     operations = OPERATIONS_NOT_ASKED
     if request.include_authorized_operations:

@@ -1,7 +1,7 @@
-"""DescribeProducers: what replicas know of producers, open transactions above all.
+"""DescribeProducers: the producers that replicas know, and their open transactions.
 
-How operators find a transaction that hangs (KIP-664): any replica may be asked, so that each broker
-tells of all it holds. Changes nothing.
+Operators find hanging transactions with it (KIP-664). Any replica may be asked, so each broker
+reports all partitions that it holds. Changes nothing.
 """
 
 from ...protocol.errors import ErrorCode

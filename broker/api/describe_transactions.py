@@ -1,4 +1,4 @@
-"""DescribeTransactions: what this coordinator knows of transactional ids (KIP-664)."""
+"""DescribeTransactions: the state of transactional ids at this coordinator (KIP-664)."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_transactions import (

@@ -1,7 +1,7 @@
-"""EndTxn: commit or abort; answered when that is decided for good, before every marker is written.
+"""EndTxn: commit or abort; answered once that is decided, before all markers are written.
 
-From version 5 on the producer's next epoch comes with the answer, so that a request which is late
-can end nothing of a later transaction (KIP-890).
+From version 5 on the answer carries the producer's next epoch, so that a late request can end
+nothing of a later transaction (KIP-890).
 """
 
 from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -18,7 +18,7 @@ FENCED_FROM = 2
 
 
 def handle(call: Call, request: EndTxnRequest) -> Answer:
-    """Decide the outcome; the request's version says whether its sender expects an epoch."""
+    """Decide the outcome; by the request's version its sender expects an epoch or none."""
     answer = Parked(call, rests_on_lease=True)
 
     def done(decision: Decision) -> None:

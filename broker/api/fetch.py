@@ -27,7 +27,7 @@ REPLICA_STATE_FROM = 15
 FOLLOWER_READS_FROM = 11
 """Consumers that know of preferred replicas may read from a follower (KIP-392)."""
 STORAGE_FAILURE_WAIT_MS = 300
-"""Until a consumer hears that the disk failed it, if nothing else: some ask again at once."""
+"""Milliseconds before a consumer hears only of a failed disk: some ask again at once."""
 
 
 class Fetch:
@@ -87,7 +87,7 @@ class ParkedFetch(Answer):
         asker: Asker,
         watch: FollowerWatch | None,
     ) -> None:
-        """With a `watch` it waits on that, and not on each partition."""
+        """Wait on the `watch` if there is one, and else on each partition."""
         super().__init__(call)
         self.is_follower = asker.is_follower
         self._context = context
@@ -126,14 +126,14 @@ class ParkedFetch(Answer):
         self._deadline = edge.deadlines.at(deadline_ms, self._on_expired)
 
     def on_data(self, partition: Partition) -> None:
-        """Something may be there to read; it is read when the connection polls."""
+        """Note a partition that may have something to read; it is read at the connection's poll."""
         place = self._places.get(partition)
         if place is not None:
             self._called[place] = None
             self.call.connection.wake()
 
     def note(self, partition: Partition) -> None:
-        """The high watermark moved: a follower is told with its next answer."""
+        """Note that the high watermark moved: a follower hears it with its next answer."""
 
     def poll(self) -> list[Buffer] | None:
         """Answer once there is enough or the time is up."""
@@ -168,13 +168,13 @@ class ParkedFetch(Answer):
         return self.call.frame(response)
 
     def cancel(self) -> None:
-        """The client is gone."""
+        """Give up the fetch: the client is gone."""
         self._leave()
         if self._cold is not None:
             self._cold.cancel()
 
     def hurry(self) -> None:
-        """A follower that asks again has news: what it may be told now is enough for it."""
+        """Answer at once: a follower that asks again has news, and needs no more data."""
         self._is_expired = self._is_expired or self.is_follower
 
     def _on_expired(self) -> None:
@@ -204,7 +204,7 @@ class ParkedFetch(Answer):
 
 
 def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
-    """Who asks, or why somebody may not pose as a broker here."""
+    """Return the consumer or follower that fetches; an error if it only poses as a broker."""
     edge = call.edge
     replica_id, epoch = request.replica_id, -1
     if call.version >= REPLICA_STATE_FROM:
@@ -233,7 +233,7 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
 def _racks(
     call: Call, request: FetchRequest, replica_id: int
 ) -> Callable[[int], str | None] | None:
-    """Where brokers stand that this consumer can reach; None where no nearer one is looked for."""
+    """Return the racks of brokers for this consumer; None if it wants no nearer replica."""
     edge, listener = call.edge, call.connection.listener
     if replica_id > CONSUMER or not request.rack_id or not edge.replica_selector.is_rack_aware:
         return None

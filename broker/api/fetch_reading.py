@@ -20,7 +20,7 @@ from .fetch_watch import FollowerWatch
 
 @dataclass(slots=True)
 class Asker:
-    """Who fetches, and how much of everything they want."""
+    """The consumer or follower that fetches, and its bounds for the whole fetch."""
 
     replica_id: int
     broker_epoch: int
@@ -61,12 +61,12 @@ class Reading:
         partitions: list[FetchPartition],
         watch: FollowerWatch | None = None,
     ) -> None:
-        """With a `watch` the partitions are those it has not read; it is told what was read."""
+        """Read `partitions`; with a `watch` they are the unread ones, and it hears of each read."""
         self._edge = edge
         self._asker = asker
         self._bytes = 0
         self.has_failed = False
-        """Has a disk failed one of the partitions?"""
+        """True if a storage error was among the answers."""
         """A storage error was among the answers."""
         self._watch = watch
         self._places: dict[Key, int] | None = None
@@ -110,7 +110,7 @@ class Reading:
         self.read_again(again)
 
     async def read_cold(self) -> None:
-        """Fetch from disk what was not in memory; a failure is that partition's alone."""
+        """Fetch from disk what was not in memory; a failure concerns its partition alone."""
         for answer in self.answers:
             cold, answer.cold = answer.cold, None
             if cold is None:
@@ -127,12 +127,12 @@ class Reading:
 
     @property
     def is_for_follower(self) -> bool:
-        """Is it read to be replicated, not consumed?"""
+        """True if the data is read to be replicated, not consumed."""
         return self._asker.is_follower
 
     @property
     def is_enough(self) -> bool:
-        """May the fetch be answered before its time is up?"""
+        """True if the fetch may be answered before its time is up."""
         return self.is_final or self._bytes >= self._asker.min_bytes
 
     @property
@@ -142,9 +142,10 @@ class Reading:
 
     @property
     def is_storage_failure(self) -> bool:
-        """Is there nothing to tell a consumer but that the disk failed it?
+        """True if the answers tell a consumer nothing but that the disk failed.
 
-        Unlike a lost lead that is nothing it must know at once, and asking again does not mend it.
+        Unlike a lost lead, a consumer need not know that at once, and asking again does not mend
+        it.
         """
         if not self.has_failed or self._asker.is_follower:
             return False
@@ -156,7 +157,7 @@ class Reading:
 
     @property
     def is_cold(self) -> bool:
-        """Must anything be read from disk first?"""
+        """True if anything must be read from disk first."""
         return any(answer.cold is not None for answer in self.answers)
 
     def _read(self, place: int, now_ms: int) -> FetchAnswer:
@@ -207,7 +208,7 @@ class Reading:
         return answer
 
     def _nearer(self, source: Partition, offset: int) -> int:
-        """Who should be asked instead of us; nobody, for almost all."""
+        """Return the nearer replica to fetch from; nobody, for almost all consumers."""
         asker = self._asker
         if asker.rack_of is None or source.leader is None:
             return NOBODY

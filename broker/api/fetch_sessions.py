@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): what a client asked for last time, so that it need not say it again.
+"""Fetch sessions (KIP-227): the partitions of a client's last fetch, which it need not name again.
 
 Pure: given requests and times, decides what to read and what to put into the response. Bounded
 by sessions and by cached partitions in all. Never reads a log.
@@ -21,7 +21,8 @@ FINAL_EPOCH = -1
 LAST_EPOCH = 0x7FFFFFFF
 SESSION_ID_MAX = 0x7FFFFFFF
 EVICTION_MS = 120_000
-"""A session unused this long may be evicted by anyone; one this old, by a more valuable one."""
+"""Milliseconds without use after which any session may evict another, or of age after which a more
+valuable one may."""
 
 Key = tuple[bytes | str, int]
 """Topic id (or, before version 13, name) and partition index."""
@@ -34,7 +35,7 @@ def next_epoch(epoch: int) -> int:
 
 @dataclass(slots=True)
 class FetchPartition:
-    """One partition of a fetch, and what the session last told the client of it."""
+    """One partition of a fetch, and what the session last told the client about it."""
 
     key: Key
     max_bytes: int
@@ -46,12 +47,12 @@ class FetchPartition:
     flushed_offset: int = -1
     """The follower's own, -1 where it does not matter."""
     known_high_watermark: int = UNKNOWN_HIGH_WATERMARK
-    """The asker's; one that is behind ours is answered without waiting (KIP-1166)."""
+    """The client's high watermark; the answer does not wait if it is behind (KIP-1166)."""
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
 
     def update(self, asked: "FetchPartition") -> None:
-        """Take over what the client changed; what it was told stays."""
+        """Take over the client's changes; what it was told stays."""
         self.max_bytes = asked.max_bytes
         self.fetch_offset = asked.fetch_offset
         self.current_leader_epoch = asked.current_leader_epoch
@@ -88,7 +89,7 @@ class SessionRequest:
 
 
 class FetchContext:
-    """What one Fetch reads, and which part of the result its response carries."""
+    """The partitions that one Fetch reads, and those that its response carries."""
 
     __slots__ = ("_asked", "_epoch", "_is_new", "_sessions", "error", "session")
 
@@ -117,17 +118,17 @@ class FetchContext:
 
     @property
     def session_id(self) -> int:
-        """What the response names as its session."""
+        """The session's id in the response."""
         return NO_SESSION if self.session is None else self.session.session_id
 
     def verify(self) -> ErrorCode:
-        """Is the answer still the one the session expects? A repeat may have overtaken it."""
+        """Return an error if the session expects another answer: a repeat may have overtaken it."""
         if self.session is not None and self.session.epoch != self._epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         return ErrorCode.NONE
 
     def tells(self, partition: FetchPartition, answer: FetchAnswer) -> bool:
-        """Must the response carry this partition? Remembers what it will have said."""
+        """True if the response must carry this partition; remembers what the client will know."""
         if self.session is None:
             return True
         is_news = self._is_new or (
@@ -172,7 +173,7 @@ class FetchSessions:
         return iter(self._sessions.values())
 
     def resolve(self, request: SessionRequest, now_ms: int) -> FetchContext:
-        """Decide what a request reads; an error ends it without reading anything."""
+        """Decide what a request reads; a request with an error reads nothing."""
         if request.epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._resume(request, now_ms)
         self._drop(request.session_id)
@@ -218,7 +219,7 @@ class FetchSessions:
             self._make_room(0, session)
 
     def _open(self, request: SessionRequest, now_ms: int) -> FetchSession | None:
-        """A session for a full request, or None: then the client asks in full next time too."""
+        """Open a session for a full request; None makes the client ask in full next time too."""
         partitions = {asked.key: asked for asked in request.partitions}
         if not partitions or not self._has_room(request, len(partitions), now_ms):
             return None
@@ -264,7 +265,7 @@ class FetchSessions:
         return least
 
     def _make_room(self, size: int, keep: FetchSession) -> None:
-        """A session grew past the bound: drop the least recently used others, then itself."""
+        """Make room after a session grew: drop the least recently used others, then itself."""
         for session in list(self._sessions.values()):
             if self.partition_count + size <= self._partitions_max:
                 return

@@ -1,9 +1,9 @@
-"""Watches one follower's session: notes the partitions that called since it last looked.
+"""Watches one follower's session: notes the partitions that changed since its last fetch.
 
 A follower names a thousand partitions and waits; one of them changes. Its session is watched for
-as long as the connection lives: partitions note here what happened to them, and a fetch reads
-those and no others. A partition is left alone only where reading it again would change nothing:
-the follower is in the ISR, holds all of the log, and was told the rest. Reads nothing itself.
+as long as the connection lives: partitions note their changes here, and a fetch reads only changed
+partitions. A partition is skipped only if reading it again would change nothing: the follower is in
+the ISR, holds all of the log, and was told the rest. Reads nothing itself.
 """
 
 from ..net.connection import Connection
@@ -34,13 +34,13 @@ class FollowerWatch:
         self._fetched_at_ms = 0
         self.session = session
         self.unread: dict[Key, FetchPartition] = dict(session.partitions)
-        """What the next fetch reads, whoever got bytes last."""
+        """The partitions that the next fetch reads; those that returned bytes last come last."""
         self.called: dict[Key, None] = {}
-        """Of these, what called since the fetch that is parked read it."""
+        """Of these, the partitions that changed since the parked fetch read them."""
         self.is_parked = False
 
     def begin(self, request: SessionRequest, now_ms: int) -> list[FetchPartition]:
-        """A fetch begins: what it has to read."""
+        """Begin a fetch and return the partitions that it has to read."""
         partitions, unread = self.session.partitions, self.unread
         for asked in request.partitions:
             cached = partitions.get(asked.key)
@@ -53,7 +53,7 @@ class FollowerWatch:
         return list(unread.values())
 
     def on_read(self, asked: FetchPartition, source: Partition, answer: FetchAnswer) -> None:
-        """A fetch has read the partition: need the next one look at it again?"""
+        """Note a partition that a fetch has read, and decide if the next reads it again."""
         key = asked.key
         if self._sources.get(key) is not source:
             self._watch(key, source)
@@ -73,7 +73,7 @@ class FollowerWatch:
             self.unread[key] = asked
 
     def on_data(self, partition: Partition) -> None:
-        """Something to read, or another role: a parked fetch must look at once."""
+        """Note a partition with data or another role: a parked fetch must read it at once."""
         self.note(partition)
         if self.is_parked:
             self._connection.wake()
@@ -90,7 +90,7 @@ class FollowerWatch:
         self.called[key] = None
 
     def take_called(self) -> list[FetchPartition]:
-        """What to read again for the fetch that is parked."""
+        """Return the partitions to read again for the parked fetch."""
         if not self.called:
             return []
         partitions = self.session.partitions
@@ -122,7 +122,7 @@ class FollowerWatch:
         self.unread.pop(key, None)
 
     def _vouch(self, partition: Partition) -> None:
-        """While nobody looked, every fetch of the session was one at the end of this log."""
+        """Report the fetches that skipped this partition: each was one at the end of its log."""
         leader = partition.leader
         if leader is not None:
             leader.on_idle_fetches(self._follower, self._fetched_at_ms)

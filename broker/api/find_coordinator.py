@@ -1,6 +1,6 @@
-"""FindCoordinator: who coordinates a group or a transactional id; makes its topic when need be.
+"""FindCoordinator: the coordinator of a group or transactional id; makes its topic if need be.
 
-A pure lookup: the key's partition of the internal topic, and who leads that.
+A pure lookup: the key's partition of the internal topic, and that partition's leader.
 """
 
 from ...protocol.commit_groups import home_of
@@ -23,7 +23,7 @@ TOPICS = {
 
 
 def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Look every key up."""
+    """Look up every key."""
     if call.version >= SEVERAL_FROM:
         found = [_find(call, request.key_type, key) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)

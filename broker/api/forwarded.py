@@ -1,6 +1,6 @@
-"""Admin requests that the active controller decides: passed on as they came, and its answer too.
+"""Admin requests that the active controller decides: request and answer pass unchanged.
 
-One supervised task per request; the connection waits for it. Where no controller answers in time,
+One supervised task per request; the connection waits for it. If no controller answers in time,
 every resource of the request gets the same error.
 """
 
@@ -88,7 +88,7 @@ class Forwarded(Answer):
         return self._frame
 
     def cancel(self) -> None:
-        """The client is gone; the controller may still do what it was asked."""
+        """Stop waiting: the client is gone. The controller may still do what it was asked."""
         self._task.cancel()
 
     async def _forward(self) -> None:
@@ -111,7 +111,7 @@ class Forwarded(Answer):
 
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> Answer:
-    """Make topics."""
+    """Have topics created."""
     for topic in request.topics:
         warn_of_unused(topic.name, WITHOUT_EFFECT, (each.name for each in topic.configs))
     return Forwarded(call, ApiKey.CREATE_TOPICS, request, _no_topics_created)
@@ -125,7 +125,7 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> object:
 
 
 def create_partitions(call: Call, request: CreatePartitionsRequest) -> Answer:
-    """Make topics wider."""
+    """Have partitions added to topics."""
     return Forwarded(call, ApiKey.CREATE_PARTITIONS, request, _no_partitions_created)
 
 
@@ -149,12 +149,12 @@ def list_partition_reassignments(call: Call, request: ListPartitionReassignments
 
 
 def describe_quorum(call: Call, request: DescribeQuorumRequest) -> Answer:
-    """Describe the controllers' quorum."""
+    """Have the controllers' quorum described."""
     return Forwarded(call, ApiKey.DESCRIBE_QUORUM, request, _no_quorum_described)
 
 
 def update_features(call: Call, request: UpdateFeaturesRequest) -> Answer:
-    """Finalise levels of features."""
+    """Have levels of features finalised."""
     return Forwarded(call, ApiKey.UPDATE_FEATURES, request, _no_features_updated)
 
 

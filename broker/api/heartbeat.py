@@ -1,4 +1,4 @@
-"""Heartbeat: a member lives."""
+"""Heartbeat: a member reports that it is alive."""
 
 from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ..coordinator.group.values import Who

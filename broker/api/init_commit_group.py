@@ -1,4 +1,4 @@
-"""InitCommitGroup: a run takes a commit group over; answered when that is decided for good."""
+"""InitCommitGroup: a run takes over a commit group; answered once that is decided for good."""
 
 from ...protocol.messages.init_commit_group import (
     InitCommitGroupRequest,

@@ -13,7 +13,10 @@ FENCED_FROM = 4
 
 
 def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | Answer:
-    """Without a transactional id: an id nobody had, never the next epoch of one (KIP-360)."""
+    """Answer with a producer id.
+
+    Without a transactional id it is a new one, never the next epoch of an old one (KIP-360).
+    """
     if request.transactional_id is not None:
         return _transactional(call, request, request.transactional_id)
     producer_id = call.edge.producer_ids.take()
@@ -65,7 +68,7 @@ class ParkedProducerId(Answer):
         return None if self._response is None else self.call.frame(self._response)
 
     def cancel(self) -> None:
-        """The client is gone."""
+        """Stop waiting for an id: the client is gone."""
         self.call.edge.producer_ids.cancel(self._ticket)
 
     def _on_taken(self, error: ErrorCode, producer_id: int) -> None:

@@ -1,4 +1,4 @@
-"""JoinGroup: into the next generation of a group; answered when that begins."""
+"""JoinGroup: a member enters the next generation of a group; answered when that begins."""
 
 from ...protocol.messages.join_group import (
     JoinGroupRequest,
@@ -18,7 +18,7 @@ REASON_MAX = 255
 
 
 def handle(call: Call, request: JoinGroupRequest) -> Answer:
-    """Ask the group; it may take a whole rebalance."""
+    """Pass the member to its group; the answer may take a whole rebalance."""
     answer = Parked(call)
     join = Join(
         who=Who(request.member_id, request.group_instance_id),

@@ -14,7 +14,7 @@ SEVERAL_FROM = 3
 
 
 def handle(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Remove each; one result for each, up to version 2 the request's own."""
+    """Remove each member; one result for each, up to version 2 the request's own."""
     members = request.members
     if call.version < SEVERAL_FROM:
         members = [MemberIdentity(member_id=request.member_id)]

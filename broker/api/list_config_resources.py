@@ -1,4 +1,4 @@
-"""ListConfigResources: what has, or could be given, a configuration of its own (KIP-1142)."""
+"""ListConfigResources: resources that have or may have their own configuration (KIP-1142)."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_configs import ResourceType
@@ -21,7 +21,7 @@ LISTED = (
 
 
 def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-    """The names of each type asked for; of all types where none is."""
+    """List the names of each type asked for; of all types if none is named."""
     asked = list(dict.fromkeys(request.resource_types)) or list(LISTED)
     if call.version < TYPES_FROM:
         asked = [ResourceType.CLIENT_METRICS]

@@ -8,7 +8,7 @@ CLASSIC = "classic"
 
 
 def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
-    """List those that the filters let through; their words are compared without regard to case."""
+    """List the groups that pass the filters, which are compared without regard to case."""
     shards = call.edge.groups.shards
     states = {state.lower(): None for state in request.states_filter}
     types = {kind.lower(): None for kind in request.types_filter}

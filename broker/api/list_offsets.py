@@ -1,6 +1,6 @@
-"""ListOffsets: where partitions begin, end, or were at a time; every answer is its leader's.
+"""ListOffsets: first offsets, last offsets and offsets by time, each from the partition's leader.
 
-Beginnings and ends are known; a search by time reads the log, in one task for the whole request.
+First and last offsets are known. A search by time reads the log, in one task for the whole request.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ class SearchedOffsets(Answer):
         return self.call.frame(self._response)
 
     def cancel(self) -> None:
-        """The client is gone."""
+        """Stop the search: the client is gone."""
         self._task.cancel()
 
     async def _search(self, searches: list[tuple[ListOffsetsPartitionResponse, Search]]) -> None:

@@ -1,7 +1,7 @@
 """ListTransactions: the transactional ids coordinated here that pass every filter (KIP-664).
 
-Patterns are RE2's, as Kafka's: their time is linear in what they are matched with, whatever they
-say. `re` takes exponential time for some, and this is the broker's loop.
+Patterns are RE2's, as Kafka's: their time is linear in the length of the text. `re` takes
+exponential time for some patterns, and this is the broker's loop.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ ONLY_EVER_IN_MEMORY = ("Dead", "PrepareEpochFence")
 
 
 def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    """List them; COORDINATOR_LOAD_IN_PROGRESS while some are still being read."""
+    """List the ids; COORDINATOR_LOAD_IN_PROGRESS while some are still being read."""
     transactions = call.edge.transactions
     if transactions.shards.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -46,7 +46,7 @@ def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResp
 
 
 def compiled(pattern: str | None) -> Any:
-    """Compile it, ValueError if that cannot be done; None where there is none."""
+    """Compile the pattern; ValueError if it is malformed, None if there is none."""
     if not pattern:
         return None
     import re2
@@ -68,7 +68,7 @@ class Wanted:
         self._wall_ms = wall_ms
 
     def includes(self, one: Transaction) -> bool:
-        """Does it pass all of them?"""
+        """True if the transaction passes all filters."""
         request = self._request
         if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
             return False

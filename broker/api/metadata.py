@@ -44,9 +44,9 @@ class Metadata:
         self._offset = -1
 
     def handle(self, call: Call, request: MetadataRequest) -> object:
-        """Answer from the image, and have missing topics created where that is allowed.
+        """Answer from the image, and have missing topics created if that is allowed.
 
-        A topic named more than once is told once, as Kafka does.
+        A topic named more than once is answered once, as in Kafka.
         """
         if request.topics is not None and len(request.topics) > 1:
             once = {(asked.topic_id, asked.name): asked for asked in request.topics}
@@ -71,7 +71,7 @@ class Metadata:
         return call.frame_encoded(MetadataResponse, body)
 
     def _in_slices(self, call: Call, request: MetadataRequest) -> object:
-        """Answer what names many topics: not all in one turn, and not kept."""
+        """Answer a request for many topics in slices, and do not keep the answer."""
 
         def whole(topics: list[MetadataResponseTopic]) -> MetadataResponse:
             response = _response(call, request, topics)

@@ -1,8 +1,8 @@
-"""ACLs, SCRAM credentials and quotas where there are none: nothing is described, nothing is set.
+"""ACLs, SCRAM credentials and quotas, which this broker lacks: nothing is described, nothing set.
 
-The answers are those of a Kafka without an authorizer in which nobody has set anything, so that
-tools that only look find an empty cluster. What would set something is refused: it would be kept
-by nobody.
+The answers are those of a Kafka without an authorizer in which nothing was ever set, so that tools
+that only look find an empty cluster. A request that would set something is refused, because nothing
+would keep it.
 """
 
 from ...protocol.errors import ErrorCode
@@ -70,7 +70,7 @@ def describe_client_quotas(
 
 
 def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    """A bound that nothing enforces would be a lie: each entity is refused."""
+    """Refuse each entity: a bound that nothing enforces would be a lie."""
     return AlterClientQuotasResponse(
         entries=[
             EntryResult(
@@ -86,7 +86,7 @@ def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterC
 def describe_user_scram_credentials(
     call: Call, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Nobody has credentials: no user is listed, and whoever is named is not found."""
+    """List no user, as nobody has credentials; a user that is named is not found."""
     names = dict.fromkeys(user.name for user in request.users or ())
     return DescribeUserScramCredentialsResponse(
         results=[
@@ -103,7 +103,7 @@ def describe_user_scram_credentials(
 def alter_user_scram_credentials(
     call: Call, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
-    """A password that opens nothing would be a lie: each user is refused."""
+    """Refuse each user: a password that opens nothing would be a lie."""
     names = dict.fromkeys(each.name for each in request.deletions)
     names |= dict.fromkeys(each.name for each in request.upsertions)
     return AlterUserScramCredentialsResponse(

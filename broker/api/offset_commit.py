@@ -1,4 +1,7 @@
-"""OffsetCommit: how far a group has come, answered when `__consumer_offsets` has it replicated."""
+"""OffsetCommit: commit a group's offsets.
+
+Answered once `__consumer_offsets` has them replicated.
+"""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.offset_commit import (
@@ -22,11 +25,11 @@ Asked = tuple[OffsetCommitRequestTopic, OffsetCommitRequestPartition]
 
 
 def handle(call: Call, request: OffsetCommitRequest) -> Answer:
-    """Commit what exists; each partition has its own result."""
+    """Commit offsets of partitions that exist; each partition has its own result."""
     answer = Parked(call)
     offsets: list[NewOffset] = []
     results: list[OffsetCommitResponsePartition] = []
-    """Of `offsets`, to be filled in."""
+    """The results of `offsets`, to be filled in."""
     response = OffsetCommitResponse(topics=[])
     for topic in request.topics:
         name, unknown = _name(call, topic)
@@ -87,6 +90,6 @@ def _name(call: Call, topic: OffsetCommitRequestTopic) -> tuple[str, ErrorCode]:
 
 
 def has_partition(edge: Edge, topic: str, index: int) -> bool:
-    """Does the metadata know of this partition?"""
+    """True if the metadata knows this partition."""
     known = edge.image.topic(topic)
     return known is not None and index in known.partitions

@@ -1,4 +1,4 @@
-"""OffsetDelete: forget offsets that no member of the group uses."""
+"""OffsetDelete: delete committed offsets of topics to which no member of the group subscribes."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.offset_delete import (
@@ -14,7 +14,7 @@ from .parked import Parked
 
 
 def handle(call: Call, request: OffsetDeleteRequest) -> Answer:
-    """Delete what exists; each partition has its own result, or all have the group's error."""
+    """Delete offsets; each partition has its own result, or all have the group's error."""
     answer = Parked(call)
     places: list[Place] = []
     results: list[OffsetDeleteResponsePartition] = []

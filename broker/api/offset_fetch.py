@@ -1,4 +1,4 @@
-"""OffsetFetch: how far groups have come; nothing is told that a failover could take back."""
+"""OffsetFetch: groups' committed offsets; none is reported that a failover could take back."""
 
 from collections.abc import Callable, Sequence
 
@@ -25,7 +25,7 @@ TOPIC_IDS_FROM = 10
 
 
 def handle(call: Call, request: OffsetFetchRequest) -> Answer:
-    """Look every group up; one that is not coordinated here has its own error."""
+    """Look up every group; a group that is not coordinated here has its own error."""
     answer = Parked(call, rests_on_lease=True)
     asked = request.groups if call.version >= SEVERAL_FROM else [_single(request)]
     found = [OffsetFetchResponseGroup(group_id=group.group_id) for group in asked]
@@ -36,7 +36,7 @@ def handle(call: Call, request: OffsetFetchRequest) -> Answer:
 
 
 def _single(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
-    """What versions up to 7 ask, in the words of later ones."""
+    """Put a request of a version up to 7 into the form of later ones."""
     topics = None
     if request.topics is not None:
         topics = [
@@ -114,7 +114,7 @@ class _Lookup:
         )
 
     def _name_by_id(self, topic: OffsetFetchResponseTopics) -> bool:
-        """Where ids are spoken, a topic without one cannot be told of."""
+        """Give the topic its id if the version uses ids; False if the topic has none."""
         if self._call.version < TOPIC_IDS_FROM:
             return True
         topic_id = self._call.edge.image.topic_ids.get(topic.name)

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch: where an epoch ends in the leader's log.
+"""OffsetForLeaderEpoch: the end of an epoch in the leader's log.
 
-A reader whose log or position comes from a lost leader finds out where the histories part
+A reader whose log or position comes from a lost leader finds the point where the histories part
 (KIP-101, KIP-320).
 """
 

@@ -1,6 +1,6 @@
-"""An answer that a coordinator gives later: its handler hands out `finish`, and waits.
+"""An answer that a coordinator gives later: its handler passes on `finish`, and waits.
 
-Owns nothing of the request; whoever finishes it may do so before the handler has returned.
+Owns nothing of the request; `finish` may be called before the handler has returned.
 """
 
 from collections.abc import Callable
@@ -15,14 +15,14 @@ class Parked(Answer):
     __slots__ = ("_is_gone", "_message", "_rests_on_lease")
 
     def __init__(self, call: Call, *, rests_on_lease: bool = False) -> None:
-        """`rests_on_lease`: it tells what is committed, so it is true only from a leader."""
+        """`rests_on_lease`: the answer tells committed state, so only a leader may give it."""
         super().__init__(call)
         self._message: object | None = None
         self._rests_on_lease = rests_on_lease
         self._is_gone = False
 
     def finish(self, message: object) -> None:
-        """Here is the answer."""
+        """Give the answer; after the first, or without a client, it is ignored."""
         if self._message is None and not self._is_gone:
             self._message = message
             self.call.connection.wake()
@@ -36,7 +36,7 @@ class Parked(Answer):
         return self.call.frame(self._message)
 
     def cancel(self) -> None:
-        """The client is gone; what it asked for goes on."""
+        """Drop the answer: the client is gone. Its request is carried out all the same."""
         self._is_gone = True
 
 
@@ -53,7 +53,7 @@ class Several:
             parked.finish(make())
 
     def one_is_there(self) -> None:
-        """One more result."""
+        """Count one more result; the last one finishes the answer."""
         self._left -= 1
         if not self._left:
             self._parked.finish(self._make())

@@ -1,7 +1,7 @@
-"""Produce: batches appended by the leader, answered when acks says so.
+"""Produce: batches appended by the leader, answered as acks requires.
 
-The handler checks, appends and stages; the connection writes what the read event staged, then
-polls the answers. What belongs to a transaction is verified before (produce_transactional.py).
+The handler checks, appends and stages; the connection writes what the read event staged, then polls
+the answers. Batches of a transaction are verified before (produce_transactional.py).
 """
 
 from ...protocol.errors import ErrorCode

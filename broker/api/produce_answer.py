@@ -1,7 +1,7 @@
-"""One Produce request from its appends to its response, whoever recognised or decoded it.
+"""One Produce request from its appends to its response, decoded or recognised.
 
-Stages what is to be appended, waits until that is final for what acks asks, and says what became
-of it. Every failure of a partition is a value in the response.
+Stages the batches, waits until they are final for what acks requires, and reports the results.
+Every failure of a partition is a value in the response.
 """
 
 from typing import cast
@@ -55,7 +55,7 @@ class ProduceAnswer(Answer):
         self._acks = request.acks
         self._timeout_ms = request.timeout_ms
         self._is_held = False
-        """Are there batches that are not to be appended yet, so that none is opened meanwhile?"""
+        """True if batches wait that may not be appended yet, so that none is opened meanwhile."""
         self._waiting = 0
         self._waiters: list[Waiter] = []
         self._to_open: list[ToOpen] = []
@@ -63,7 +63,7 @@ class ProduceAnswer(Answer):
 
     @property
     def overlaps(self) -> bool:
-        """Not while a batch is opened: what follows it from its producer must come after it."""
+        """False while a batch is opened: later batches of its producer must come after it."""
         return not self._to_open and self._opening is None
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> None:
@@ -107,7 +107,7 @@ class ProduceAnswer(Answer):
             self._to_open.append(ToOpen(place, partition, bytearray(records), rules, guard))
 
     def find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition | ErrorCode:
-        """The partition that is meant; what coordinators keep is not for clients to write."""
+        """Find the partition; clients may not write to coordinators' topics."""
         partitions = self.call.edge.partitions
         if self.call.version >= TOPIC_IDS_FROM:
             found = partitions.get(topic.topic_id, data.index)
@@ -119,7 +119,7 @@ class ProduceAnswer(Answer):
         return found
 
     def begin(self) -> None:
-        """Appends are written: each waits from now on until it is final for what acks asks."""
+        """Wait, now that the appends are written, until each is final for what acks requires."""
         for _, data, _, _ in self.results:
             # Written: no answer that waits may hold the connection's receive buffer.
             data.records = None
@@ -132,22 +132,22 @@ class ProduceAnswer(Answer):
         self._waiting -= 1
 
     def hold(self) -> None:
-        """Neither answer nor open batches before `release`: others are not appended yet."""
+        """Neither answer nor open batches before `release`: other batches are not appended yet."""
         self._waiting += 1
         self._is_held = True
 
     def release(self) -> None:
-        """Go on: nothing is held back any more."""
+        """Go on after `hold`: no batch is held back any more."""
         self._is_held = False
         if self._to_open:
             self._open()
         self._on_done()
 
     def wait_for(self, partition: Partition | None, appended: Appended) -> None:
-        """Wait until it is committed or refused, for acks=all; else on stable storage, if need be.
+        """Wait until the append is committed or refused, for acks=all; else for stable storage.
 
-        That must begin in the turn of the append: after a change of role, other records may lie
-        where these did, and be committed.
+        The wait must begin in the turn of the append: after a change of role, other records may lie
+        at these offsets, and be committed.
         """
         if partition is None or appended.error or appended.last_offset < 0:
             return
@@ -164,7 +164,7 @@ class ProduceAnswer(Answer):
             self._waiters.append(waiter)
 
     def _open(self) -> None:
-        """Have a worker look at the batches that are too large to be opened here."""
+        """Let a worker process check the batches that are too large to be opened here."""
         self._waiting += 1
         self._opening = Opening(self.call, self._to_open, self._on_opened)
         self._to_open = []
@@ -197,14 +197,14 @@ class ProduceAnswer(Answer):
         return self.call.frame(self._response())
 
     def cancel(self) -> None:
-        """The client is gone: what waits to be opened is not appended."""
+        """Give up: the client is gone. Batches that wait to be opened are not appended."""
         if self._opening is not None:
             self._opening.cancel()
         for waiter in self._waiters:
             waiter.cancel()
 
     def _close_on_error(self) -> None:
-        """So that a client that never hears an answer learns that its metadata is stale."""
+        """Close after an error: a client without answers learns of stale metadata this way."""
         for topic, data, _, appended in self.results:
             if appended.error:
                 where = f"{topic.name or topic.topic_id.hex()}-{data.index}"

@@ -1,8 +1,8 @@
 """Batches of one produce request that a worker process opens before they can be appended.
 
-What a compressed batch expands to is the producer's choice: where it is much, the loop does not
-touch it. The request is parked meanwhile with copies of those batches, and no later Produce of its
-connection starts before it, so that a producer's sequence stays in order.
+The producer chooses what a compressed batch expands to; if it is much, the loop does not open it.
+The request is parked meanwhile with copies of those batches, and no later Produce of its connection
+starts before it, so that a producer's sequence stays in order.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ class ToOpen(NamedTuple):
     """A batch that waits for a worker's verdict."""
 
     place: int
-    """Which of the results of its request is kept for it."""
+    """The index of the request's result that is reserved for the batch."""
     partition: Partition
     records: bytearray
     """A copy, for the connection's receive buffer is filled again."""
@@ -30,7 +30,7 @@ class ToOpen(NamedTuple):
 
 
 class Opening:
-    """One task for all such batches of a request; none of them is appended by it."""
+    """One task that checks all such batches of a request; it appends none of them."""
 
     __slots__ = ("_call", "_held_bytes", "_task", "batches")
 
@@ -45,7 +45,7 @@ class Opening:
         self._task: asyncio.Task[None] = call.edge.runtime.spawn(self._run(done), "record-opening")
 
     def cancel(self) -> None:
-        """The client is gone."""
+        """Stop the task: the client is gone."""
         self._task.cancel()
         self._release()
 

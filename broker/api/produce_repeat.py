@@ -2,8 +2,8 @@
 
 A producer sends the same request again and again: same client, topic, partition and acks, other
 records. Such a request is compared with the bytes of the earlier one up to its records, which
-costs a third of decoding it, and a response without errors is the earlier one with other numbers.
-The codec stays the only place that knows the formats: both patterns are cut out of its own bytes.
+costs a third of decoding it. A response without errors is the earlier one with other numbers. The
+codec stays the only place that knows the formats: both patterns are cut out of its own bytes.
 """
 
 import struct
@@ -33,9 +33,9 @@ from .produce_answer import TOPIC_IDS_FROM, ProduceAnswer
 CLIENT_ID_AT = 8
 FLEXIBLE_FROM = 9
 FIRST_VERSION = 5
-"""Responses before it have one number less; nobody sends them any more."""
+"""Responses of earlier versions have one number less; no client sends them any more."""
 TAGS_BYTES = 3
-"""Zeros that end a flexible request: no tagged fields of partition, topic and request."""
+"""Zero bytes that end a flexible request: no tagged fields of partition, topic, request."""
 PATTERNS_MAX = 64
 _HEAD = struct.Struct(">ii")
 """API key and version as one number, then the correlation id."""
@@ -77,7 +77,7 @@ class RepeatedProduce(Answer):
     __slots__ = ("_holds", "_partition", "_pattern", "_waiter", "appended")
 
     overlaps = True
-    """Nothing holds up the Produce that follows."""
+    """True: the next Produce need not wait for this one."""
 
     def __init__(
         self, call: Call, pattern: Pattern, partition: Partition, records: memoryview
@@ -90,7 +90,7 @@ class RepeatedProduce(Answer):
         self.appended = partition.append_as_leader(
             records, acks=pattern.request.acks, wall_ms=call.connection.wall_ms
         )
-        """What became of it; nothing if it `needs_opening`."""
+        """The result of the append; empty if the batch `needs_opening`."""
 
     def begin(self) -> None:
         """The append is written. Wait until it is final for what acks asks."""
@@ -129,7 +129,7 @@ class RepeatedProduce(Answer):
         return [pattern.frame(self.call.correlation_id, self.appended)]
 
     def cancel(self) -> None:
-        """The client is gone."""
+        """Stop waiting: the client is gone."""
         if self._waiter is not None:
             self._waiter.cancel()
 

@@ -1,10 +1,11 @@
 """Produce within a transaction: the coordinator is asked before the first batch in a partition.
 
-A batch goes straight into a partition in which its transaction is open. Where it would begin one,
-its coordinator first says that the partition belongs to it: asked only (KIP-890, part 1), or told
-so, by clients from version 12 on that do not say it themselves (part 2). The request is parked
-meanwhile, with copies of those batches, and without a task. What the producer sends there before
-the answer, in other requests and over other connections, queues behind: one question for all.
+A batch goes straight into a partition in which its transaction is open. Before a batch that would
+begin a transaction there, the coordinator confirms that the partition belongs to it: it is only
+asked (KIP-890, part 1), or it adds the partition, for clients from version 12 on that do not add it
+themselves (part 2). The request is parked meanwhile, with copies of those batches, and without a
+task. Whatever the producer sends there before the answer, in other requests and over other
+connections, queues behind: one question for all.
 """
 
 import struct
@@ -34,7 +35,7 @@ COMES_BACK = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT,
 )
-"""Of the coordinator, which producers do not expect here: they get one that they try again on."""
+"""Errors of the coordinator that producers do not expect here; they get a retriable one."""
 
 
 def handle(call: Call, request: ProduceRequest, transactional_id: str) -> Answer:
@@ -60,7 +61,7 @@ class _Held:
         self._place = place
         self._guard = guard
         self.records: memoryview | None = records
-        """None once it is settled, or the client is gone."""
+        """None once the batch is settled, or the client is gone."""
 
     def settle(self, error: ErrorCode) -> None:
         """Be appended, or refused for this reason."""
@@ -100,21 +101,21 @@ class TransactionalProduce(Answer):
         self.produce = ProduceAnswer(call, request)
         self._transactional_id = transactional_id
         self._producer: tuple[int, int] | None = None
-        """Id and epoch; all batches of a request are one producer's."""
+        """Producer id and epoch; all batches of a request are one producer's."""
         self._asked: dict[TopicPartition, Verification] = {}
-        """What this request is the first to ask about."""
+        """The verifications that this request is the first to ask for."""
         self._held: list[_Held] = []
         self._held_bytes = 0
         self._held_count = 0
         """How many of `_held` have no answer yet, or are not written."""
         self._has_begun = False
-        """Is it parked until those have one?"""
+        """True if the request is parked until they have an answer."""
         self._holds_up = False
-        """May a worker have to open one of `_held`, so that nothing may be started behind it?"""
+        """True if a worker may have to open a held batch: no request may start behind it."""
 
     @property
     def overlaps(self) -> bool:
-        """Not where a batch is opened, or may have to be once it is verified."""
+        """False while a batch is opened, or may have to be once it is verified."""
         return not self._holds_up and self.produce.overlaps
 
     def take(self, topic: TopicProduceData, data: PartitionProduceData) -> None:
@@ -157,7 +158,7 @@ class TransactionalProduce(Answer):
         produce.results.append((topic, data, partition, Appended()))
 
     def ask(self) -> None:
-        """Ask the coordinator about all that nobody asks about yet, in one request."""
+        """Ask the coordinator, in one request, about all partitions not asked about yet."""
         if self._asked:
             self._ask()
         if self._held_count:
@@ -169,7 +170,7 @@ class TransactionalProduce(Answer):
             self.call.connection.inbox.hold(self._held_bytes)
 
     def begin(self) -> None:
-        """What could be appended is written; the rest follows when the coordinator has answered."""
+        """Begin to wait: what could be appended is written, the rest waits for the coordinator."""
         if self._held_count:
             self._has_begun = True
             self.produce.hold()
@@ -180,7 +181,7 @@ class TransactionalProduce(Answer):
         return self.produce.poll()
 
     def cancel(self) -> None:
-        """The client is gone: what was not appended is not."""
+        """Give up: the client is gone. Batches that were not appended stay out."""
         for held in self._held:
             held.records = None
         self._has_begun = False
@@ -188,13 +189,13 @@ class TransactionalProduce(Answer):
         self.produce.cancel()
 
     def refuse(self, place: int, error: ErrorCode) -> None:
-        """Refuse the batch in this place with what its producer is told of `error`."""
+        """Refuse the batch in this place with the error that its producer expects for `error`."""
         topic, data, partition, _ = self.produce.results[place]
         appended = _refused(error, self.call.version)
         self.produce.results[place] = (topic, data, partition, appended)
 
     def proceed(self, place: int) -> None:
-        """What was appended there is written: wait for it, and go on once nothing is held."""
+        """Wait for the batch that was written in this place; release when none is held."""
         self._held_count -= 1
         if not self._has_begun:
             return
@@ -233,9 +234,9 @@ def _settle(
     guards: Mapping[TopicPartition, Verification],
     errors: Mapping[TopicPartition, ErrorCode],
 ) -> None:
-    """The coordinator has answered, perhaps before the question returned.
+    """Pass on the coordinator's answers, which may come before the question returned.
 
-    Whoever asked may be gone by now: others may still wait for the answer.
+    The request that asked may be gone by now: others may still wait for the answer.
     """
     settled: list[Waiting] = []
     for name, guard in guards.items():
@@ -249,7 +250,7 @@ def _settle(
 
 
 def _refused(error: ErrorCode, version: int) -> Appended:
-    """What a producer is told where its coordinator has said no."""
+    """Return the producer's result after the coordinator has refused."""
     if error in COMES_BACK:
         # Not one that makes the producer look for another leader.
         why = f"the partition could not be verified: {error.name}"

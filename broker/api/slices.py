@@ -1,6 +1,6 @@
-"""Long requests answered in slices: some milliseconds of each turn of the loop, then the others'.
+"""Long requests answered in slices: some milliseconds of each turn of the loop.
 
-A request may name a hundred thousand things. What is made for each of them is cheap; all of it at
+A request may name a hundred thousand things. The response for each of them is cheap; all of them at
 once would hold up heartbeats.
 """
 
@@ -11,7 +11,7 @@ from ...protocol.types import Buffer
 from ..net.answer import Answer, Call
 
 ITEMS_AT_ONCE = 200
-"""As many are answered between two looks at the clock."""
+"""The number of items answered between two looks at the clock."""
 SLICE_MS = 5
 
 Asked = TypeVar("Asked")
@@ -24,9 +24,9 @@ def answer_each(
     each: Callable[[Asked], Told],
     whole: Callable[[list[Told]], object],
 ) -> object:
-    """Make the `whole` response of what `each` gives for everything asked: at once, if it is short.
+    """Make the `whole` response of what `each` gives for every item: at once, if there are few.
 
-    What is gone or new by the time its turn comes is told as it is then.
+    An item that changes before its turn is answered as it is then.
     """
     if len(asked) <= ITEMS_AT_ONCE:
         return whole([each(one) for one in asked])
@@ -52,7 +52,7 @@ class Sliced(Answer, Generic[Asked, Told]):
         self._told: list[Told] = []
 
     def poll(self) -> list[Buffer] | None:
-        """Make another slice of it; the connection polls again in the next turn."""
+        """Make another slice of the response; the connection polls again in the next turn."""
         asked, told = self._asked, self._told
         monotonic_ms = self.call.edge.runtime.monotonic_ms
         end_ms = monotonic_ms() + SLICE_MS
@@ -65,4 +65,4 @@ class Sliced(Answer, Generic[Asked, Told]):
                 return None
 
     def cancel(self) -> None:
-        """The client is gone, and nobody polls any more."""
+        """Drop the response: the client is gone."""

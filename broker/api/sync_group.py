@@ -1,4 +1,4 @@
-"""SyncGroup: what the leader gives to each member, answered when the log has it."""
+"""SyncGroup: each member gets the leader's assignment, answered once the log has it."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -10,7 +10,7 @@ PROTOCOL_FROM = 5
 
 
 def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse | Answer:
-    """Ask the group; a member waits for its leader."""
+    """Pass the request to the group; a member waits for its leader."""
     if call.version >= PROTOCOL_FROM and None in (request.protocol_type, request.protocol_name):
         # Optional on the wire only for the sake of older versions.
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

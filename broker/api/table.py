@@ -1,6 +1,6 @@
-"""Every API of this broker, Kafka's and ours: who answers it. Also what ApiVersions tells.
+"""The dispatch table: every API of this broker, Kafka's and ours, with its handler.
 
-The versions are read off the message declarations.
+ApiVersions reads it too. The versions are read off the message declarations.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,9 @@
-"""TxnOffsetCommit: offsets that count when their transaction does.
+"""TxnOffsetCommit: offsets that count once their transaction commits.
 
-The first of a transaction in a partition of `__consumer_offsets` needs its coordinator's word that
-the partition belongs to it, like a batch of records: asked only (KIP-890, part 1), or told so, by
-clients from version 5 on that do not say it themselves (part 2).
+Before the first commit of a transaction in a partition of `__consumer_offsets`, the transaction's
+coordinator confirms that the partition belongs to it, as for a batch of records. It is only asked
+(KIP-890, part 1), or it adds the partition, for clients from version 5 on that do not add it
+themselves (part 2).
 """
 
 from collections.abc import Mapping
@@ -35,16 +36,16 @@ COMES_BACK = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT,
 )
-"""Of the transaction's coordinator: it would be taken for the group's, which is this one."""
+"""Errors of the transaction's coordinator; the client would take them for this one's."""
 
 
 def handle(call: Call, request: TxnOffsetCommitRequest) -> Answer:
-    """Commit what exists within the transaction; each partition has its own result."""
+    """Commit offsets of partitions that exist; each partition has its own result."""
     return _Committing(call, request).begin()
 
 
 class _Committing:
-    """One request on its way."""
+    """One request while the transaction's coordinator is asked."""
 
     def __init__(self, call: Call, request: TxnOffsetCommitRequest) -> None:
         self._call = call
@@ -53,7 +54,7 @@ class _Committing:
         self._response = TxnOffsetCommitResponse(topics=[])
         self._offsets: list[NewOffset] = []
         self._results: list[TxnOffsetCommitResponsePartition] = []
-        """Of `_offsets`, to be filled in."""
+        """The results of `_offsets`, to be filled in."""
         for topic in request.topics:
             answered = TxnOffsetCommitResponseTopic(name=topic.name, partitions=[])
             self._response.topics.append(answered)

@@ -1,8 +1,8 @@
 """WriteTxnMarkers: a coordinator ends transactions in the partitions that this broker leads.
 
-Each marker is written at once and answered when it is committed. Those of group offsets go through
-the group coordinator, for which they decide about commits that it holds back. Operators send them,
-too, to end what hangs (KIP-664).
+Each marker is written at once and answered when it is committed. Markers of group offsets go
+through the group coordinator, whose held commits they decide. Operators send markers, too, to end
+hanging transactions (KIP-664).
 """
 
 from collections.abc import Callable
@@ -25,8 +25,8 @@ from ..partition.requests import Appended
 from ..partition.waiters import Waiter
 
 COMMIT_TIMEOUT_MS = 2_500
-"""What is not committed by then is answered REQUEST_TIMED_OUT: before the coordinator gives up the
-request, so that it repeats what is slow and not what was asked along with it."""
+"""Milliseconds after which an uncommitted marker is answered REQUEST_TIMED_OUT. The coordinator
+does not give up the whole request by then, so it repeats only what is slow."""
 
 
 def handle(call: Call, request: WriteTxnMarkersRequest) -> Answer:
@@ -66,12 +66,12 @@ class WrittenMarkers(Answer):
         self._waiters: list[Waiter] = []
         self._deadline: Deadline | None = None
         self._is_over = False
-        """Time is: what comes now comes too late."""
+        """True after the timeout: later results are ignored."""
 
     def write(
         self, marker: TransactionMarker, topic: str, result: WritableTxnMarkerPartitionResult
     ) -> None:
-        """Write one marker into one partition; its error is noted in `result`."""
+        """Write one marker into one partition and note its error in `result`."""
         done = self._wait(result)
         if topic == GROUPS_TOPIC:
             self.call.edge.groups.complete_transaction(result.partition_index, marker, done)
@@ -88,7 +88,7 @@ class WrittenMarkers(Answer):
             self._waiters.append(waiter)
 
     def all_written(self) -> None:
-        """Nothing more is to be written."""
+        """End the writing: no marker follows. Wait for the commits."""
         self._waiting -= 1
         if self._waiting:
             edge = self.call.edge
@@ -122,7 +122,7 @@ class WrittenMarkers(Answer):
         return self.call.frame(self.response)
 
     def cancel(self) -> None:
-        """Nobody waits any more; what is written stays."""
+        """Stop waiting: the client is gone. Markers that are written stay."""
         if self._deadline is not None:
             self._deadline.cancel()
         for waiter in self._waiters:

@@ -20,7 +20,7 @@ _FLEXIBLE = struct.Struct(">iib")
 
 
 class Call:
-    """One request: who asked, in which version, over which connection."""
+    """One request: its client, its version, and its connection."""
 
     __slots__ = ("client_id", "connection", "correlation_id", "edge", "version")
 
@@ -39,7 +39,7 @@ class Call:
         self.client_id = client_id
 
     def rest_on_lease(self) -> None:
-        """The answer is true only as long as nobody else may lead: it leaves by then, or never."""
+        """Let the answer leave only while no other broker may lead: it is true only then."""
         if self.edge.lease.is_required:
             self.connection.rest_on_lease()
 
@@ -55,9 +55,10 @@ class Call:
 
 
 class Answer:
-    """An answer given later. The connection polls it in request order and cancels it if it dies.
+    """An answer given later.
 
-    Whoever completes it calls `call.connection.wake()`; nothing is written from inside a callback.
+    The connection polls it in request order and cancels it if it dies. When it is ready,
+    `call.connection.wake()` is called; a callback writes nothing.
     """
 
     __slots__ = ("call",)
@@ -67,21 +68,21 @@ class Answer:
 
     @property
     def overlaps(self) -> bool:
-        """May the next request start before this one is answered? Only among Produce requests."""
+        """True if the next request may start before this one is answered: only among Produce."""
         return False
 
     def begin(self) -> None:
-        """What the request staged has been written: wait for the rest."""
+        """Wait for the rest: what the request staged has been written."""
 
     def poll(self) -> list[Buffer] | None:
-        """The frame, in parts; empty for no answer at all; None while it is not ready."""
+        """Return the frame in parts; empty for no answer at all; None while it is not ready."""
         raise NotImplementedError
 
     def hurry(self) -> None:
-        """Another request waits for this answer; it is polled right after."""
+        """Be quick: another request waits for this answer; it is polled right after."""
 
     def cancel(self) -> None:
-        """Nobody will read it: leave nothing behind."""
+        """Leave nothing behind: nobody will read the answer."""
         raise NotImplementedError
 
 
@@ -96,7 +97,7 @@ class Repeats(Protocol):
 
 
 class Api(NamedTuple):
-    """A row of the dispatch table: the versions spoken and who answers."""
+    """A row of the dispatch table: the versions spoken and the handler."""
 
     request: type
     first_version: int
@@ -104,6 +105,6 @@ class Api(NamedTuple):
     handle: Callable[[Call, Any], object]
     """Gives the response message, a frame ready to be sent, or an `Answer` where it must wait."""
     refuse_version: Callable[[], object] | None = None
-    """The response, in version 0, to a version that is not spoken; None: the connection closes."""
+    """Answers, in version 0, a version that is not spoken; None: the connection closes."""
     repeats: Callable[[], Repeats] | None = None
     """Makes what a connection keeps of its requests to this API. Only for Produce."""

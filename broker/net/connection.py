@@ -32,14 +32,14 @@ log = logging.getLogger(__name__)
 WAITING_MAX = 1024
 """Requests of one connection that may be unanswered before reading pauses."""
 LINGER_MS = 10_000
-"""How long a peer may take to read the rest once we have closed."""
+"""Milliseconds that a peer may take to read the rest after we have closed."""
 
 
 class Watch(Protocol):
     """Something that an API keeps for one connection, for as long as it is open."""
 
     def close(self) -> None:
-        """The connection is gone."""
+        """Release everything: the connection is gone."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -49,13 +49,13 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self.peer = self.host = "?"
         self.is_replica = False
-        """A follower fetches here: it must go on even when the edge holds too much, because
+        """True if a follower fetches here. It must go on even when the edge holds too much, because
         what the edge holds is waiting for followers."""
         self.watch: Watch | None = None
-        """What its session of fetches has still to read."""
+        """The partitions that the follower's fetch session has still to read."""
         self.wall_ms = 0
         self.started = 0
-        """Requests handled so far."""
+        """The number of requests handled so far."""
         self._edge = edge
         self._apis = apis
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
@@ -114,12 +114,12 @@ class Connection(asyncio.BufferedProtocol):
         self._guarded(self._on_bytes, nbytes)
 
     def eof_received(self) -> bool:
-        """The peer will ask nothing more: close."""
+        """Close: the peer will ask nothing more."""
         self._is_closing = True
         return False
 
     def pause_writing(self) -> None:
-        """The peer reads more slowly than we answer: start nothing new."""
+        """Start nothing new: the peer reads more slowly than we answer."""
         self.outbox.pause()
 
     def resume_writing(self) -> None:
@@ -130,30 +130,30 @@ class Connection(asyncio.BufferedProtocol):
     # What answers and the edge call.
 
     def wake(self) -> None:
-        """An answer may be ready, or room for a request: go on in this turn of the loop."""
+        """Go on in this turn of the loop: an answer may be ready, or room for a request."""
         if not self._is_woken and not self._is_closing:
             self._is_woken = True
             asyncio.get_running_loop().call_soon(self._on_wake)
 
     def rest_on_lease(self) -> None:
-        """What is written next may be written only while the leader's lease is held."""
+        """Write the next bytes only while the leader's lease is held."""
         self.outbox.rests_on_lease = True
 
     # What the edge asks and says of memory (`load.Peer`) and of places (`doors.Guest`).
 
     @property
     def half_received(self) -> int:
-        """Bytes of a frame whose rest the peer owes; 0 if none, or if we do not read on."""
+        """Bytes of a frame whose rest the peer owes; 0 if none, or if reading is paused."""
         return 0 if self._is_reading_paused else self._reader.buffered
 
     @property
     def unsent(self) -> int:
-        """Bytes that the peer has yet to take; 0 where few."""
+        """Bytes that the peer has yet to take; 0 if they are few."""
         return self._transport.get_write_buffer_size() if self.outbox.is_paused else 0
 
     @property
     def is_silent(self) -> bool:
-        """Has the peer asked nothing since the last look at idleness, and waits for nothing?"""
+        """True if the peer asked nothing since the last look at idleness, and waits for nothing."""
         is_waiting = self._pending or self.inbox.queue or self.is_replica
         return not is_waiting and self.started == self._started_before
 
@@ -162,21 +162,21 @@ class Connection(asyncio.BufferedProtocol):
         self._reader.release()
 
     def cut(self, why: str) -> None:
-        """End at once; what is not sent is lost."""
+        """Close at once; what is not sent is lost."""
         if not self._is_closing:
             self._is_closing = True
             self._edge.refusals.close(self.peer, why, self._edge.runtime.monotonic_ms())
             self._transport.abort()
 
     def close(self) -> None:
-        """The broker stops: whoever asked is told by the closed connection."""
+        """Close because the broker stops: clients that wait learn it from the closed connection."""
         if not self._is_closing:
             self.outbox.flush()
             self._is_closing = True
             self._transport.close()
 
     def close_after_answers(self, why: str) -> None:
-        """Send what is already answered, then close; one log line says why."""
+        """Send the answers that are ready, then close; one log line says why."""
         if self._is_closing:
             return
         self.outbox.flush()
@@ -189,7 +189,7 @@ class Connection(asyncio.BufferedProtocol):
     # The flow.
 
     def _guarded(self, step: Callable[..., None], *args: Any) -> None:
-        """The connection's own error boundary: a failure here ends this client only."""
+        """Contain errors: a failure in `step` ends this client's connection only."""
         try:
             step(*args)
         except ProtocolError as error:
@@ -300,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.outbox.add(parts)
 
     def _pace(self) -> None:
-        """Read on, or stop reading: nobody may make us hold more than the caps."""
+        """Read on, or stop reading: no client may make us hold more than the caps."""
         if self._is_closing or self._transport.is_closing():
             self._is_closing = True  # A transport whose peer is gone may close before it says so.
             return
@@ -321,9 +321,9 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def _watch_idleness(self) -> None:
-        """Look once per idle time, not per request; half a frame does not count as a sign of life.
+        """Close a client silent for one to two idle times.
 
-        A client silent for one to two idle times is closed.
+        It looks once per idle time, not per request; half a frame does not count as a sign of life.
         """
         idle_ms = self._edge.limits.connections_max_idle_ms
         if idle_ms < 0:
@@ -344,9 +344,10 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _decode(cls: type, version: int, frame: memoryview, position: int) -> Any:
-    """Read a request. What follows it in the frame is ignored, as Kafka does.
+    """Read a request.
 
-    librdkafka 2.16 sends three stray bytes behind Metadata v13 for all topics.
+    Bytes after it in the frame are ignored, as in Kafka. librdkafka 2.16 sends three stray bytes
+    behind Metadata v13 for all topics.
     """
     try:
         return decoder_of(cls, version)(frame, position, len(frame))[0]

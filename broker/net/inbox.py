@@ -10,7 +10,7 @@ from ..admission.load import FREE_BYTES, Peer
 from ..edge import Edge
 
 QUEUED_BYTES_MAX = 1 << 20
-"""Requests of one connection that may wait as copies; one more, however large, is let in."""
+"""Bytes of requests of one connection that wait as copies; one more of any size is let in."""
 
 
 class Inbox:
@@ -28,7 +28,7 @@ class Inbox:
         self.queue: deque[bytearray] = deque()
 
     def put(self, frame: memoryview) -> None:
-        """Have a request wait, as a copy: the reader's buffer is about to be filled again."""
+        """Queue a request as a copy: the reader's buffer is about to be filled again."""
         self.queue.append(bytearray(frame))
         self.hold(len(frame))
 
@@ -39,12 +39,12 @@ class Inbox:
         return memoryview(frame)
 
     def hold(self, size: int) -> None:
-        """Count bytes of requests that are kept until they can go on; negative: given back."""
+        """Count bytes of requests that are kept until they can go on; negative: released."""
         self.held_bytes += size
         self._count()
 
     def close(self) -> None:
-        """The connection is gone. Buffers are freed at once: the collector may come by late."""
+        """Free the buffers of a connection that is gone, at once: the collector may come late."""
         self.queue.clear()
         self.reader = FrameReader(0)
         self._is_counted = False

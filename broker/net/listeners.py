@@ -1,7 +1,7 @@
-"""The sockets a broker listens on, one or more per listener, and what it tells others to dial.
+"""The sockets a broker listens on, one or more per listener, and the addresses it advertises.
 
-Owns opening and closing; what a connection does is the connection's own business. A port in use
-is a configuration error that names the listener.
+Owns opening and closing; what a connection does is the connection's own business. A port in use is
+a configuration error that names the listener.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ class Listeners:
         self._servers: dict[str, asyncio.Server] = {}
         self._host_name = LOCAL_HOST
         self.ports: dict[str, int] = {}
-        """What each listener is bound to, where 0 was asked for too."""
+        """The port that each listener is bound to, also if 0 was configured."""
 
     async def open(self, connect: Callable[[str], asyncio.BaseProtocol]) -> None:
         """Bind every listener; `connect` makes the protocol for a client of the named one.
 
-        Nobody is accepted before `start`. ConfigError for an address that cannot be had.
+        No connection is accepted before `start`. ConfigError if an address is not available.
         """
         for listener in bound_listeners(self._config):
             try:
@@ -71,13 +71,13 @@ class Listeners:
                 raise ConfigError("listeners", name, error.strerror or str(error)) from None
 
     async def close(self) -> None:
-        """Accept nobody any more. Open connections are for the edge to close."""
+        """Accept no more connections. The edge closes the open ones."""
         for server in self._servers.values():
             server.close()
         self._servers.clear()
 
     async def resolve_host(self) -> None:
-        """Find what to tell where the host was left empty: this machine's name, if it resolves."""
+        """Find this machine's name, if it resolves, for listeners with an empty host."""
         if all(listener.host for listener in advertised_listeners(self._config)):
             return
         import platform  # rarely needed
@@ -90,7 +90,7 @@ class Listeners:
         self._host_name = name or LOCAL_HOST
 
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """What others are told to dial, the brokers' own listener first."""
+        """Return the advertised addresses, the brokers' own listener first."""
         inter = inter_broker_listener(self._config)
         told = [
             Endpoint(
@@ -104,7 +104,7 @@ class Listeners:
         return tuple(sorted(told, key=lambda endpoint: endpoint.name != inter))
 
     def bound(self) -> Mapping[str, tuple[str, int]]:
-        """Host and port of each listener, for whoever started the daemon."""
+        """Return host and port of each listener, for the process that started the daemon."""
         return {
             listener.name: (listener.host or LOCAL_HOST, self.ports[listener.name])
             for listener in bound_listeners(self._config)

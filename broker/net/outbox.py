@@ -39,7 +39,7 @@ class Outbox:
         self._edge = edge
         self._peer = peer
         self.rests_on_lease = False
-        """Is anything added that only a leader with a lease may say?"""
+        """True if something was added that only a leader with a lease may send."""
         self._parts: list[Buffer] = []
         self._bytes = 0
         self._unsent = 0
@@ -49,7 +49,7 @@ class Outbox:
         transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
 
     def add(self, parts: list[Buffer]) -> None:
-        """Send these after what was added before; at the latest at the next `flush`."""
+        """Queue parts behind earlier ones; they are sent at the next `flush` at the latest."""
         self._parts += parts
         for part in parts:
             self._bytes += len(part)
@@ -57,7 +57,7 @@ class Outbox:
             self.flush()
 
     def flush(self) -> None:
-        """Write everything added."""
+        """Write all parts that were added."""
         parts = self._parts
         if not parts or self._transport.is_closing():
             return
@@ -82,7 +82,7 @@ class Outbox:
             self._count(self._transport.get_write_buffer_size(), self._parked)
 
     def pause(self) -> None:
-        """The transport is full."""
+        """Note that the transport is full."""
         self.is_paused = True
         self._count(self._transport.get_write_buffer_size(), self._parked)
 
@@ -102,9 +102,9 @@ class Outbox:
         del self._peer  # It holds us: so it is freed at once, not when the collector comes by.
 
     def _count(self, unsent: int, parked: int) -> None:
-        """Unsent bytes count while above the high-water mark; below it they are few.
+        """Count unsent bytes while above the high-water mark; below it they are few.
 
-        What the peer takes meanwhile counts until it has taken all: the parts stay whole.
+        Bytes that the peer takes meanwhile count until it has taken all: the parts stay whole.
         """
         self._unsent, self._parked = unsent, parked
         self._edge.load.hold_responses(self._peer, unsent + parked)
