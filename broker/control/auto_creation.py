@@ -1,4 +1,4 @@
-"""Topics created because a client asked for them: asked of the controller once, not per client.
+"""Topics created because clients asked for them: one request to the controller for all clients.
 
 Owns what is being created and what failed a moment ago. Whether a topic may be created, and how,
 is the controller's to say.
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 VERSION = 7
 PENDING_MAX = 1000
-"""Names being created or lately refused; beyond it clients simply ask again."""
+"""Names being created or lately refused; beyond it clients ask again."""
 RETRY_MS = 1000
 """A name that was refused is not tried again before."""
 

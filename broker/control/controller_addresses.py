@@ -1,6 +1,6 @@
 """The next controller to try: the one that another names, else each that is configured in turn.
 
-Pure. The one that has just failed comes last: a host that is silent costs a whole deadline.
+Pure. The one that has just failed comes last: a silent host costs a whole deadline.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ class ControllerAddresses:
 
     configured: tuple[Address, ...]
     redirect: Address | None = None
-    """Where the last controller sent us."""
+    """The address that the last controller named."""
     _tried: Address | None = None
     _place: int = 0
 
     def next(self) -> Address:
-        """Where to go now."""
+        """Return the next address to try."""
         chosen, self.redirect = self.redirect, None
         if chosen is None:
             chosen = self._turn()
@@ -33,5 +33,5 @@ class ControllerAddresses:
         return self.configured[place]
 
     def pause_comes_after(self, failure_count: int) -> bool:
-        """Has everyone been asked in vain? Until then the next one is asked at once."""
+        """True if every controller was asked in vain; until then the next one is asked at once."""
         return self.redirect is None and failure_count >= len(self.configured)

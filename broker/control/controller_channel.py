@@ -2,9 +2,9 @@
 
 Owns the connection and finds it again: any configured controller will do to begin with, and names
 the active one, or keeps us waiting until there is one. A connection counts from its first answered
-heartbeat on: only the active controller answers those. Registers once per start of the process; a
-lost connection is opened anew and goes on under the same broker epoch. What the heartbeats say is
-`Lifecycle`'s to decide.
+heartbeat on, because only the active controller answers heartbeats. Registers once per start of the
+process; a lost connection is opened anew and goes on under the same broker epoch. `Lifecycle`
+decides what the heartbeats say.
 """
 
 import asyncio
@@ -46,43 +46,43 @@ FATAL: Final = (
     ErrorCode.UNSUPPORTED_VERSION,
     ErrorCode.INVALID_REQUEST,
 )
-"""Asking again cannot help: somebody has to change the configuration."""
+"""Errors after which asking again cannot help: somebody must change the configuration."""
 CONNECTION_GONE: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_CONTROLLER)
 
 log = logging.getLogger(__name__)
 
 
 class ActiveController(Protocol):
-    """What is asked of the active controller; both raise ApiError where there is none in time."""
+    """Calls to the active controller; both raise ApiError if none answers in time."""
 
     async def forward(self, api_key: int, api_version: int, body: bytes) -> bytes:
         """Have an admin request carried out: Kafka bodies both ways."""
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
-        """Reserve producer ids: the first, and how many."""
+        """Reserve producer ids; return the first, and how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelSettings:
-    """Where controllers are, and how long to wait for them."""
+    """The addresses of controllers, and how long to wait for them."""
 
     addresses: tuple[tuple[str, int], ...]
     heartbeat_interval_ms: int
     session_timeout_ms: int
     request_timeout_ms: int
     registration_timeout_ms: int = 60_000
-    """How long to go on where another start of this broker still counts as alive."""
+    """Milliseconds to go on while another start of this broker still counts as alive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """What the channel reports of its broker, and who is told that there is no use in going on."""
+    """The channel's sources of facts about its broker, and its callback for a refusal."""
 
     metadata_offset: Callable[[], int]
     """The newest metadata record that the broker holds."""
     offline_directory_ids: Callable[[], tuple[bytes, ...]]
     on_refused: Callable[[ApiError], None]
-    """Told when the controller will never have this broker as it is; the channel ends there."""
+    """Called when the controller will never accept this broker as it is; the channel ends."""
 
 
 class ControllerChannel:
@@ -122,7 +122,7 @@ class ControllerChannel:
         self._task.start(self._run)
 
     async def close(self) -> None:
-        """End without a word; `shut_down` says goodbye first."""
+        """End without a word; `shut_down` takes leave first."""
         await self._task.stop()
         await self._heartbeats.close()
 
@@ -137,20 +137,20 @@ class ControllerChannel:
 
     @property
     def broker_id(self) -> int:
-        """Who we are."""
+        """This broker's id."""
         return self._registration.broker_id
 
     @property
     def is_connected(self) -> bool:
-        """Is there a controller to talk to at this moment?"""
+        """True if a connection to a controller is open at this moment."""
         return self._connection is not None and self._connection.is_open
 
     def poke(self) -> None:
-        """Something the controller should hear at once: heartbeat now."""
+        """Send a heartbeat now: there is something that the controller should hear at once."""
         self._poked.set()
 
     def on_recovered(self) -> None:
-        """Ready to serve: logs are recovered, metadata is caught up."""
+        """Report readiness: logs are recovered, metadata is caught up."""
         self.lifecycle.on_recovered()
         self.poke()
 
@@ -169,7 +169,7 @@ class ControllerChannel:
     async def call(self, request: Request[A], *, timeout_ms: int | None = None) -> A:
         """Ask the controller; waits for a connection, never repeats the request.
 
-        ApiError: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, or what the controller refused with.
+        ApiError: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, or the controller's refusal.
         """
         timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self._runtime.monotonic_ms() + timeout_ms
@@ -202,7 +202,7 @@ class ControllerChannel:
         return answer.body
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
-        """Reserve producer ids: the first, and how many."""
+        """Reserve producer ids; return the first, and how many."""
         await self._registered.wait()
         deadline_ms = self._runtime.monotonic_ms() + self._settings.request_timeout_ms
         request = AllocateProducerIds(self._registration.broker_id, self.broker_epoch)
@@ -272,7 +272,7 @@ class ControllerChannel:
                 await asyncio.sleep(RECONNECT.after(failures, self._runtime.rng) / 1000)
 
     def _is_final(self, error: ApiError, started_ms: int) -> bool:
-        """Is there no sense in asking again? Once registered we serve on, whatever it says."""
+        """True if asking again is useless. After registration it never is: the broker serves on."""
         if self._registered.is_set():
             return False
         if error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
@@ -281,7 +281,7 @@ class ControllerChannel:
         return error.code in FATAL
 
     async def _connect_and_use(self, address: tuple[str, int]) -> None:
-        """Never returns: the ApiError says why the connection is of no use any more."""
+        """Use one connection until it fails; the ApiError gives the reason. Never returns."""
         connection = await self._connect(address)
         connection.on_closed = self.poke
         peer = connection.peer

@@ -1,7 +1,7 @@
 """UDP heartbeats: one small datagram per interval to the active controller.
 
-They only refresh liveness, so a lost one is no matter and an error is no reason to stop: a refused
-datagram means that the controller is down, which its TCP connection will tell as well.
+They only refresh liveness. So a lost datagram does not matter, and an error is no reason to stop: a
+refused datagram means that the controller is down, which its TCP connection will tell as well.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class Heartbeats:
         self._task = OwnedTask(runtime, "heartbeats")
 
     def identify(self, heartbeat: Heartbeat) -> None:
-        """Speak for this start of the broker; the sequence goes on from where it was."""
+        """Speak for this start of the broker; the sequence goes on."""
         self._heartbeat = heartbeat
 
     def aim(self, address: tuple[str, int]) -> None:

@@ -21,7 +21,7 @@ LEAVING_MS = 50
 
 
 class State(Enum):
-    """Where the broker is in its life."""
+    """The states of a broker's life."""
 
     STARTING = "starting"
     RECOVERED = "recovered"
@@ -42,7 +42,7 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class MayStop:
-    """Nothing is led here any more: stop."""
+    """The broker leads nothing any more and may stop."""
 
 
 LifecycleEffect = Unfenced | Fenced | MayStop
@@ -50,7 +50,7 @@ LifecycleEffect = Unfenced | Fenced | MayStop
 
 @dataclass(slots=True)
 class Lifecycle:
-    """What the next heartbeat says, and when it is due."""
+    """The content of the next heartbeat, and when it is due."""
 
     heartbeat_interval_ms: int
     state: State = State.STARTING
@@ -59,16 +59,16 @@ class Lifecycle:
 
     @property
     def wants_fence(self) -> bool:
-        """Not ready to serve."""
+        """True if the broker is not ready to serve."""
         return self.state is State.STARTING
 
     @property
     def wants_shutdown(self) -> bool:
-        """On the way out."""
+        """True if the broker is on the way out."""
         return self.state in (State.LEAVING, State.GONE)
 
     def pause_ms(self) -> int:
-        """How long to wait before the next heartbeat, unless something happens."""
+        """Milliseconds to wait before the next heartbeat, unless something happens."""
         match self.state:
             case State.RECOVERED:
                 return EAGER_MS
@@ -106,11 +106,11 @@ class Lifecycle:
             self._leave_until_ms = now_ms + within_ms
 
     def next_deadline_ms(self) -> int | None:
-        """When leaving is over whatever the controller says."""
+        """Return when leaving ends even without the controller's leave."""
         return self._leave_until_ms if self.state is State.LEAVING else None
 
     def on_deadline(self, now_ms: int) -> tuple[LifecycleEffect, ...]:
-        """Out of time: stop without its leave, and be found dead."""
+        """Stop after the time is up, without the controller's leave: it will find us dead."""
         if self.state is State.LEAVING and now_ms >= self._leave_until_ms:
             self.state = State.GONE
             return (MayStop(),)

@@ -2,8 +2,8 @@
 
 Owns the broker's metadata image. Until it has caught up with this broker's own registration it
 only replays: what a past record says of our roles is history, and partitions see one delta from
-nothing to now. A log that does not hold what this broker has acted upon, now or before it was
-started, is one that has lost something: nothing is done on its word (metadata_position.py).
+nothing to now. If a controller's log lacks what this broker has acted upon, now or before it was
+started, metadata is lost: the broker does nothing on that log's word (metadata_position.py).
 """
 
 import asyncio
@@ -45,9 +45,9 @@ class MetadataFollower:
         position: MetadataPosition,
         on_lost: Callable[[MetadataLost], None],
     ) -> None:
-        """`publish` acts on each step; the image it gets is the one that goes on changing.
+        """`publish` acts on each step; its image is the live one, which goes on changing.
 
-        `on_lost` is told, once, that controllers lack what was acted upon; nothing follows.
+        `on_lost` is called once if controllers lack what was acted upon; nothing follows.
         """
         self._runtime = runtime
         self._channel = channel
@@ -94,7 +94,7 @@ class MetadataFollower:
                 await asyncio.sleep(RETRY.after(failures, self._runtime.rng) / 1000)
 
     def _lacking(self, seen: OffsetAndEpoch, answer: MetadataFetched) -> Exception:
-        """A controller does not hold what we have acted upon: is it outdated, or is that lost?"""
+        """Tell an outdated controller from lost metadata, if it lacks what we have acted upon."""
         now_ms = self._runtime.monotonic_ms()
         if self._outdated_since_ms is None:
             self._outdated_since_ms = now_ms
@@ -115,7 +115,7 @@ class MetadataFollower:
         self._is_held = True
 
     async def _step(self) -> None:
-        """One fetch, and what it brought."""
+        """Fetch once and replay the answer."""
         image = self.image
         request = FetchMetadata(image.offset + 1, image.epoch, MAX_WAIT_MS)
         answer = await self._channel.call(request, timeout_ms=MAX_WAIT_MS + ANSWER_SLACK_MS)
@@ -133,11 +133,11 @@ class MetadataFollower:
             await self._act(delta)
 
     def _start_afresh(self) -> None:
-        """Until there is one delta from nothing to now, we act upon what may be long outdated."""
+        """Act on nothing until there is one delta from nothing to now: we may be long outdated."""
         self._fresh_start = self._channel.lease.is_blind = True
 
     def _is_current(self, answer: MetadataFetched) -> bool:
-        """Have we replayed enough to act? Later steps always are."""
+        """True if enough was replayed to act; later steps always are enough."""
         if not self._fresh_start:
             return True
         epoch = self._channel.broker_epoch

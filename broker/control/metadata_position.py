@@ -1,13 +1,13 @@
-"""The position of this broker in the metadata: kept on its disks, held against controllers.
+"""The position of this broker in the metadata: kept on its disks, compared with controllers.
 
     metadata-position    {"version":0,"epoch":E,"offset":O,"crc":"..."} in every data directory
 
-What a broker was given is committed, and what is committed never goes back. So controllers whose
-log does not hold the last record that this broker acted on have lost metadata, and a topic that it
-lacks may be one that they have forgotten: nothing is put aside or deleted on their word. There are
-no false alarms: topics deleted while the broker was away are deleted by later records, another
-cluster has another id, and a controller that has not noticed yet that it was deposed is of an
-older epoch. A file that is older than the truth only sees less.
+Metadata that a broker was given is committed, and never goes back. So controllers whose log lacks
+the last record that this broker acted on have lost metadata. A topic missing there may be one that
+they have forgotten: nothing is put aside or deleted on their word. There are no false alarms.
+Topics deleted while the broker was away are deleted by later records, another cluster has another
+id, and a controller that has not noticed yet that it was deposed is of an older epoch. A file that
+is older than the truth only detects less.
 """
 
 import json
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @config_table
 class MetadataConfig:
-    """What an operator says about metadata that is lost."""
+    """The operator's word on metadata that is lost."""
 
     given_up_at: int = setting(
         GIVEN_UP,
@@ -74,7 +74,7 @@ class MetadataPosition:
         self._saved = self.seen
 
     async def save(self) -> None:
-        """On stable storage on return, in every directory that works, if it is news."""
+        """Save the position, stable on return, in every directory that works, if it is news."""
         seen = self.seen
         if seen is None or seen == self._saved:
             return
@@ -112,7 +112,7 @@ def encode_position(seen: OffsetAndEpoch) -> bytes:
 
 
 def decode_position(data: bytes) -> OffsetAndEpoch | None:
-    """Read the text; None if it is not what was written: a wrong digit would be a false alarm."""
+    """Read the text; None if it is damaged: a wrong digit would be a false alarm."""
     text, _, crc = data.rpartition(_CRC)
     if crc != b'%08x"}' % crc32(text):
         return None

@@ -1,4 +1,4 @@
-"""Commit groups of this broker: requests about them carried out, and what a commit leaves aborted.
+"""Commit groups of this broker: requests carried out, and the transactions left over aborted.
 
 Asks the pure rules of `transaction/commit_group.py`, appends a whole decision as one batch, and
 answers once that is committed. Owns no state: groups are in the ledgers of `Transactions`.
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from .transactions import Transactions
 
 Decide = Callable[[Ledger, Now, Sequence[int]], GroupDecision | NeedsProducerIds]
-"""Also given: producer ids that nobody had, as many as it asked for."""
+"""Makes the decision; it is also given as many unused producer ids as it asked for."""
 Decided = Callable[[GroupDecision], None]
-"""Told once, perhaps before the call returns: with what to answer."""
+"""Called once with the decision to answer with, perhaps before the call returns."""
 LOSER_PATIENCE_MS: Final = 10_000
-"""How long a transaction to abort may be in the middle of something."""
+"""Milliseconds to wait while a transaction that must be aborted is changing."""
 
 log = logging.getLogger(__name__)
 
 
 class CommitGroups:
-    """What the coordinator does about whole groups."""
+    """The coordinator's requests about whole groups."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class CommitGroups:
     # Requests.
 
     def init(self, asked: InitGroup, done: Decided) -> None:
-        """Let a run take a group over; answered once that is committed."""
+        """Let a run take over a group; answered once that is committed."""
 
         def decide(ledger: Ledger, now: Now, fresh_ids: Sequence[int]) -> GroupDecision:
             is_new = ledger.groups.get(asked.group) is None
@@ -96,9 +96,9 @@ class CommitGroups:
         then: Callable[[Shard[Ledger], GroupDecision], None],
         done: Decided,
     ) -> None:
-        """Decide; while something named is changing, wait, but not for ever.
+        """Decide; while a named transaction is changing, wait, but not for ever.
 
-        `then` is called where what was decided holds: at once if that is nothing new.
+        `then` is called once the decision holds: at once if it changes nothing.
         """
         patience_ms = self._transactions.config.verification_retry_max_ms
         until_ms = self._runtime.monotonic_ms() + patience_ms
@@ -126,7 +126,7 @@ class CommitGroups:
     def _take_fresh(
         self, ids: list[int], count: int, again: Callable[[], None], done: Decided
     ) -> None:
-        """Decide again, perhaps later, with so many more producer ids that nobody had."""
+        """Decide again, perhaps later, with so many more unused producer ids."""
 
         def on_taken(error: ErrorCode, producer_id: int) -> None:
             if error:
@@ -175,7 +175,7 @@ class CommitGroups:
     # Those that are not committed.
 
     def _abort(self, losers: list[Named]) -> None:
-        """Abort each that is still open then, in a turn of its own."""
+        """Abort each transaction that is still open in its turn."""
         # Not at once: a commit may be told from the middle of an append to the very same log.
         for loser in losers:
             asyncio.get_running_loop().call_soon(self._abort_one, loser)
@@ -194,7 +194,7 @@ class CommitGroups:
     # Time.
 
     def forget_unused(self, shard: Shard[Ledger], wall_ms: int, unused_ms: int) -> None:
-        """Write the tombstones of groups that nobody uses, nor any id of theirs."""
+        """Write the tombstones of groups that are unused, and so are all their ids."""
         groups = shard.state.groups
         unused = commit_group.unused_groups(shard.state, wall_ms, unused_ms)
         if not unused:

@@ -7,8 +7,8 @@ and keeps one deadline of the wheel for each group. Decides nothing of a group i
                       | refused                                         | not in time
                       +-> answered with the error, state untouched      +-> answered with the error
 
-An answer that shows a group's offsets or assignment waits until what it shows is committed: a
-failover cannot take it back then.
+An answer that shows a group's offsets or assignment waits until they are committed: a failover
+cannot take them back then.
 """
 
 import logging
@@ -69,7 +69,7 @@ class Armed:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """How records are written, and who is told."""
+    """The way to write records, and the callback for the result."""
 
     done: Done
     producer: tuple[int, int] | None = None
@@ -105,7 +105,7 @@ class Groups:
         self.upkeep = OffsetUpkeep(runtime, deadlines, config, self.shards, self.append)
 
     async def close(self) -> None:
-        """The broker stops."""
+        """Close everything: the broker stops."""
         self.upkeep.close()
         await self.shards.close()
 
@@ -117,7 +117,7 @@ class Groups:
     # Membership.
 
     def join(self, group_id: str, join: Join, ticket: Ticket) -> None:
-        """JoinGroup; the ticket gets a `Joined`."""
+        """Carry out JoinGroup; the ticket gets a `Joined`."""
         member_id = join.who.member_id
         shard = self.shards.of(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
         if isinstance(shard, ErrorCode):
@@ -138,7 +138,7 @@ class Groups:
             del state.groups[group_id]  # Refused, and there was none before.
 
     def sync(self, group_id: str, sync: Sync, ticket: Ticket) -> None:
-        """SyncGroup; the ticket gets a `Synced`."""
+        """Carry out SyncGroup; the ticket gets a `Synced`."""
         found = self._find(group_id)
         if isinstance(found, ErrorCode):
             if found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -150,7 +150,7 @@ class Groups:
         self._carry_out(shard, group, group.sync(sync, ticket, self.now))
 
     def heartbeat(self, group_id: str, who: Who, generation: int) -> ErrorCode:
-        """Heartbeat."""
+        """Carry out Heartbeat."""
         found = self._find(group_id)
         if isinstance(found, ErrorCode):
             # While the group is read nobody knows better: the member goes on.
@@ -162,7 +162,7 @@ class Groups:
         return error
 
     def leave(self, group_id: str, leaving: Sequence[Who]) -> list[ErrorCode] | ErrorCode:
-        """LeaveGroup: one result for each member, or an error for them all."""
+        """Carry out LeaveGroup: one result for each member, or an error for them all."""
         found = self._find(group_id)
         if isinstance(found, ErrorCode):
             return found
@@ -181,7 +181,7 @@ class Groups:
     ) -> None:
         """Commit offsets; `done` gets an error for them all, or one for each.
 
-        `guard`: the verification of their transaction, where it begins here.
+        `guard`: the verification of their transaction, if it begins here.
         """
         shard = self.shards.of(request.group_id)
         if isinstance(shard, ErrorCode):
@@ -238,7 +238,7 @@ class Groups:
             done(ErrorCode.NONE, errors)
 
     def delete(self, group_id: str, done: Done) -> None:
-        """DeleteGroups: forget one group."""
+        """Carry out DeleteGroups for one group."""
         shard = self.shards.of(group_id)
         if isinstance(shard, ErrorCode):
             done(shard)
@@ -251,7 +251,7 @@ class Groups:
         self.upkeep.forget(shard, records, done)
 
     def complete_transaction(self, index: int, marker: TransactionMarker, done: Done) -> None:
-        """A transaction with commits in partition `index` ends: they count, or are forgotten.
+        """End a transaction with commits in partition `index`: they count, or are forgotten.
 
         `done` gets what a partition's leader would answer.
         """
@@ -272,7 +272,7 @@ class Groups:
     # Carrying out.
 
     def append(self, shard: GroupShard, records: Sequence[AppendRecord], done: Done) -> bool:
-        """Write records and replay them; False if they were refused, and `done` was told why."""
+        """Write records and replay them; False if they were refused, and `done` got the reason."""
         return self._write(shard, records, Write(done))
 
     def _write(self, shard: GroupShard, records: Sequence[AppendRecord], write: Write) -> bool:
@@ -337,7 +337,7 @@ class Groups:
     # Time.
 
     def _arm(self, shard: GroupShard, group: ClassicGroup) -> None:
-        """Have the wheel turn when something is due in the group; later is not worth a change."""
+        """Arm the wheel for the group's next deadline; a later one is not worth a change."""
         armed = self._armed.get(group)
         if armed is not None:
             if armed.at_ms <= group.phases.wake_ms:
@@ -389,7 +389,7 @@ def _log(group: ClassicGroup, effect: Joins | Began) -> None:
 
 
 def _encoded(records: Sequence[AppendRecord]) -> list[KeyValue] | None:
-    """None where a text is too long for a record: requests may carry longer ones."""
+    """Encode records; None if a text is too long for one: requests may carry longer texts."""
     try:
         return [encode_record(record) for record in records]
     except LocalProtocolError as error:

@@ -12,7 +12,7 @@ from .transaction.config import TransactionConfig
 
 
 def offsets_topic(config: GroupConfig) -> CreatableTopic:
-    """What keeps groups and committed offsets."""
+    """Describe the topic that keeps groups and committed offsets."""
     return internal_topic(
         GROUPS_TOPIC,
         config.offsets_topic_num_partitions,
@@ -22,7 +22,7 @@ def offsets_topic(config: GroupConfig) -> CreatableTopic:
 
 
 def transactions_topic(config: TransactionConfig) -> CreatableTopic:
-    """What keeps transactional ids: never led by a replica that misses a decision."""
+    """Describe the topic of transactional ids: a replica that misses decisions never leads it."""
     return internal_topic(
         TRANSACTIONS_TOPIC,
         config.topic_partitions,
@@ -38,7 +38,7 @@ def transactions_topic(config: TransactionConfig) -> CreatableTopic:
 def internal_topic(
     name: str, partitions: int, replicas: int, configs: Mapping[str, str]
 ) -> CreatableTopic:
-    """A compacted topic."""
+    """Describe a compacted topic."""
     wanted = {"cleanup.policy": "compact", "compression.type": "producer", **configs}
     return CreatableTopic(
         name=name,

@@ -1,7 +1,7 @@
 """The partition of an internal topic that keeps a key, as every Kafka client computes it.
 
-Pure. A group or a transactional id lives on the partition that Java's hash of its name gives;
-whoever leads that partition is its coordinator.
+Pure. A group or a transactional id lives on the partition that Java's hash of its name gives; the
+leader of that partition is its coordinator.
 """
 
 from functools import lru_cache
@@ -11,18 +11,18 @@ GROUPS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 INT32_MIN: Final = -(2**31)
 KEY_BYTES_MAX: Final = 2**15 - 1
-"""What a string in a record's key may take in UTF-8; requests carry longer ones."""
+"""The most bytes of UTF-8 in a string of a record's key; requests carry longer strings."""
 CACHED_MAX: Final = 256
 """Longer names are hashed each time, so that strangers cannot fill the memory with them."""
 
 
 def is_key(text: str) -> bool:
-    """Can it be stored at all?"""
+    """True if the text fits into a record's key."""
     return len(text) <= KEY_BYTES_MAX // 4 or len(text.encode()) <= KEY_BYTES_MAX
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode`: over UTF-16 units, in 32 bits with a sign."""
+    """Compute Java's `String.hashCode`: over UTF-16 units, in 32 bits with a sign."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(units), 2):
@@ -31,7 +31,7 @@ def java_hash(text: str) -> int:
 
 
 def partition_of(key: str, count: int) -> int:
-    """Index of the key's partition among `count`: `Utils.abs(hash) % count`, with abs(MIN) = 0."""
+    """Return the key's partition of `count`: `Utils.abs(hash) % count`, with abs(MIN) = 0."""
     return (_absolute(key) if len(key) <= CACHED_MAX else _absolute.__wrapped__(key)) % count
 
 

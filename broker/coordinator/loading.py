@@ -1,8 +1,8 @@
 """Reads a partition of an internal topic from its beginning, record by record, into a state.
 
-Everything is read that this broker's log holds as it begins to lead, and the end of loading waits
-for the high watermark to pass it: what was appended under earlier leaders and is still in the log
-will be committed, and nothing may be answered before it is.
+Loading reads everything that this broker's log holds as it begins to lead, and ends once the high
+watermark has passed that. Records of earlier leaders that are still in the log will be committed,
+and no request may be answered before they are.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from ..partition.partition import Partition
 from .shard import Shard, State
 
 READ_BYTES = 64 << 10
-"""Decoded in one turn of the loop: some milliseconds."""
+"""Bytes decoded in one turn of the loop: some milliseconds."""
 RETRY_S = 1.0
 COMMIT_MARKER = 1
 
@@ -74,7 +74,7 @@ def _replay(shard: Shard[State], data: Buffer, position: int) -> None:
 
 
 async def _read(partition: Partition, offset: int, end: int) -> Buffer | None:
-    """Whole batches from `offset` on; empty in a gap, None where there is nothing to be had."""
+    """Read whole batches from `offset` on; empty in a gap, None if none can be read."""
     reader = partition.log.reader
     try:
         try:
@@ -91,7 +91,7 @@ async def _read(partition: Partition, offset: int, end: int) -> Buffer | None:
 
 
 def _behind_gap(partition: Partition, offset: int, end: int) -> int:
-    """Compaction leaves offsets without batches: the next place where one may be."""
+    """Return the next offset behind a gap where a batch may be: compaction leaves gaps."""
     if offset < partition.log_start_offset:
         return partition.log_start_offset
     for segment in partition.log.segments:
@@ -126,4 +126,4 @@ class _CommitWatch:
         self.called.set()
 
     def note(self, partition: Partition) -> None:
-        """Nothing to tell: nobody fetches here."""
+        """Ignore the call: nobody fetches here."""

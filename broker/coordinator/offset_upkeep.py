@@ -1,6 +1,6 @@
-"""Forgets offsets by itself: of nobody for too long, and of topics that are gone.
+"""Forgets offsets by itself: those unused for too long, and those of deleted topics.
 
-One deadline of the wheel for all groups. What is due is decided in `group.deletion`.
+One deadline of the wheel for all groups. `group.deletion` decides what is due.
 """
 
 import logging
@@ -22,7 +22,7 @@ Append = Callable[[GroupShard, Sequence[AppendRecord], Done], bool]
 
 MINUTE_MS = 60_000
 BYTES_AT_ONCE = 128 << 10
-"""Of tombstones in one batch: well below the least max.message.bytes that makes sense."""
+"""Bytes of tombstones in one batch: well below the least max.message.bytes that makes sense."""
 RECORD_BYTES = 32
 """A tombstone without its names, at the most."""
 
@@ -40,7 +40,7 @@ class OffsetUpkeep:
         shards: Shards[GroupsState],
         append: Append,
     ) -> None:
-        """`append` writes records and replays them; False if they were refused."""
+        """`append` writes records and replays them; it returns False if they were refused."""
         self._runtime = runtime
         self._deadlines = deadlines
         self._config = config
@@ -49,17 +49,17 @@ class OffsetUpkeep:
         self._deadline: Deadline | None = None
 
     def begin(self) -> None:
-        """There are groups: look after them from now on."""
+        """Look after groups from now on."""
         if self._deadline is None:
             self._expire_later()
 
     def close(self) -> None:
-        """The broker stops."""
+        """Cancel the deadline: the broker stops."""
         if self._deadline is not None:
             self._deadline.cancel()
 
     def expire(self, shard: GroupShard) -> None:
-        """Forget what nobody has used for the retention time."""
+        """Forget offsets that were unused for the retention time."""
         state, wall_ms = shard.state, self._runtime.wall_ms()
         state.forget_blank()
         state.forget_written(shard.partition.high_watermark)
@@ -90,8 +90,8 @@ class OffsetUpkeep:
     def forget(self, shard: GroupShard, records: Sequence[AppendRecord], done: Done) -> None:
         """Write tombstones, in batches that the log takes; `done` when the last is committed.
 
-        The end of a group comes last: where a failover cuts in, the group is there, to be deleted
-        again.
+        A group's own tombstone comes last: if a failover cuts in, the group is still there, to be
+        deleted again.
         """
         *before, last = in_batches(records)
         for batch in before:

@@ -1,7 +1,7 @@
 """Producer ids from blocks that the controller reserved for this broker: each given out once.
 
 A spare block is kept ahead of the present one, so that producers can begin while no controller is
-there. The next is asked for once, for all who wait; who waits is answered within a bound.
+there. The next block is requested once, for all callers that wait; each is answered within a bound.
 """
 
 import asyncio
@@ -18,7 +18,8 @@ Taken = Callable[[ErrorCode, int], None]
 
 WAITING_MAX: Final = 10_000
 ANSWER_WITHIN_MS: Final = 2_500
-"""Who waits this long is told that there is none now; the question to the controller goes on."""
+"""Milliseconds after which a waiting caller gets an error; the request to the controller goes
+on."""
 
 
 class ProducerIds:
@@ -35,7 +36,7 @@ class ProducerIds:
         self._asking = OwnedTask(runtime, "producer-ids")
 
     def take(self) -> int | None:
-        """An id nobody had, None if the stock is empty: then `wait`."""
+        """Take an unused id; None if the stock is empty: then `wait`."""
         if self._next == self._end and self._spare is not None:
             (self._next, self._end), self._spare = self._spare, None
         if self._spare is None:
@@ -50,7 +51,7 @@ class ProducerIds:
         self._asking.start(self._refill)
 
     def wait(self, taken: Taken) -> int:
-        """Call `taken` once there is an id for it, or none to be had; gives a ticket to cancel."""
+        """Call `taken` once with an id, or with an error; return a ticket to cancel."""
         self._tickets += 1
         if len(self._waiting) >= WAITING_MAX:
             taken(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
@@ -60,7 +61,7 @@ class ProducerIds:
         return self._tickets
 
     def cancel(self, ticket: int) -> None:
-        """Nobody waits with this ticket any more."""
+        """Drop the callback of this ticket."""
         self._waiting.pop(ticket, None)
 
     async def close(self) -> None:
@@ -68,7 +69,7 @@ class ProducerIds:
         await self._asking.stop()
 
     async def _refill(self) -> None:
-        """One block, or as many as those need who wait."""
+        """Fetch one block, or as many as the waiting callers need."""
         while True:
             try:
                 first, count = await self._block()
@@ -81,7 +82,7 @@ class ProducerIds:
                 return
 
     async def _block(self) -> tuple[int, int]:
-        """A block from the controller; while that takes long, nobody is kept waiting for it."""
+        """Fetch a block from the controller; if it is slow, waiting callers get an error."""
         asking = asyncio.ensure_future(self._controller.allocate_producer_ids())
         try:
             while not asking.done():

@@ -1,7 +1,8 @@
-"""One partition of an internal topic as its coordinator has it: the state, and how it is written.
+"""One partition of an internal topic as its coordinator has it: the state, and its writes.
 
-Records are appended as one batch under acks=all. Owns who waits for those appends, and ends them
-all when the shard is unloaded. What records mean is for the state; who leads is for `Shards`.
+Records are appended as one batch under acks=all. Owns the callers that wait for those appends, and
+answers them all when the shard is unloaded. The state gives records their meaning; `Shards` follows
+leadership.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from ..partition.waiters import Waiter
 KeyValue = tuple[bytes, bytes | None]
 """A record of an internal topic; None is a tombstone."""
 Done = Callable[[ErrorCode], None]
-"""Told once: NONE when committed, else an error that a coordinator may give to a client."""
+"""Called once: NONE when committed, else an error that a coordinator may give to a client."""
 
 _COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.NOT_COORDINATOR,
@@ -38,15 +39,15 @@ TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class State(Protocol):
-    """What a shard keeps in memory: made by replaying its log from the beginning."""
+    """The memory of a shard: made by replaying its log from the beginning."""
 
     def replay(
         self, key: bytes, value: bytes | None, offset: int, header: BatchHeader
     ) -> Unread | None:
         """Take in a record of the log; tombstones of nothing change nothing.
 
-        `header` says whether it belongs to a transaction: then it counts when its marker says so.
-        A record that had to be passed over is returned, so that the log can say so.
+        `header` says whether it belongs to a transaction: then it counts when its marker says so. A
+        record that had to be passed over is returned, so that it can be logged.
         """
 
     def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
@@ -58,17 +59,17 @@ S = TypeVar("S", bound=State)
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """How the shards of one internal topic write."""
+    """The settings for writing the shards of one internal topic."""
 
     topic: str
     append_timeout_ms: int = 5_000
     """An append that is not committed by then is answered COORDINATOR_NOT_AVAILABLE."""
     too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
-    """What is answered where records exceed what the topic takes."""
+    """The error if records exceed what the topic takes."""
     invalid_key: ErrorCode = ErrorCode.INVALID_REQUEST
-    """What is answered about a key that no record can hold."""
+    """The error for a key that no record can hold."""
     home_of: Callable[[str], str] = str
-    """The name by which a key is placed among the partitions; its own, unless keys belong
+    """The name by which a key is placed among the partitions: its own, unless keys belong
     together."""
 
 
@@ -108,7 +109,7 @@ class Shard(Generic[S]):
         settings: ShardSettings,
         write_staged: Callable[[], None],
     ) -> None:
-        """Use `Shards`. `write_staged` writes what was appended, if nobody else does before."""
+        """Use `Shards`. `write_staged` writes what was appended, if nothing else does before."""
         self._runtime = runtime
         self._settings = settings
         self._write_staged = write_staged
@@ -121,9 +122,9 @@ class Shard(Generic[S]):
         self.state = state
         self.is_loaded = False
         self.is_open = True
-        """False once somebody else coordinates: nothing may be answered from the state then."""
+        """False once another broker coordinates: nothing may be answered from the state then."""
         self.last_offset = -1
-        """Of what was appended here last."""
+        """The offset of the last record appended here."""
 
     def __repr__(self) -> str:
         return f"{self._settings.topic}-{self.index} in epoch {self.epoch}"
@@ -136,12 +137,12 @@ class Shard(Generic[S]):
         producer: tuple[int, int] | None = None,
         guard: Verification | None = None,
     ) -> bool:
-        """Append the records as one batch; `done` is told once, never before a batch is written.
+        """Append the records as one batch; `done` is called once, never before a batch is written.
 
-        False: refused, and `done` was told why. True: the records are in the log here, the last
+        False: refused, and `done` got the error. True: the records are in the log here, the last
         of them at `last_offset`; they are lost only with the leadership. `producer` is the id and
-        epoch of a transaction that the records belong to, and `guard` its verification, where
-        they begin it in this partition.
+        epoch of a transaction that the records belong to, and `guard` its verification, if they
+        begin it in this partition.
         """
         builder = BatchBuilder(is_transactional=producer is not None)
         wall_ms = self._runtime.wall_ms()
@@ -171,9 +172,9 @@ class Shard(Generic[S]):
             asyncio.get_running_loop().call_soon(self._flush)
 
     def when_settled(self, offset: int, done: Done) -> None:
-        """`done` once all up to `offset` is committed, perhaps at once.
+        """Call `done` once all up to `offset` is committed, perhaps at once.
 
-        For answers that show the state: what they show must not be gone after a failover.
+        It is for answers that show the state: after a failover that state must still be there.
         """
         if not self.is_open:
             done(ErrorCode.NOT_COORDINATOR)
@@ -183,7 +184,7 @@ class Shard(Generic[S]):
             self._wait(Appended(base_offset=offset, last_offset=offset), done)
 
     def close(self) -> None:
-        """Somebody else coordinates from now on: whoever waits is told so."""
+        """Answer all waiting callers with an error: another broker coordinates from now on."""
         self.is_open = False
         pending, self._pending = self._pending, {}
         for each in pending:

@@ -29,14 +29,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ShardCare(Generic[S]):
-    """What a coordinator does with its shards."""
+    """The coordinator's callbacks for its shards."""
 
     make_state: Callable[[int], S]
     """Gives the empty state of the partition of that index."""
     on_loaded: Callable[[Shard[S]], None]
-    """Told of a shard that may be used from now on: begin what goes on by itself."""
+    """Called with a shard that may be used from now on: begin its background work."""
     on_unloaded: Callable[[Shard[S]], None]
-    """Told of a shard that was loaded and is closed: end all of that. Who waits was answered."""
+    """Called with a loaded shard that is closed: end that work. Waiting requests were answered."""
 
 
 class Shards(Generic[S]):
@@ -69,7 +69,7 @@ class Shards(Generic[S]):
 
     @property
     def is_loading(self) -> bool:
-        """Is any shard still being read?"""
+        """True if any shard is still being read."""
         return any(not shard.is_loaded for shard in self._shards.values())
 
     def index_of(self, key: str) -> int | None:
@@ -96,7 +96,7 @@ class Shards(Generic[S]):
         return shard if shard.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     async def close(self) -> None:
-        """The broker stops."""
+        """Unload all shards: the broker stops."""
         self._is_closed = True
         for index in list(self._shards):
             self._unload(index)

@@ -1,8 +1,8 @@
-"""Appends to the shards of `__transaction_state`: what to answer, and what became of the records.
+"""Appends to the shards of `__transaction_state`: the answers, and the fate of the records.
 
 Owns the records whose commit was not known in time. They are answered with an error, but stay in
-the log, and until they are committed after all, or the shard is lost, nothing may be decided that
-would come behind them. Knows nothing of what they mean.
+the log. Until they are committed after all, or the shard is lost, nothing may be decided that would
+come behind them. Knows nothing of what they mean.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from .shard import Done, KeyValue, Shard
 from .transaction.ledger import Ledger
 
 Settled = Callable[[bool], None]
-"""Told once: True when records are committed, False when they never will be."""
+"""Called once: True when records are committed, False when they never will be."""
 
 RETRY_MS: Final = 500
 """Before it is looked again whether a record has been committed."""
@@ -32,7 +32,7 @@ class TransactionLog:
     def append(
         self, shard: Shard[Ledger], records: Sequence[KeyValue], settled: Settled, done: Done
     ) -> None:
-        """Append a batch. `done` is told what to answer, `settled` what became of the records.
+        """Append a batch; `done` gets the error to answer with, `settled` the records' fate.
 
         Both at once, `settled` first, unless the commit is not known in time.
         """

@@ -1,7 +1,7 @@
 """Sends the markers of decided transactions to partition leaders, until every one is written.
 
 Drives the pure `Markers`: one task per leader with a request in flight, none while there is nothing
-to send. Owns the pace of retries; what the end of a transaction means is the coordinator's.
+to send. Owns the pace of retries; the end of a transaction is the coordinator's.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class MarkerSender:
         image: Callable[[], MetadataImage],
         finished: Callable[[Ending], None],
     ) -> None:
-        """`finished` is told of each transaction that has every marker."""
+        """`finished` is called with each transaction that has every marker."""
         self.markers = Markers()
         self._runtime = runtime
         self._deadlines = deadlines
@@ -69,22 +69,22 @@ class MarkerSender:
         self._is_closed = False
 
     def add(self, ending: Ending) -> None:
-        """Its outcome is committed: write its markers."""
+        """Write the markers of a transaction whose outcome is committed."""
         self.markers.add(ending)
         self._kick()
 
     def drop_shard(self, shard: int) -> None:
-        """These transactions are somebody else's."""
+        """Drop the transactions of a shard that another broker coordinates now."""
         self.markers.drop_shard(shard)
 
     def retry_now(self) -> None:
-        """Leaders have changed: what rests need not rest longer."""
+        """Try resting markers at once: leaders have changed."""
         if self._retry is not None:
             self._retry.cancel()
             self._on_rested()
 
     async def close(self) -> None:
-        """Send no more. What was not answered is sent again by the next coordinator."""
+        """Stop sending. The next coordinator sends again what was not answered."""
         self._is_closed = True
         if self._retry is not None:
             self._retry.cancel()
@@ -168,7 +168,7 @@ Errors = dict[tuple[int, TopicPartition], int]
 
 
 def _errors(response: WriteTxnMarkersResponse) -> Errors:
-    """By producer id: in one request no two markers have the same."""
+    """Return the errors by producer id: a request has no two markers of the same id."""
     return {
         (marker.producer_id, TopicPartition(topic.name, each.partition_index)): each.error_code
         for marker in response.markers

@@ -1,8 +1,9 @@
 """Asks coordinators, for partition leaders, before a transaction begins there (KIP-890).
 
-Is the partition in the transaction, or, for producers that do not say so themselves, take it in.
-Asked here where this broker coordinates; of another broker in one request at a time, which carries
-every question that came up meanwhile. Never decides what the leader does with the answer.
+The question is whether the partition is in the transaction; for producers that do not add
+partitions themselves it adds the partition. If this broker coordinates, it is asked here. Another
+broker is sent one request at a time, with every question that came up meanwhile. Never decides what
+the leader does with the answer.
 """
 
 import asyncio
@@ -36,11 +37,9 @@ UNAVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 Errors = Mapping[TopicPartition, ErrorCode]
 Verified = Callable[[Errors], None]
-"""Told once, perhaps before the call returns: what holds for each partition.
-
-NONE: go on. TRANSACTION_ABORTABLE: it is not in the transaction. CONCURRENT_TRANSACTIONS and errors
-of coordinators pass by themselves; INVALID_PRODUCER_ID_MAPPING and PRODUCER_FENCED do not.
-"""
+"""Called once, perhaps before the call returns, with each partition's error. NONE: go on.
+TRANSACTION_ABORTABLE: it is not in the transaction. CONCURRENT_TRANSACTIONS and errors of
+coordinators pass by themselves; INVALID_PRODUCER_ID_MAPPING and PRODUCER_FENCED do not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,9 +48,9 @@ class Question:
 
     asked: AddPartitions
     adds: bool
-    """True: take the partitions in."""
+    """True: add the partitions to the transaction."""
     give_up_ms: int
-    """Until then, a transaction before this one that is still being ended is waited for."""
+    """Until this time the question waits for an earlier transaction that is still being ended."""
     done: Verified
 
     def refuse(self, error: ErrorCode) -> None:
@@ -83,7 +82,7 @@ class TransactionQuestions:
         return self._transactions.config
 
     def ask(self, asked: AddPartitions, done: Verified, *, adds: bool = False) -> None:
-        """Ask about partitions of one transaction; `adds` takes them into it."""
+        """Ask about partitions of one transaction; `adds` adds them to it."""
         if adds:
             # As it would be in the request to another broker: see AddPartitionsToTxn.
             asked = replace(asked, client_version=BUMPING_VERSION)
@@ -92,7 +91,7 @@ class TransactionQuestions:
         self._ask(Question(asked, adds, give_up_ms, done))
 
     async def close(self) -> None:
-        """The broker stops: nobody who waits is there any more."""
+        """Stop asking: the broker stops, and its clients are gone."""
         self._queued.clear()
         tasks, self._tasks = self._tasks, {}
         for task in tasks.values():
@@ -157,7 +156,7 @@ class TransactionQuestions:
         del self._tasks[leader]
 
     def _take(self, leader: int) -> dict[str, Question]:
-        """The next request: a transactional id can be in it once."""
+        """Take the next request's questions; a transactional id can be in it once."""
         batch: dict[str, Question] = {}
         later: list[Question] = []
         for question in self._queued.pop(leader):
@@ -189,7 +188,7 @@ def _request(batch: Mapping[str, Question]) -> AddPartitionsToTxnRequest:
 
 
 def _errors(response: AddPartitionsToTxnResponse) -> dict[str, dict[TopicPartition, ErrorCode]]:
-    """By transactional id and partition; empty where the request as a whole was refused."""
+    """Return the errors by transactional id and partition; empty if the request was refused."""
     return {
         result.transactional_id: {
             TopicPartition(topic.name, each.partition_index): ErrorCode(each.partition_error_code)

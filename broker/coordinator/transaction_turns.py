@@ -1,8 +1,8 @@
 """Requests about a transactional id that must wait for the change of it that is on its way.
 
-Mostly some milliseconds: the markers of the transaction before, or a partition that another leader
-is adding. Waited for here, that costs no round trip and no retry. Owns who waits and for how long;
-when time is over the request is decided as things are.
+Such a wait mostly takes some milliseconds: for the markers of the transaction before, or for a
+partition that another leader is adding. It costs no round trip and no retry. Owns the waiting
+requests and their bounds; when its time is over a request is decided as things are.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from ...runtime.runtime import Runtime
 from ..deadlines import Deadline, Deadlines
 
 Again = Callable[[], None]
-"""Decide again: something has changed, or time is over."""
+"""Decides again: something has changed, or time is over."""
 
 
 class Turns:
-    """Who waits, by transactional id, in the order they came."""
+    """The waiting requests by transactional id, in the order they came."""
 
     def __init__(self, runtime: Runtime, deadlines: Deadlines) -> None:
         self._runtime = runtime
@@ -27,7 +27,7 @@ class Turns:
         return sum(len(waiting) for waiting in self._waiting.values())
 
     def is_over(self, until_ms: int) -> bool:
-        """Has it been waited for long enough?"""
+        """True if the request has waited long enough."""
         return self._runtime.monotonic_ms() >= until_ms
 
     def wait(self, transactional_id: str, again: Again, until_ms: int) -> None:

@@ -1,7 +1,7 @@
 """Aborts transactions that are overdue, and forgets transactional ids that are not used.
 
-Owns two timers of the wheel, armed from the first shard on. When time is over, is decided in
-`transaction/`; the driver carries it out.
+Owns two timers of the wheel, armed from the first shard on. `transaction/` decides what is overdue
+or unused; the driver carries it out.
 """
 
 import logging
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .transactions import Transactions
 
 TOMBSTONES_MAX: Final = 1_000
-"""In one batch."""
+"""The most tombstones in one batch."""
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class TransactionUpkeep:
             self._arm_expiry_check()
 
     def close(self) -> None:
-        """Look no more."""
+        """Cancel both timers."""
         for check in (self._abort_check, self._expiry_check):
             if check is not None:
                 check.cancel()

@@ -1,12 +1,12 @@
 """The transaction coordinator of this broker: requests about transactional ids, carried out.
 
 Asks the pure decisions, appends what they change, applies it at commit, and then answers. Owns the
-shards of `__transaction_state` led here, and what goes on by itself: markers, upkeep. What a rule
-is, is told in `transaction/`.
+shards of `__transaction_state` led here, and the background work: markers, upkeep. The rules are in
+`transaction/`.
 
-Becoming the coordinator of a shard: its log is read, and every transaction found decided gets its
-markers again. Ceasing to be it: all that is dropped, and the leader epoch that markers carry lets
-partition leaders refuse what is still on its way.
+When this broker becomes the coordinator of a shard, it reads the shard's log, and every transaction
+found decided gets its markers again. When it ceases to be the coordinator, it drops all that.
+Partition leaders refuse its late markers by the leader epoch that they carry.
 """
 
 import logging
@@ -51,7 +51,7 @@ from .transaction_upkeep import TransactionUpkeep
 
 Decide = Callable[[Transaction | None, Now], Decision | NeedsProducerId]
 Decided = Callable[[Decision], None]
-"""Told once, perhaps before the call returns: with what to answer."""
+"""Called once with the decision to answer with, perhaps before the call returns."""
 
 RETRY_MS: Final = 500
 """After a completion could not be written."""
@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TransactionParts:
-    """What the coordinator needs of its broker."""
+    """The parts of its broker that the coordinator needs."""
 
     runtime: Runtime
     config: TransactionConfig
@@ -107,7 +107,7 @@ class Transactions:
         return self._image().features.get(TRANSACTION_VERSION, 0)
 
     async def close(self) -> None:
-        """The broker stops."""
+        """Close everything: the broker stops."""
         self._upkeep.close()
         await self._questions.close()
         await self.sender.close()
@@ -132,12 +132,12 @@ class Transactions:
 
     @property
     def is_full(self) -> bool:
-        """Are there as many names here as may be?"""
+        """True if the coordinator has as many names as it may have."""
         count = sum(len(shard.state) + len(shard.state.groups) for shard in self.shards)
         return count >= self.config.transactional_ids_max
 
     def add_partitions(self, asked: AddPartitions, done: Decided, patience_ms: int) -> None:
-        """Take partitions into a transaction; one that is being ended is waited for so long."""
+        """Add partitions to a transaction; wait `patience_ms` for one that is being ended."""
         self.decide_in_turn(
             asked.transactional_id,
             lambda present, now: decisions.add_partitions(present, asked, now),
@@ -146,17 +146,17 @@ class Transactions:
         )
 
     def verify_partitions(self, asked: AddPartitions) -> dict[TopicPartition, ErrorCode]:
-        """Are partitions in the transaction that is open?"""
+        """Check that partitions are in the open transaction."""
         found = self.find(asked.transactional_id)
         if isinstance(found, ErrorCode):
             return dict.fromkeys(asked.partitions, found)
         return decisions.verify_partitions(found.state.get(asked.transactional_id), asked)
 
     def verify(self, asked: AddPartitions, done: Verified, *, adds: bool = False) -> None:
-        """Ask whoever coordinates the transaction, as a leader of partitions must (KIP-890).
+        """Ask the transaction's coordinator about partitions, as a leader must (KIP-890).
 
-        Are they in it? With `adds` they are taken into it: for producers that rely on that (Produce
-        12 and later, TxnOffsetCommit 5 and later). See `Verified` for what is told.
+        With `adds` they are added to the transaction: for producers that rely on that (Produce 12
+        and later, TxnOffsetCommit 5 and later). See `Verified` for the result.
         """
         self._questions.ask(asked, done, adds=adds)
 
@@ -169,7 +169,7 @@ class Transactions:
         )
 
     def describe(self, transactional_id: str) -> Transaction | ErrorCode:
-        """What is known of an id; while it is being ended, only partitions without a marker."""
+        """Describe an id; while it is being ended, only partitions without a marker are shown."""
         found = self.find(transactional_id)
         if isinstance(found, ErrorCode):
             return found
@@ -177,7 +177,7 @@ class Transactions:
         return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if known is None else known
 
     def missing_markers(self, transactional_id: str) -> list[TopicPartition] | None:
-        """Partitions that are still to be told its outcome; None: it has none yet."""
+        """Return the partitions that still lack the marker; None if no outcome is decided."""
         ending = self.sender.markers.get(transactional_id)
         return None if ending is None else list(ending.missing)
 
@@ -259,7 +259,7 @@ class Transactions:
         self._log.append(shard, [record], partial(self.on_settled, shard, change), on_appended)
 
     def on_settled(self, shard: Shard[Ledger], change: Transaction, is_committed: bool) -> None:
-        """A change holds, or never will; what is decided by it is carried out."""
+        """Settle a change that holds or never will; a prepared outcome gets its markers."""
         self._settle(shard, change.transactional_id, is_committed)
         if is_committed and change.state.is_prepared:
             self.sender.add(Ending(change, shard.index, shard.epoch))
@@ -294,7 +294,7 @@ class Transactions:
         self._log.append(shard, [record], on_settled, on_appended)
 
     def now(self, fresh_id: int | None = None) -> Now:
-        """What a decision may know at this moment."""
+        """Return the facts that a decision may use at this moment."""
         return Now(wall_ms=self._runtime.wall_ms(), level=self.level, fresh_id=fresh_id)
 
     # Shards come and go.
@@ -308,7 +308,7 @@ class Transactions:
         self.sender.drop_shard(shard.index)
 
     def forget(self, shard: Shard[Ledger], transactional_ids: list[str]) -> None:
-        """Write the tombstones of ids that nobody uses."""
+        """Write the tombstones of unused ids."""
         records: list[KeyValue] = [
             shard.state.begin_to_forget(transactional_id) for transactional_id in transactional_ids
         ]
@@ -324,7 +324,7 @@ class Transactions:
         self._log.append(shard, records, on_settled, on_appended)
 
     def check_invariants(self) -> None:
-        """Those of every ledger; and what was decided is what is being carried out."""
+        """Check each ledger, and that every transaction being ended is the one that was decided."""
         self.sender.markers.check_invariants()
         for shard in self.shards:
             shard.state.check_invariants()

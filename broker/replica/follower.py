@@ -33,15 +33,15 @@ Batch = TypeVar("Batch")
 
 
 class FetchPosition(NamedTuple):
-    """What one fetch asks for, and thereby acknowledges."""
+    """The position of one fetch, which acknowledges everything before it."""
 
     offset: int
     last_fetched_epoch: int
     leader_epoch: int
     flushed_offset: int = NO_OFFSET
-    """Up to where our log is on stable storage; -1 where that does not matter."""
+    """The offset up to which our log is on stable storage; -1 if that does not matter."""
     log_start_offset: int = 0
-    """Where our log begins; the leader is told once, and again when it moves."""
+    """Our log start offset; the leader is told once, and again when it moves."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Fetched(Generic[Batch]):
     batches: Sequence[Batch] = ()
     first_offset: int = NO_OFFSET
     next_offset: int = NO_OFFSET
-    """Of the first batch, and after the last one; -1 without batches."""
+    """The offsets of the first batch and after the last one; -1 without batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class TruncateTo:
 
 @dataclass(frozen=True, slots=True)
 class RestartAt:
-    """Drop the whole log: the leader's begins above our end."""
+    """Drop the whole log: the leader's log begins above our end."""
 
     offset: int
 
@@ -98,7 +98,7 @@ class AskLeaderOffsets:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsLost:
-    """An unclean election cost us these offsets; say so once."""
+    """An unclean election cost us these offsets; a log line reports them once."""
 
     from_offset: int
     to_offset: int
@@ -106,7 +106,7 @@ class OffsetsLost:
 
 @dataclass(frozen=True, slots=True)
 class Halted:
-    """Following stopped until metadata changes; say why."""
+    """Following has stopped until metadata changes; a log line gives the reason."""
 
     why: str
 
@@ -126,7 +126,7 @@ NOTHING: Effects = ()
 
 
 class Phase(Enum):
-    """What the follower does at the moment."""
+    """The follower's present activity."""
 
     FETCHING = "fetching"
     DELAYED = "delayed"
@@ -149,7 +149,7 @@ class FollowerReplica:
     """Our end before the first truncation that an unclean election made necessary."""
 
     def on_metadata(self, metadata: PartitionMetadata) -> bool:
-        """A record that names us follower; True if fetching starts afresh."""
+        """Take in a record that names us follower; True if fetching starts afresh."""
         old = self.metadata
         if metadata.partition_epoch <= old.partition_epoch:
             return False
@@ -167,7 +167,7 @@ class FollowerReplica:
         self.metadata = replace(self.metadata, min_isr=min_isr, group_flush=group_flush)
 
     def next_fetch(self, log: LogView, now_ms: int) -> FetchPosition | None:
-        """What to ask for now; None while delayed, asking or halted."""
+        """Return the position to fetch from now; None while delayed, asking or halted."""
         if self.phase is not Phase.FETCHING:
             if self.phase is not Phase.DELAYED or now_ms < self._delayed_until_ms:
                 return None
@@ -175,7 +175,7 @@ class FollowerReplica:
         return FetchPosition(log.log_end_offset, log.latest_epoch, self.metadata.leader_epoch)
 
     def next_deadline_ms(self) -> int | None:
-        """When a delayed partition may fetch again."""
+        """Return the time when a delayed partition may fetch again."""
         return self._delayed_until_ms if self.phase is Phase.DELAYED else None
 
     def on_connection_lost(self) -> None:
@@ -186,7 +186,7 @@ class FollowerReplica:
     def on_fetched(
         self, asked: FetchPosition, answer: Fetched[Batch], log: LogView, now_ms: int
     ) -> Effects:
-        """An answer to `asked`; one that our log or leader epoch has moved past is ignored."""
+        """Take in an answer to `asked`; ignore it if our log or leader epoch has moved on."""
         if (
             self.phase is not Phase.FETCHING
             or asked.leader_epoch != self.metadata.leader_epoch
@@ -224,11 +224,11 @@ class FollowerReplica:
         return tuple(effects)
 
     def on_bad_records(self, now_ms: int) -> Effects:
-        """The answer's records are damaged or out of order: fetch them again, later."""
+        """Fetch later again: the answer's records are damaged or out of order."""
         return self._delay(now_ms)
 
     def on_leader_offsets(self, start: int, end: int, log: LogView) -> Effects:
-        """The leader's log spans `start` to `end`; we had asked outside it."""
+        """Take in the bounds of the leader's log, `start` to `end`, after a fetch outside it."""
         if self.phase is not Phase.ASKING:
             return NOTHING
         self.phase = Phase.FETCHING
@@ -242,12 +242,12 @@ class FollowerReplica:
         return NOTHING
 
     def on_leader_offsets_failed(self, now_ms: int) -> None:
-        """The leader did not say: try the fetch again, later."""
+        """Try the fetch again later: the leader did not answer with its offsets."""
         if self.phase is Phase.ASKING:
             self._delay(now_ms)
 
     def check_invariants(self, log: LogView) -> None:
-        """What holds between any two events."""
+        """Raise InvariantViolation unless everything holds that must hold between two events."""
         if not 0 <= self.high_watermark <= log.log_end_offset:
             raise InvariantViolation(
                 f"high watermark {self.high_watermark} outside 0..{log.log_end_offset}"
@@ -258,7 +258,7 @@ class FollowerReplica:
             )
 
     def _follow_bounds(self, answer: Fetched[Batch], start: int, end: int) -> list[FollowerEffect]:
-        """High watermark and log start, each bounded by what we hold: from `start` to `end`."""
+        """Follow the leader's high watermark and log start, within `start` to `end`."""
         effects: list[FollowerEffect] = []
         # Never down: what was committed stays so. A new leader may still be learning it.
         followed = min(max(answer.high_watermark, answer.log_start_offset), end)
@@ -298,10 +298,10 @@ class FollowerReplica:
         return self._truncate(target, leader_start, log)
 
     def _is_unproven(self, target: int, leader_start: int, log: LogView) -> bool:
-        """May what we hold below `target` differ from what the leader had there, unseen?
+        """True if our log below `target` may differ, unseen, from what the leader had there.
 
-        It may where all of it lies below the leader's log start: the leader has forgotten the
-        epochs before that, and says of each that it ended there, wherever it did end. Only what is
+        It may if all of it lies below the leader's log start: the leader has forgotten the epochs
+        before that, and answers for each that it ended there, wherever it did end. Only what is
         committed is surely the same. Kafka keeps the rest, as nobody can read it. But a crash may
         make us forget the log start, and sequences and transactions in it would be believed.
         """

@@ -1,7 +1,7 @@
-"""Comparing a replica's past with the leader's: epochs, where each began, where two part.
+"""Comparing a replica's past with the leader's: epochs, their starts, and where two logs part.
 
-Pure. (offset, leader epoch) is unique per partition, and two logs that agree on one such pair
-agree on everything before it (KIP-101): all truncation rests on that.
+Pure. (offset, leader epoch) is unique per partition, and two logs that agree on one such pair agree
+on everything before it (KIP-101): all truncation rests on that.
 """
 
 from typing import Protocol
@@ -11,7 +11,7 @@ from ...protocol.types import NO_EPOCH, OffsetAndEpoch
 
 
 class LogView(Protocol):
-    """What replication may know of a log."""
+    """The part of a log that replication may know."""
 
     @property
     def log_start_offset(self) -> int:
@@ -26,14 +26,14 @@ class LogView(Protocol):
         """Newest epoch in the leader-epoch file, or -1."""
 
     def end_offset_for(self, epoch: int) -> OffsetAndEpoch | None:
-        """Newest epoch of the log that is at most `epoch`, and where it ends; None if unknown.
+        """Return the newest epoch that is at most `epoch`, and its end; None if unknown.
 
         Below the oldest epoch the answer is (`epoch`, start of the oldest).
         """
 
 
 def check_leader_epoch(asked: int, ours: int) -> ErrorCode:
-    """Is the asker's leader epoch ours? -1 asks for no check."""
+    """Compare a request's leader epoch with ours; -1 asks for no check."""
     if asked in (ours, NO_EPOCH):
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if asked < ours else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -42,7 +42,7 @@ def check_leader_epoch(asked: int, ours: int) -> ErrorCode:
 def find_divergence(
     log: LogView, fetch_offset: int, last_fetched_epoch: int
 ) -> OffsetAndEpoch | ErrorCode | None:
-    """Where the asker's history leaves this log, None if it does not."""
+    """Return the point where the asking replica's history leaves this log; None if it does not."""
     if fetch_offset < log.log_start_offset:
         return ErrorCode.OFFSET_OUT_OF_RANGE
     if last_fetched_epoch == log.latest_epoch and fetch_offset <= log.log_end_offset:

@@ -25,8 +25,8 @@ from .state import KnownBrokers, PartitionMetadata
 
 NO_FOLLOWER = -1
 REFUSED_PAUSE_MS = 500
-"""A member that the controller called ineligible is proposed again after this: our view of who is
-alive trails the controller's by about as much."""
+"""Milliseconds until a member that the controller called ineligible is proposed again. Our view of
+which brokers are alive trails the controller's by about as much."""
 
 OUTCOME_UNKNOWN = frozenset(
     {
@@ -109,7 +109,7 @@ class LeaderReplica:
         self.log_end_offset = high_watermark
         self.epoch_start_offset = high_watermark
         self.flushed_offset = 0
-        """Up to where our own log is on stable storage; only group flush asks."""
+        """The offset up to which our log is on stable storage; only group flush uses it."""
         self.metadata = PartitionMetadata(NO_EPOCH, NO_EPOCH, NO_EPOCH, (), ())
         self.min_isr = 1
         self.followers: dict[int, FollowerProgress] = {}
@@ -139,21 +139,21 @@ class LeaderReplica:
 
     @property
     def has_min_isr(self) -> bool:
-        """May an acks=all append begin?"""
+        """True if an acks=all append may begin."""
         return len(self.metadata.isr) >= self.min_isr
 
     @property
     def commits_with_min_isr(self) -> bool:
-        """Is what the high watermark passes now held by enough replicas?"""
+        """True if enough replicas hold what the high watermark passes now."""
         return len(self.maximal_isr) >= self.min_isr
 
     @property
     def is_high_watermark_settled(self) -> bool:
-        """False until this epoch's first commit: until then ours may be older than one told."""
+        """True from this epoch's first commit on; before that ours may be older than one told."""
         return self.high_watermark >= self.epoch_start_offset
 
     def on_metadata(self, metadata: PartitionMetadata, log_end_offset: int, now_ms: int) -> Effects:
-        """A record that names us leader; older or equal partition epochs change nothing."""
+        """Take in a record that names us leader, unless its partition epoch is not newer."""
         old = self.metadata
         if metadata.partition_epoch <= old.partition_epoch:
             return NOTHING
@@ -190,11 +190,11 @@ class LeaderReplica:
         return self._advance_high_watermark(now_ms)
 
     def on_brokers_changed(self, now_ms: int) -> Effects:
-        """Somebody died or returned: an outsider may join, or no longer hold us back."""
+        """React to brokers that died or returned: an outsider may join, or hold us back no more."""
         return self._propose_expansion(now_ms) + self._advance_high_watermark(now_ms)
 
     def on_appended(self, log_end_offset: int, now_ms: int) -> Effects:
-        """Our log grew. Alone that commits something only where nobody else is waited for."""
+        """Take in our log's new end; it commits only if we wait for no other replica."""
         if log_end_offset < self.log_end_offset:
             raise InvariantViolation("the leader's log never shrinks")
         self.log_end_offset = log_end_offset
@@ -208,7 +208,7 @@ class LeaderReplica:
         return self._advance_high_watermark(now_ms) if self.metadata.group_flush else NOTHING
 
     def is_stale_incarnation(self, follower: int, broker_epoch: int) -> bool:
-        """Did an earlier start of this broker send the fetch (KIP-903)?"""
+        """True if an earlier start of this broker sent the fetch (KIP-903)."""
         if broker_epoch == NO_EPOCH:
             return False
         progress = self.followers.get(follower)
@@ -238,7 +238,7 @@ class LeaderReplica:
         return NOTHING
 
     def is_followed_to_the_end(self, follower: int) -> bool:
-        """Is this a member of the ISR that holds all of our log?"""
+        """True if the follower is in the ISR and holds all of our log."""
         progress = self.followers.get(follower)
         return (
             progress is not None
@@ -247,7 +247,7 @@ class LeaderReplica:
         )
 
     def on_idle_fetches(self, follower: int, last_ms: int) -> None:
-        """A member fetched at our end again and again, last at `last_ms`, and nobody looked."""
+        """Take in fetches at our end that nobody looked at, the last of them at `last_ms`."""
         progress = self.followers.get(follower)
         if progress is not None:
             progress.on_idle_fetches(last_ms)
@@ -285,7 +285,7 @@ class LeaderReplica:
         return self.on_metadata(metadata, self.log_end_offset, now_ms)
 
     def on_proposal_failed(self, proposal: ProposeIsr, error: ErrorCode, now_ms: int) -> Effects:
-        """Refused, lost or answered with an error; the return says whether to send it again."""
+        """Take in a refused or lost proposal; the return says whether to send it again."""
         if proposal != self.proposal or error in OUTCOME_UNKNOWN:
             return NOTHING
         if error in NOT_APPLIED:
@@ -296,7 +296,7 @@ class LeaderReplica:
         return (proposal,)
 
     def check_invariants(self) -> None:
-        """What holds between any two events."""
+        """Raise InvariantViolation unless everything holds that must hold between two events."""
         if broken := _broken_invariant(self):
             raise InvariantViolation(broken)
 
@@ -328,7 +328,7 @@ class LeaderReplica:
         return held
 
     def _propose_expansion(self, now_ms: int) -> Effects:
-        """Ask for every outsider that has proved enough, all at once; but recover first."""
+        """Propose every outsider that has proved enough, all at once, but recover first."""
         if self.proposal is not None or now_ms < self._pause_until_ms:
             return NOTHING
         isr = self.metadata.isr
@@ -373,7 +373,7 @@ class LeaderReplica:
         return self.followers[replica].broker_epoch
 
     def _count_quorum(self) -> None:
-        """Whom the high watermark waits for: computed when the ISR changes, not per fetch."""
+        """Compute whom the high watermark waits for: when the ISR changes, not per fetch."""
         self._quorum = tuple(
             self.followers[member] for member in self.maximal_isr if member != self.broker_id
         )

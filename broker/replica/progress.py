@@ -1,8 +1,9 @@
 """The progress that one follower has proved to its leader, fetch by fetch.
 
-Two offsets: up to where it has fetched, and up to where its copy counts. They are the same unless
-`flush.policy=group`, under which only what it has on stable storage counts. Being caught up goes
-by what counts: a follower whose disk hangs is no better than one that is away.
+Two offsets: up to where the follower has fetched, and up to where its copy counts. They are the
+same unless `flush.policy=group`, under which a copy counts only as far as it is on stable storage.
+The counting offset decides who is caught up: a follower whose disk hangs is no better than an
+absent one.
 """
 
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ class FollowerProgress:
     marked_at_ms: int = 0
     broker_epoch: int = NO_EPOCH
     log_start_offset: int = NO_OFFSET
-    """Where it said that its log begins."""
+    """The log start offset that the follower reported."""
 
     def on_fetched(self, fetch_offset: int, held_offset: int, leader_end: int, now_ms: int) -> None:
         """A valid fetch at `fetch_offset`, while the leader's log ended at `leader_end`."""
@@ -51,17 +52,18 @@ class FollowerProgress:
         self.fetched_at_ms = now_ms
 
     def forget_unflushed(self) -> None:
-        """From now on what was fetched counts only as far as it is flushed: not known yet."""
+        """Count the follower's copy only as far as it is flushed from now on: not known yet."""
         self.held_offset = NO_OFFSET
 
     def is_caught_up(self, leader_end: int, since_ms: int) -> bool:
-        """Does it hold everything, or did it hold all that there was at `since_ms` or later?"""
+        """True if the follower holds everything, or held all there was at `since_ms` or later."""
         return self.held_offset >= leader_end or self.caught_up_at_ms >= since_ms
 
     def is_kept(self, leader_end: int, since_ms: int, *, is_silent: bool) -> bool:
-        """May it stay in the ISR? One that has stopped fetching may while nobody waits for it.
+        """True if the follower may stay in the ISR.
 
-        One that has not fetched in this epoch yet may be on its way: the lag time is for that.
+        If it has stopped fetching it may while nobody waits for it. If it has not fetched in this
+        epoch yet, it may be on its way: the lag time is for that.
         """
         if is_silent and self.log_end_offset != NO_OFFSET:
             return self.held_offset >= leader_end

@@ -1,7 +1,7 @@
 """Chooses the replica that a consumer should read from: one in its rack that keeps up (KIP-392).
 
-Pure but for the settings. Only a leader chooses, among the members of the ISR that hold what is
-asked for; what the consumer asks of it then is refused or empty where it cannot be served.
+Pure but for the settings. Only a leader chooses, among the members of the ISR that hold the offset;
+a replica that cannot serve the consumer's next fetch refuses it or answers with nothing.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 @config_table
 class ReplicaSelectorConfig:
-    """Who chooses."""
+    """The setting that chooses the rule."""
 
     replica_selector_class: str | None = setting(
         "replica.selector.class",
@@ -28,16 +28,16 @@ class ReplicaSelectorConfig:
 
     @property
     def is_rack_aware(self) -> bool:
-        """Is anybody but the leader ever named?"""
+        """True if a replica other than the leader may be chosen."""
         return self.replica_selector_class == RACK_AWARE
 
 
 def nearest(
     leader: LeaderReplica, offset: int, rack: str, rack_of: Callable[[int], str | None]
 ) -> int:
-    """The follower that a consumer in `rack` should ask for `offset`; -1: nobody but the leader.
+    """Return the follower from which a consumer in `rack` should read `offset`, or -1.
 
-    `rack_of` gives None for brokers that the consumer cannot reach, too.
+    -1 means the leader alone. `rack_of` gives None for brokers that the consumer cannot reach, too.
     """
     if not rack or rack_of(leader.broker_id) == rack:
         return NOBODY

@@ -1,8 +1,8 @@
-"""Finds followers that have stopped fetching, whatever the controller thinks of them.
+"""Finds followers that have stopped fetching, even if the controller thinks them alive.
 
 A follower that lives fetches at least every replica.fetch.wait.max.ms, whether there is data or
-not. One that is cut off from its leader alone, perhaps one way, still has its session with the
-controller, so nobody fences it; and until replica.lag.time.max.ms is over every acks=all write
+not. A follower that is cut off from its leader alone, perhaps one way, still has its session with
+the controller, so it is not fenced; and until replica.lag.time.max.ms is over every acks=all write
 would wait for it. Kept per broker, not per partition: a fetch of a thousand partitions is one note.
 """
 
@@ -16,7 +16,7 @@ OWN_STALL_MS: Final = 1_000
 
 
 class FollowersHeard:
-    """When each follower last fetched anything from this broker."""
+    """The time at which each follower last fetched anything from this broker."""
 
     def __init__(self) -> None:
         self._heard_ms: dict[int, int] = {}
@@ -27,7 +27,7 @@ class FollowersHeard:
         self._heard_ms[follower] = now_ms
 
     def silent(self, now_ms: int) -> list[int]:
-        """The followers that were heard once and are not any more; asked every LOOK_MS."""
+        """Return the followers that have fallen silent; asked every LOOK_MS."""
         looked_ms, self._looked_ms = self._looked_ms, now_ms
         if now_ms - looked_ms > LOOK_MS + OWN_STALL_MS:
             self._heard_ms = dict.fromkeys(self._heard_ms, now_ms)
@@ -35,5 +35,5 @@ class FollowersHeard:
         return [follower for follower, heard_ms in self._heard_ms.items() if heard_ms < since_ms]
 
     def forget(self, follower: int) -> None:
-        """Nobody waits for it: do not name it again before it fetches."""
+        """Name the follower no more before it fetches again: nobody waits for it."""
         self._heard_ms.pop(follower, None)

@@ -23,8 +23,8 @@ class PartitionMetadata:
     recovering: bool = False
     """The leader was elected uncleanly and has not yet reported itself recovered."""
     unclean_epoch: int = NO_EPOCH
-    """The newest leader epoch that began with an unclean election: only logs older than it may
-    lose what was committed."""
+    """The newest leader epoch that began with an unclean election; only older logs may lose
+    committed records."""
     min_isr: int = 1
     """min.insync.replicas as configured; `effective_min_isr` bounds it by the replicas."""
     group_flush: bool = False
@@ -39,7 +39,7 @@ class PartitionMetadata:
 
     @classmethod
     def of(cls, state: PartitionState, config: TopicConfig) -> Self:
-        """What the partition's record and its topic's settings say."""
+        """Combine a partition's record with its topic's settings."""
         return cls(
             leader=state.leader,
             leader_epoch=state.leader_epoch,
@@ -65,7 +65,7 @@ class NoRole:
 
 @dataclass(slots=True)
 class KnownBrokers:
-    """Brokers as metadata has them; one shared object, replaced field by field."""
+    """The brokers in the metadata; one shared object, replaced field by field."""
 
     epochs: dict[int, int] = field(default_factory=dict)
     """Broker epoch of every registered broker."""

@@ -1,8 +1,8 @@
-"""A bound on bytes per second for copies that catch up, so that they leave room for the rest. Pure.
+"""A bound on bytes per second for copies that catch up, so that they leave room for the rest.
 
-Spending is noted after the fact and may overdraw: whoever asks next waits until it is paid back. A
-second's worth may be spent at once. Which copies are bound, and that in-sync ones never are, is
-decided where they are fetched.
+Pure. Spending is noted after the fact and may overdraw: the next caller waits until it is paid
+back. A second's worth may be spent at once. The fetching code decides which copies are bound;
+in-sync copies never are.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Final
 from ...runtime.config import INT64_MAX
 
 PAUSE_MIN_MS = 20
-"""Nobody asks again sooner: a throttled fetch is one in no hurry."""
+"""The shortest pause of a throttled fetch, which is in no hurry."""
 PAUSE_MAX_MS = 1000
 ALL_REPLICAS: Final = ("*",)
 
@@ -28,21 +28,21 @@ class Throttle:
 
     @property
     def is_on(self) -> bool:
-        """Is there a bound at all?"""
+        """True if there is a bound."""
         return self.rate < INT64_MAX
 
     def spend(self, count: int, now_ms: int) -> None:
-        """So many bytes were moved."""
+        """Note that `count` bytes were moved."""
         self._pay(now_ms)
         self._owed += count
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """Has more been spent than a second allows?"""
+        """True if more has been spent than a second allows."""
         self._pay(now_ms)
         return self._owed >= self.rate
 
     def free_at_ms(self, now_ms: int) -> int:
-        """When it is worth asking again."""
+        """Return the time from which asking again is worth while."""
         self._pay(now_ms)
         pause_ms = (self._owed - self.rate) * 1000 / self.rate if self.rate else PAUSE_MAX_MS
         return now_ms + int(min(max(pause_ms, PAUSE_MIN_MS), PAUSE_MAX_MS))
@@ -56,12 +56,12 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Throttles:
-    """What this broker serves to followers that catch up, and what it fetches as one."""
+    """The bounds for serving followers that catch up, and for catching up as one."""
 
     leader: Throttle = field(default_factory=Throttle)
     follower: Throttle = field(default_factory=Throttle)
 
 
 def names(replicas: Sequence[str], index: int, broker_id: int) -> bool:
-    """Is the copy of partition `index` on this broker in a list of throttled replicas?"""
+    """True if a list of throttled replicas names the copy of partition `index` on this broker."""
     return tuple(replicas) == ALL_REPLICAS or f"{index}:{broker_id}" in replicas

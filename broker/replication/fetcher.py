@@ -41,7 +41,7 @@ SESSION_ERRORS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSettings:
-    """What holds for every replica fetch of a broker."""
+    """The settings of every replica fetch of a broker."""
 
     broker_id: int
     broker_epoch: Callable[[], int]
@@ -51,12 +51,12 @@ class FetchSettings:
     max_wait_ms: int
     socket_timeout_ms: int
     cluster_id: Callable[[], str | None]
-    """None while this broker does not know it: then no leader compares it."""
+    """None while this broker does not know the id: then no leader compares it."""
     fetchers_per_leader: int = 1
 
 
 class SessionLost(Exception):
-    """The leader forgot our session: begin with a full fetch."""
+    """The leader forgot our session; the next fetch must be full."""
 
 
 class ReplicaFetcher:
@@ -75,15 +75,15 @@ class ReplicaFetcher:
         self._endpoint_of = endpoint_of
         self._partitions: dict[tuple[bytes, int], Partition] = {}
         self._changed: dict[tuple[bytes, int], None] = {}
-        """Partitions whose next position may differ from what the leader was told."""
+        """Partitions whose next position may differ from the one that the leader knows."""
         self._outside: dict[Partition, None] = {}
         """Partitions outside the leader's log, of which it has yet to be asked."""
         self._session = ReplicaSession()
         self._connection: KafkaConnection | None = None
         self._asked: asyncio.Future[memoryview] | None = None
-        """The request that is waited for; the leader may be keeping it until there is data."""
+        """The request in flight; the leader may keep it until there is data."""
         self._ahead: asyncio.Future[memoryview] | None = None
-        """The one after it, where there was no waiting for the answer."""
+        """The request after it, if it could not wait for the answer."""
         self._news = asyncio.Event()
         self._task = OwnedTask(runtime, f"fetch from broker {leader_id}")
 
@@ -110,25 +110,25 @@ class ReplicaFetcher:
         self._news.set()
 
     def remove(self, partition: Partition) -> None:
-        """Follow it no more."""
+        """Stop fetching the partition."""
         key = partition.key
         if self._partitions.pop(key, None) is not None:
             self._changed[key] = None
 
     def retry_now(self) -> None:
-        """The leader registered anew: a pause before connecting is over."""
+        """End a pause before connecting: the leader registered anew."""
         self._news.set()
 
     def tell(self, partition: Partition) -> None:
-        """The leader has yet to hear of it: more is on stable storage, or the log begins later."""
+        """Fetch the partition soon: the leader has yet to hear of a flush or a new log start."""
         self._changed[partition.key] = None
         self.interrupt()
 
     def interrupt(self) -> None:
-        """There is news: do not let it wait until the leader has data for a fetch that it keeps.
+        """Send news at once: it must not wait while the leader keeps a fetch until it has data.
 
-        A leader answers that one as soon as another comes behind it. Nothing to do where the next
-        request is about to be made anyway.
+        A leader answers that fetch as soon as another one comes behind it. Nothing to do if the
+        next request is about to be made anyway.
         """
         asked, connection = self._asked, self._connection
         if asked is None or asked.done() or self._ahead is not None or self._session.is_new:
@@ -205,7 +205,7 @@ class ReplicaFetcher:
         return connection.send_raw(request, version=_version(connection))
 
     async def _wait_for_news(self, now_ms: int) -> None:
-        """Nothing to fetch: until a partition is added or a delay is over."""
+        """Wait until a partition is added or a delay is over: there is nothing to fetch."""
         self._news.clear()
         deadlines = [due_ms for p in self if (due_ms := _due_ms(p, now_ms)) is not None]
         await self._pause(max(1, min(deadlines) - now_ms) if deadlines else None)
@@ -230,7 +230,7 @@ class ReplicaFetcher:
     # Requests.
 
     def _next_request(self, now_ms: int) -> wire.FetchRequest | None:
-        """The next fetch, naming what changed; None when there is nothing to fetch at all."""
+        """Make the next fetch, naming what changed; None if there is nothing to fetch at all."""
         session = self._session
         if session.is_full:
             session.sent.clear()
@@ -335,7 +335,7 @@ class ReplicaFetcher:
         self._outside[partition] = None
 
     async def _ask_offsets(self, connection: KafkaConnection) -> None:
-        """Some partitions are outside the leader's log: ask where it begins and ends."""
+        """Ask for the bounds of the leader's log, for partitions whose fetch was outside it."""
         outside, self._outside = self._outside, {}
         asking = [each for each in outside if each.key in self._partitions and _is_asking(each)]
         if not asking:
@@ -363,7 +363,7 @@ def _is_asking(partition: Partition) -> bool:
 
 
 def _due_ms(partition: Partition | None, now_ms: int) -> int | None:
-    """When a partition that is delayed or throttled may fetch again; None: it need not wait."""
+    """Return when a delayed or throttled partition may fetch again; None: it need not wait."""
     if partition is None or partition.follower is None:
         return None
     due_ms = partition.follower.next_deadline_ms()

@@ -60,7 +60,7 @@ class ReplicaFetchers:
         fetcher.add(partition)
 
     def unfollow(self, partition: Partition) -> None:
-        """Fetch it no more; what is under way for it will be ignored."""
+        """Stop fetching the partition; an answer under way for it will be ignored."""
         place = self._place_of.pop(partition, None)
         if place is not None:
             self._fetchers[place].remove(partition)
@@ -72,14 +72,14 @@ class ReplicaFetchers:
             self._fetchers[place].tell(partition)
 
     def on_brokers_changed(self, broker_ids: Iterable[int]) -> None:
-        """Brokers registered anew: whoever waits to connect to one need not wait longer."""
+        """End the pauses of fetchers whose leader has registered anew."""
         changed = dict.fromkeys(broker_ids)
         for place, fetcher in self._fetchers.items():
             if place.leader_id in changed:
                 fetcher.retry_now()
 
     async def settle(self) -> None:
-        """After a change of metadata: new partitions are fetched at once, idle fetchers end."""
+        """Act on a change of metadata: new partitions are fetched at once, idle fetchers end."""
         for place in self._with_news:
             self._fetchers[place].interrupt()
         self._with_news = {}

@@ -31,7 +31,7 @@ from ..replica.follower import (
 from ..replica.throttle import Throttle, names
 
 AskLeader = Callable[[Partition], None]
-"""Has the leader asked where its log begins and ends."""
+"""Asks the leader for the bounds of its log."""
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def on_fetched(
 
 
 def throttle_of(partition: Partition) -> Throttle | None:
-    """What bounds our fetching of this copy; None for nothing, and for a member of the ISR."""
+    """Return the bound on our fetching of this copy; None without one, and for ISR members."""
     host = partition.host
     throttle, me = host.throttles.follower, host.broker_id
     if not throttle.is_on or me in partition.role.metadata.isr:
@@ -82,7 +82,7 @@ def throttle_of(partition: Partition) -> Throttle | None:
 
 
 def whole_batches(data: Buffer) -> list[BatchHeader]:
-    """The headers of the batches that are whole; RemoteProtocolError where one is damaged.
+    """Return the headers of whole batches; RemoteProtocolError if one is damaged.
 
     A leader may cut the last batch of an answer short; it is fetched again.
     """
@@ -105,7 +105,7 @@ def carry_out(
     data: Buffer,
     ask_leader: AskLeader,
 ) -> None:
-    """Do what the follower decided, in order; a failing disk ends the role."""
+    """Carry out the follower's decisions in order; a failing disk ends the role."""
     try:
         for effect in effects:
             _carry_out_one(partition, effect, answer, data, ask_leader)

@@ -1,7 +1,7 @@
 """ISR changes on their way to the controller: one request in flight, with all that are waiting.
 
-Owns the queue. A proposal is sent again until it is answered or its partition has moved on; what
-an answer means for the partition is its leader's to decide.
+Owns the queue. A proposal is sent again until it is answered or its partition has moved on; what an
+answer means for the partition is its leader's to decide.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from ..replica.leader import ProposeIsr
 
 RETRY: Final = Backoff(first_ms=50, most_ms=1000, steady_count=5)
 CHANGES_MAX: Final = 5_000
-"""Per request; the rest follow with the next."""
+"""The most changes in one request; the rest follow with the next."""
 
 
 class IsrProposals:
@@ -41,7 +41,7 @@ class IsrProposals:
         self._refusals = Refusals()
 
     def propose(self, partition: Partition, proposal: ProposeIsr) -> None:
-        """Send it with the next request; it takes the place of an older one of the partition."""
+        """Send the proposal with the next request; it replaces an older one of the partition."""
         self._waiting[partition] = proposal
         self._task.start(self._run)
 
@@ -66,7 +66,7 @@ class IsrProposals:
                 failures = 0
 
     def _take(self) -> dict[Partition, ProposeIsr]:
-        """What is waiting and still stands."""
+        """Take the waiting proposals that their leaders still make."""
         taken: dict[Partition, ProposeIsr] = {}
         while self._waiting and len(taken) < CHANGES_MAX:
             partition = next(iter(self._waiting))
@@ -76,7 +76,7 @@ class IsrProposals:
         return taken
 
     async def _send(self, sent: dict[Partition, ProposeIsr]) -> dict[Partition, ProposeIsr]:
-        """One request and its answer; the return says what to send again."""
+        """Send one request and take its answer; return the proposals to send again."""
         request = AlterPartitions(
             self._broker_id,
             self._channel.broker_epoch,

@@ -1,8 +1,8 @@
-"""Reports where our logs end to a controller that looks for the longest copy of a partition.
+"""Reports our log ends to a controller that looks for the longest copy of a partition.
 
-A partition in the state `electing` has no leader and nobody in sync; its metadata asks every
-living replica for the end of its log. Reports are repeated until the metadata asks no more: they
-are idempotent, and a new controller has heard none of them. Changes no log.
+A partition in the state `electing` has no leader and nobody in sync; its metadata asks every living
+replica for the end of its log. Reports are repeated until the metadata asks no more: they are
+idempotent, and a new controller has heard none of them. Changes no log.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class LogEndReports:
         channel: ControllerChannel,
         is_electing: Callable[[Partition], bool],
     ) -> None:
-        """`is_electing`: does the newest metadata still ask?"""
+        """`is_electing` is true while the newest metadata asks for the partition's log end."""
         self._channel = channel
         self._is_electing = is_electing
         self._asked: dict[Partition, None] = {}
@@ -63,7 +63,7 @@ class LogEndReports:
                 pass
 
     def _ends(self) -> tuple[LogEnd, ...]:
-        """Of every partition that is still asked for; the others are forgotten."""
+        """Return the log end of each partition still asked for; the others are forgotten."""
         self._asked = {each: None for each in self._asked if self._is_electing(each)}
         return tuple(_end_of(partition) for partition in self._asked)
 

@@ -1,9 +1,9 @@
-"""Replicas lost with a directory of this broker: told to the controller until it has heard.
+"""Replicas lost with a directory of this broker: reported until the controller has answered.
 
 The controller has others lead them and lets this broker back only after a restart; the broker
-itself goes on with its other directories. A broker that cannot tell within
-`log.dir.failure.timeout.ms` stops (KIP-858): whoever believes it to lead would wait for ever.
-Says nothing of what failed; the heartbeats carry the directories.
+itself goes on with its other directories. A broker that cannot report them within
+`log.dir.failure.timeout.ms` stops (KIP-858): clients that believe it to lead would wait for ever.
+The cause of the failure is not reported; the heartbeats carry the directories.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class LostReplicas:
         timeout_ms: int,
         give_up: Callable[[str], None],
     ) -> None:
-        """`give_up` is told why this broker must stop."""
+        """`give_up` is called with the reason why this broker must stop."""
         self._runtime = runtime
         self._channel = channel
         self._timeout_ms = timeout_ms
@@ -46,7 +46,7 @@ class LostReplicas:
         return len(self._untold)
 
     def lose(self, replicas: Iterable[TopicIdPartition]) -> None:
-        """These cannot be served until the broker restarts."""
+        """Report replicas that cannot be served until the broker restarts."""
         self._untold.update(dict.fromkeys(replicas))
         if self._untold:
             self._task.start(self._run)

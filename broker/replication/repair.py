@@ -1,9 +1,9 @@
 """Batches that the disk did not keep, fetched again from a peer and put in their place.
 
-Storage tells of damage whenever a reader or the scrub meets it, and never serves it. Here a peer
+Storage reports damage whenever a reader or the scrub meets it, and never serves it. Here a peer
 is asked with the fetch of a consumer that takes batches as they lie: the leader first, then members
 of the ISR, then any other replica, for the same offset and leader epoch are the same record
-wherever they are. What comes must fit exactly: offsets, length, checksums, epochs. While nobody
+wherever they are. The answer must fit exactly: offsets, length, checksums, epochs. While no peer
 has it, its readers are answered KAFKA_STORAGE_ERROR, and peers are asked again.
 
 Costs nothing while all is well: there is a task only while there is damage.
@@ -36,14 +36,14 @@ from ..partition.requests import DEBUGGING_CONSUMER
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 64 << 20
-"""More in one piece is not mended: it would have to be in memory at once."""
+"""Bytes; larger damage is not mended, as it would have to be in memory at once."""
 MAX_PLACES = 10_000
 RETRY_MIN_MS = 500
 RETRY_MAX_MS = 60_000
 REQUEST_TIMEOUT_MS = 10_000
 
 Place = tuple[TopicPartition, str, int]
-"""A partition, one of its files, and where in it a reader met damage."""
+"""A partition, one of its files, and the position at which a reader met damage."""
 
 
 class Repairs:
@@ -62,7 +62,7 @@ class Repairs:
         self._endpoint_of = endpoint_of
         self._places: dict[Place, CorruptLog] = {}
         self._told: dict[str, None] = {}
-        """What was said about damage that lasts: once is enough."""
+        """The last message on damage that lasts: it is logged once."""
         self._news = asyncio.Event()
         self._task = OwnedTask(runtime, "repair of damaged batches")
         self._is_closed = False
@@ -71,7 +71,7 @@ class Repairs:
         return len(self._places)
 
     def on_damaged(self, name: TopicPartition, error: CorruptLog) -> None:
-        """A reader met this; known damage is not noted twice."""
+        """Note the damage that a reader met; known damage is not noted twice."""
         place = (name, error.path, error.position)
         if self._is_closed or place in self._places or len(self._places) >= MAX_PLACES:
             return
@@ -102,7 +102,7 @@ class Repairs:
         self._told.clear()
 
     async def _is_settled(self, name: TopicPartition, error: CorruptLog) -> bool:
-        """Mended, gone, or beyond repair; False to be tried again."""
+        """Return True if the damage is mended, gone, or beyond repair; False to try again."""
         partition = self._find(name.topic, name.partition)
         if isinstance(partition, ErrorCode) or partition.offline_because:
             return True
@@ -146,7 +146,7 @@ class Repairs:
         return [each for each in dict.fromkeys(every) if each >= 0 and each != self._broker_id]
 
     async def _fetch(self, peer: int, partition: Partition, damage: Damage) -> bytes | None:
-        """The peer's batches in the damaged range; None if it cannot give them now."""
+        """Fetch the peer's batches in the damaged range; None if it cannot give them now."""
         endpoint = self._endpoint_of(peer)
         if endpoint is None:
             return None

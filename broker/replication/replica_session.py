@@ -1,7 +1,7 @@
 """A follower's half of a fetch session (KIP-227): what the leader knows of our fetch.
 
-Only what changed is named again. One request may be sent ahead, while the one before it waits at
-the leader for data; an answer is then told from what its own request had asked. Pure.
+Only changes are named again. One request may be sent ahead, while the one before it waits at the
+leader for data; each answer is then matched with its own request. Pure.
 """
 
 from ...protocol.messages.fetch import INITIAL_SESSION_EPOCH, INVALID_SESSION_ID
@@ -20,22 +20,22 @@ class ReplicaSession:
     def __init__(self) -> None:
         self.id = INVALID_SESSION_ID
         self.epoch = INITIAL_SESSION_EPOCH
-        """Of the next request."""
+        """The session epoch of the next request."""
         self.sent: dict[Key, FetchPosition] = {}
-        """As the newest request has it."""
+        """The positions in the newest request."""
         self._overtaken: dict[Key, FetchPosition | None] = {}
-        """As the one before has it, where they differ and that one is not answered yet."""
+        """The positions in the request before, if they differ and it is not answered yet."""
         self._unanswered = 0
         self._is_refused = False
 
     @property
     def is_full(self) -> bool:
-        """Must the next fetch name every partition?"""
+        """True if the next fetch must name every partition."""
         return self.epoch == INITIAL_SESSION_EPOCH
 
     @property
     def is_new(self) -> bool:
-        """Has the leader yet to say whether it keeps a session? Then nothing is sent ahead."""
+        """True if the leader has yet to say whether it keeps a session: nothing is sent ahead."""
         return self.is_full and not self._is_refused
 
     def name(self, key: Key, position: FetchPosition) -> None:
@@ -44,7 +44,7 @@ class ReplicaSession:
         self.sent[key] = position
 
     def forget(self, key: Key) -> bool:
-        """The next request drops it; False where it was not asked for."""
+        """Drop the partition with the next request; False if it was not asked for."""
         if key not in self.sent:
             return False
         self._remember(key)
@@ -56,7 +56,7 @@ class ReplicaSession:
             self._overtaken.setdefault(key, self.sent.get(key))
 
     def asked(self, key: Key) -> FetchPosition | None:
-        """What the oldest unanswered request asked for."""
+        """Return the position in the oldest unanswered request."""
         return self._overtaken[key] if key in self._overtaken else self.sent.get(key)
 
     def on_sent(self) -> None:
@@ -66,7 +66,7 @@ class ReplicaSession:
             self.epoch = 1 if self.epoch == LAST_EPOCH else self.epoch + 1
 
     def on_answered(self, session_id: int) -> None:
-        """The leader answered; without an id it keeps no session, and every fetch is full."""
+        """Take in an answer; without an id the leader keeps no session, and every fetch is full."""
         self._unanswered -= 1
         self._overtaken.clear()
         if session_id == INVALID_SESSION_ID:

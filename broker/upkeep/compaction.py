@@ -1,8 +1,8 @@
 """Compacts the logs of a broker: the dirtiest first, one at a time, within a rate.
 
-Owns the timing, the rate, and how far the checkpoint says that each log is compacted; storage
-decides what of a log is due and does it, in a worker process. Leaders and followers alike compact
-what they have, up to the last stable offset they know. Between looks it costs nothing.
+Owns the timing, the rate, and the offset up to which the checkpoint counts each log as compacted;
+storage decides what of a log is due and does it, in a worker process. Leaders and followers alike
+compact their logs, up to the last stable offset they know. Between looks it costs nothing.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 TURN_PARTITIONS = 200
 PUT_OFF_MS = 60_000
-"""A log of which a round was given up: damage is to be mended first, or a disk to get room."""
+"""Milliseconds of pause after a round was given up, for repair or for room on the disk."""
 
 
 @config_table
@@ -81,11 +81,11 @@ class Compaction:
             self._task.start(self._run)
 
     async def close(self) -> None:
-        """End; a round under way is given up, and what it was writing is removed later."""
+        """Stop; a round under way is given up, and its unfinished files are removed later."""
         await self._task.stop()
 
     def on_settings(self) -> None:
-        """The broker's settings may have changed: pauses under way are measured anew."""
+        """Measure pauses under way anew: the broker's settings may have changed."""
         config = self._settings()
         if config != self._config:
             self._config = config

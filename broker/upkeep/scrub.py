@@ -1,9 +1,9 @@
 """The scrub: every complete segment read from the disk now and then, and judged.
 
-Rot in what nobody reads is found while peers still have the batch. Owns the timing and the rate;
-storage judges, and repair.py hears of what is found. Skips newest segments, whose bytes are still
-in memory, and whatever is not flushed. The page cache is passed by: what it holds proves nothing
-of the disk, and other readers need it. Reads leave the loop; judging one of them takes it a
+It finds rot in segments that nobody reads, while peers still have the batches. Owns the timing and
+the rate; storage judges, and repair.py hears of damage. Skips newest segments, whose bytes are
+still in memory, and whatever is not flushed. It bypasses the page cache, which proves nothing about
+the disk and which other readers need. Reads leave the loop; judging one of them takes it a
 fraction of a millisecond (docs/decisions/0020).
 """
 
@@ -25,10 +25,10 @@ FIRST_AFTER_MS = 600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScrubSettings:
-    """How often and how fast."""
+    """The interval and the rate of the scrub."""
 
     interval_ms: int
-    """0: never."""
+    """0: the scrub is off."""
     bytes_per_second: int
 
 
@@ -48,7 +48,7 @@ class Scrub:
             self._task.start(self._run)
 
     async def close(self) -> None:
-        """End."""
+        """Stop the scrub."""
         await self._task.stop()
 
     async def _run(self) -> None:

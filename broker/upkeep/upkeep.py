@@ -1,7 +1,7 @@
 """The timers of a broker: they checkpoint, shrink ISRs, retire segments and flush.
 
-Owns the timing only, and does nothing where nothing changed. High watermarks are checkpointed at
-an interval because a restart needs them only roughly: followers and leaders learn them again.
+Owns the timing only, and does nothing if nothing changed. High watermarks are checkpointed at an
+interval because a restart needs them only roughly: followers and leaders learn them again.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ TURN_PARTITIONS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepSettings:
-    """How often."""
+    """The intervals of the upkeep."""
 
     checkpoint_interval_ms: int
     retention_interval_ms: int
@@ -162,14 +162,14 @@ class Upkeep:
 
 
 def forget_idle_producers(partition: Partition, now_ms: int, expire_after_ms: int) -> int:
-    """Forget producers idle for that long (`now_ms` is wall time); how many were there?"""
+    """Forget producers idle for that long (`now_ms` is wall time); return their number."""
     since_ms = partition.host.monotonic_ms() - expire_after_ms
     partition.verifications.remove_older(since_ms)
     return partition.log.producers.remove_expired(now_ms, expire_after_ms)
 
 
 def high_watermarks(partitions: Partitions, directory: LogDirectory) -> dict[TopicPartition, int]:
-    """What the directory's checkpoint should say; of logs no partition claimed, what it said."""
+    """Return the directory's checkpoint; logs that no partition claimed keep their old entry."""
     now = {
         TopicPartition(partition.topic, partition.index): partition.high_watermark
         for partition in partitions

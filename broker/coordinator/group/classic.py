@@ -1,6 +1,6 @@
-"""A group of the classic protocol: what each request does to it, check by check in Kafka's order.
+"""A group of the classic protocol: the effect of each request, check by check in Kafka's order.
 
-A request changes the group at once but for what the log must have first: that is a `Store`, and
+A request changes the group at once, except for what the log must have first: that is a `Store`, and
 replaying its record is what counts. Answers that need nothing else are effects, too.
 """
 
@@ -32,7 +32,7 @@ CONSUMER = "consumer"
 
 
 class ClassicGroup:
-    """One group: its members are in `roster`, and `phases` says what they wait for."""
+    """One group: its members are in `roster`, and `phases` keeps what they wait for."""
 
     def __init__(self, group_id: str, settings: GroupSettings) -> None:
         self.group_id = group_id
@@ -110,10 +110,10 @@ class ClassicGroup:
     def _replace(
         self, present: Member, member_id: str, join: Join, ticket: Ticket, now: Now
     ) -> Effects:
-        """A static member has been started anew: it takes its old place (KIP-345, KIP-814).
+        """Give a static member that has started anew its old place (KIP-345, KIP-814).
 
-        In a stable group that place and its assignment are kept, and only the new id is stored;
-        unless another protocol would win now, or it reads other topics.
+        In a stable group its place and assignment are kept, and only the new id is stored. If
+        another protocol would win now, or the member reads other topics, the group rebalances.
         """
         old_id, topics = present.member_id, self._topics(present)
         effects: Effects = [*self.phases.rename(present, member_id)]
@@ -135,7 +135,7 @@ class ClassicGroup:
         return [*effects, Store(self.phases.value(now), (Reply(ticket, answer),))]
 
     def _topics(self, member: Member) -> tuple[str, ...] | None:
-        """What a consumer reads; None where that cannot be told."""
+        """Return the topics that a consumer reads; None if they are not known."""
         if self.roster.protocol_type != CONSUMER:
             return None
         try:
@@ -144,7 +144,10 @@ class ClassicGroup:
             return None
 
     def _is_full_for(self, member_id: str) -> bool:
-        """Is there no room for this member? Members keep theirs while a generation lasts."""
+        """True if there is no room for this member.
+
+        Members keep theirs while a generation lasts.
+        """
         if self.phase is Phase.EMPTY:
             return False
         member = self.roster.members.get(member_id)
@@ -193,7 +196,7 @@ class ClassicGroup:
         return [*effects, Store(self.phases.value(now, assignments), waiting)]
 
     def on_store_refused(self, now: Now) -> Effects:
-        """The log did not take the group's record: the generation has no assignment."""
+        """Take back the generation's assignment: the log refused the group's record."""
         if self.phase is not Phase.COMPLETING:
             return []
         for member in self.roster.members.values():
@@ -225,7 +228,7 @@ class ClassicGroup:
     # Heartbeat.
 
     def heartbeat(self, who: Who, generation: int, now: Now) -> ErrorCode:
-        """A sign of life; the answer tells what the member must do."""
+        """Note a sign of life; the answer tells what the member must do."""
         member = self.roster.check(who)
         if isinstance(member, ErrorCode):
             return member
@@ -271,7 +274,7 @@ class ClassicGroup:
     # Offsets.
 
     def check_commit(self, who: Who, generation: int, *, is_transactional: bool) -> ErrorCode:
-        """May offsets be committed in this member's name, or without one?"""
+        """Check that offsets may be committed in this member's name, or without a member."""
         if self.phase is Phase.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.phase is Phase.EMPTY:
@@ -296,7 +299,7 @@ class ClassicGroup:
             self.phases.touch(member, now)
 
     def subscribed(self) -> dict[str, None] | None:
-        """Topics that its members read; None where that cannot be told: then it may be any."""
+        """Return the topics that members read; None if they are not known: then any may be read."""
         found: dict[str, None] = {}
         if self.roster.protocol_type != CONSUMER:
             return found

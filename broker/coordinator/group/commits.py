@@ -1,4 +1,4 @@
-"""Committing offsets: may they be, and which records say so.
+"""Committing offsets: the checks, and the records to write.
 
 Decisions only; `GroupsState.apply` takes the records in once the log has them.
 """
@@ -20,7 +20,7 @@ from .values import Who
 
 
 class NewOffset(NamedTuple):
-    """What is to be committed for one partition."""
+    """The offset to commit for one partition."""
 
     topic: str
     partition: int
@@ -38,15 +38,15 @@ class Commit:
     generation: int
     offsets: Sequence[NewOffset]
     retention_ms: int = -1
-    """How long to keep them, where the client says so; -1: as the broker is configured."""
+    """Milliseconds to keep the offsets, if the client says so; -1: the broker's retention."""
     if_unknown: ErrorCode = ErrorCode.ILLEGAL_GENERATION
-    """What a member of a group is told that does not exist."""
+    """The error for a member of a group that does not exist."""
     producer: tuple[int, int] | None = None
     """Id and epoch of the transaction they belong to."""
 
 
 class Committing(NamedTuple):
-    """What is to be written, and what became of each offset, in the request's order."""
+    """The records to write, and the result of each offset, in the request's order."""
 
     records: list[OffsetCommitRecord]
     errors: list[ErrorCode]

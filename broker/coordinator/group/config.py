@@ -89,7 +89,7 @@ class GroupConfig:
     )
 
     def check(self) -> None:
-        """Rules that span keys."""
+        """Check the rules that span keys."""
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             why = "must not exceed group.max.session.timeout.ms"
             value = self.group_min_session_timeout_ms

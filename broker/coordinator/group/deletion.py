@@ -1,7 +1,7 @@
-"""Forgetting: groups and offsets deleted on request, and those that nobody has used for too long.
+"""Forgetting: groups and offsets deleted on request, or after long disuse.
 
 Decisions only, as records. Offsets of a group that is being rebalanced are in use, however long
-that takes (KAFKA-13636), and so is one that a transaction is about to commit.
+that takes (KAFKA-13636), and so is an offset that a transaction is about to commit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ Tombstones = list[OffsetCommitRecord | GroupMetadataRecord]
 
 
 class Deleting(NamedTuple):
-    """What is to be written, and what became of each place, in the request's order."""
+    """The records to write, and the result of each partition, in the request's order."""
 
     records: Tombstones
     errors: list[ErrorCode]
@@ -73,7 +73,7 @@ def delete_topics(state: GroupsState, topics: Mapping[str, None]) -> Tombstones:
 
 
 def expire(state: GroupsState, group_id: str, *, wall_ms: int, retention_ms: int) -> Tombstones:
-    """Forget what nobody has used for the retention time; the group too, when nothing is left."""
+    """Forget offsets unused for the retention time; the group too, once nothing is left."""
     group = state.groups[group_id]
     offsets = state.offsets.of(group_id)
     if not _may_expire(group):

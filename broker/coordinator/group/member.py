@@ -1,7 +1,7 @@
-"""One member of a group of the classic protocol: what it speaks, what it waits for, until when.
+"""One member of a group of the classic protocol: its protocols, its wait and its deadline.
 
-State only; `Roster` keeps them, the group moves them. A member that waits for an answer needs no
-heartbeat; all others are gone when their deadline passes.
+State only; `Roster` keeps members, the group changes them. A member that waits for an answer needs
+no heartbeat; all others are removed when their deadline passes.
 """
 
 from dataclasses import dataclass, field
@@ -25,9 +25,9 @@ class Member:
     protocols: tuple[Protocol, ...]
     assignment: bytes = b""
     is_new: bool = False
-    """Not heard of since its first join: it may not know that it is a member."""
+    """Not heard of since its first join: the client may not know that it is a member."""
     deadline_ms: int = NEVER
-    """When it is given up unless it is heard of."""
+    """The time at which the member is given up, unless it sends something before."""
     joining: Ticket | None = field(default=None, repr=False)
     """Waits for the next generation with this ticket."""
     syncing: Ticket | None = field(default=None, repr=False)
@@ -48,7 +48,7 @@ class Member:
 
     @classmethod
     def stored(cls, record: MemberMetadata, protocol: str | None) -> "Member":
-        """A member as the log has it: of its protocols only the chosen one is known."""
+        """Make a member from the log: of its protocols only the chosen one is known."""
         timeout_ms = record.rebalance_timeout
         return cls(
             member_id=record.member_id,
@@ -63,23 +63,26 @@ class Member:
 
     @property
     def who(self) -> Who:
-        """Its id and its lasting name."""
+        """The member's id and its lasting name."""
         return Who(self.member_id, self.instance_id)
 
     @property
     def is_static(self) -> bool:
-        """Has it a name that outlives its member id (KIP-345)?"""
+        """True if the member has a name that outlives its member id (KIP-345)."""
         return self.instance_id is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it says in this protocol; empty if it does not speak it."""
+        """Return its metadata in this protocol; empty if it does not speak the protocol."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         return b""
 
     def is_due(self, now_ms: int) -> bool:
-        """Must it be given up? Who waits for an answer of ours is only when it is new."""
+        """True if the member must be given up.
+
+        While it waits for an answer of ours, it must be only if it is new.
+        """
         if self.deadline_ms > now_ms:
             return False
         return self.is_new or (self.joining is None and self.syncing is None)

@@ -1,7 +1,7 @@
 """Committed offsets of the groups of one shard, and those that transactions are about to commit.
 
-Changed by replaying records only. A transaction's offsets wait, by producer, for its marker; then
-those count that are newer in the log than what was committed otherwise meanwhile (KIP-98).
+Changed by replaying records only. A transaction's offsets wait, by producer, for its marker. Then
+each of them counts unless the log has a newer commit without a transaction (KIP-98).
 """
 
 from collections.abc import Iterator
@@ -16,20 +16,20 @@ from ....protocol.types import NO_TIMESTAMP
 
 
 class Committed(NamedTuple):
-    """How far a group has come in one partition."""
+    """One committed offset, and when it was committed."""
 
     offset: int
     leader_epoch: int
     metadata: str
     commit_wall_ms: int
     expire_wall_ms: int
-    """Where a client asked for a retention of its own; -1: as the broker is configured."""
+    """Wall clock, in ms, if the client asked for a retention; -1: the broker's retention."""
     position: int
-    """Of the record in the log."""
+    """The offset of the record in the log."""
 
     @classmethod
     def of(cls, value: OffsetCommitValue, position: int) -> "Committed":
-        """A record's value."""
+        """Take the offset from a record's value."""
         return cls(
             value.offset,
             value.leader_epoch,
@@ -59,7 +59,7 @@ class Offsets:
         return sum(map(len, self._groups.values()))
 
     def of(self, group: str) -> OfGroup:
-        """What is committed in a group; to be read only."""
+        """Return the offsets committed in a group; for reading only."""
         return self._groups.get(group, NOTHING)
 
     def groups(self) -> Iterator[str]:
@@ -68,18 +68,18 @@ class Offsets:
         yield from (group for group in self._pending_producers if group not in self._groups)
 
     def is_pending(self, group: str, place: Place) -> bool:
-        """Is a transaction about to commit an offset here?"""
+        """True if a transaction is about to commit an offset for this partition."""
         producers = self._pending_producers.get(group)
         return producers is not None and any(
             place in self._pending[producer][group] for producer in producers
         )
 
     def has_pending(self, group: str) -> bool:
-        """Is a transaction about to commit any offset of the group?"""
+        """True if a transaction is about to commit any offset of the group."""
         return group in self._pending_producers
 
     def pending(self, group: str) -> list[Place]:
-        """Where transactions are about to commit offsets of the group."""
+        """Return the partitions for which transactions are about to commit the group's offsets."""
         places: dict[Place, None] = {}
         for producer in self._pending_producers.get(group, ()):
             places |= dict.fromkeys(self._pending[producer][group])
@@ -88,7 +88,7 @@ class Offsets:
     # Replaying.
 
     def replay(self, record: OffsetCommitRecord, position: int, producer_id: int | None) -> None:
-        """Take in a record; `producer_id` where it belongs to a transaction."""
+        """Take in a record; `producer_id` is set if it belongs to a transaction."""
         key, value = record.key, record.value
         place = (key.topic, key.partition)
         if value is None:
@@ -103,7 +103,7 @@ class Offsets:
         self._pending_producers.setdefault(key.group, {})[producer_id] = None
 
     def complete(self, producer_id: int, *, is_commit: bool) -> list[str]:
-        """A producer's transaction has ended; the groups that it concerns."""
+        """End a producer's transaction and return the groups that it concerns."""
         ended = self._pending.pop(producer_id, {})
         for group, places in ended.items():
             producers = self._pending_producers[group]
@@ -120,7 +120,7 @@ class Offsets:
         return list(ended)
 
     def _forget(self, group: str, place: Place) -> None:
-        """A tombstone forgets pending offsets, too: the group or the topic is gone."""
+        """Forget an offset and pending ones, too: the group or the topic is gone."""
         offsets = self._groups.get(group)
         if offsets is not None:
             offsets.pop(place, None)
@@ -145,7 +145,7 @@ def tombstone(group: str, place: Place) -> OffsetCommitRecord:
 
 
 def is_expired(committed: Committed, unused_since_ms: int, wall_ms: int, retention_ms: int) -> bool:
-    """Has nobody used it for long enough?"""
+    """True if the offset was unused for long enough."""
     if committed.expire_wall_ms != NO_TIMESTAMP:
         return wall_ms >= committed.expire_wall_ms
     return wall_ms - unused_since_ms >= retention_ms

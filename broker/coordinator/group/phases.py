@@ -1,4 +1,4 @@
-"""The phases of a group of the classic protocol: who is waited for, until when, and what follows.
+"""The phases of a group of the classic protocol: what each waits for, how long, and what follows.
 
     Empty --join--> PreparingRebalance --all joined, or time is up--> CompletingRebalance
       ^                  ^   |                                             |
@@ -37,9 +37,9 @@ class Now(NamedTuple):
     """The time of a decision."""
 
     ms: int
-    """Monotonic: for deadlines."""
+    """Monotonic milliseconds: for deadlines."""
     wall_ms: int
-    """Since the epoch: for records."""
+    """Milliseconds since the epoch: for records."""
 
 
 class Phases:
@@ -52,14 +52,14 @@ class Phases:
         self.generation = 0
         self.protocol: str | None = None
         self.since_wall_ms = -1
-        """When the phase that was stored last began; -1 if nothing was ever stored."""
+        """Wall clock when the phase that was stored last began; -1 if nothing was ever stored."""
         self.wake_ms = NEVER
-        """Nothing is due before; then call `on_time`."""
+        """The time of the next call of `on_time`; nothing is due before."""
         self._join_deadline_ms = NEVER
         self._sync_deadline_ms = NEVER
         self._unsynced: dict[str, None] = {}
         self._is_first = False
-        """This rebalance began with an empty group: it waits for more to come."""
+        """This rebalance began with an empty group: it waits for more members."""
         self._first_remaining_ms = 0
         self._has_grown = False
 
@@ -90,7 +90,7 @@ class Phases:
         return effects
 
     def maybe_complete_join(self, now: Now) -> Effects:
-        """Begin the generation if nobody has to be waited for any more."""
+        """Begin the generation if no member has to be waited for any more."""
         if self.phase is not Phase.PREPARING or self._is_first or self._roster.pending:
             return []
         if any(member.joining is None for member in self._roster.members.values()):
@@ -98,12 +98,12 @@ class Phases:
         return self._complete_join(now)
 
     def note_grown(self) -> None:
-        """A member joined: a first rebalance waits once more."""
+        """Note that a member joined: a first rebalance waits once more."""
         if self.phase is Phase.PREPARING and self._is_first:
             self._has_grown = True
 
     def fail_assignment(self, error: ErrorCode) -> Effects:
-        """Nobody gets an assignment of this generation."""
+        """Refuse the assignment of this generation to all members."""
         effects: Effects = []
         for member in self._roster.members.values():
             member.assignment = b""
@@ -113,7 +113,7 @@ class Phases:
         return effects
 
     def _complete_join(self, now: Now) -> Effects:
-        """Who has not come back is out, unless it has a lasting name; the others are told."""
+        """Begin the generation without members that have not come back, unless they are static."""
         effects: Effects = []
         self._is_first = False
         self._join_deadline_ms = NEVER
@@ -145,7 +145,7 @@ class Phases:
         return effects
 
     def joined(self, member: Member, *, skip_assignment: bool = False) -> Joined:
-        """The present generation, as this member is told of it."""
+        """Describe the present generation to this member."""
         leads = member.member_id == self._roster.leader
         return Joined(
             member_id=member.member_id,
@@ -158,7 +158,7 @@ class Phases:
         )
 
     def note_synced(self, member: Member) -> None:
-        """The member asked for its assignment: it knows of the generation."""
+        """Note that a member asked for its assignment: it knows the generation."""
         self._unsynced.pop(member.member_id, None)
         if not self._unsynced:
             self._sync_deadline_ms = NEVER
@@ -171,18 +171,18 @@ class Phases:
         self._wake_by(member.deadline_ms)
 
     def expect(self, member: Member, now: Now) -> None:
-        """A member joined that may never hear of it: it is given up after a while."""
+        """Give up a new member after a while: it may never hear that it has joined."""
         member.is_new = True
         member.deadline_ms = now.ms + self._settings.new_member_timeout_ms
         self._wake_by(member.deadline_ms)
 
     def reserve(self, member_id: str, deadline_ms: int) -> None:
-        """An id was given out: it is forgotten at the deadline unless a member joins with it."""
+        """Keep an id that was given out until the deadline, unless a member joins with it."""
         self._roster.pending[member_id] = deadline_ms
         self._wake_by(deadline_ms)
 
     def on_time(self, now: Now) -> Effects:
-        """Give up whoever and whatever is overdue."""
+        """Give up members, ids and waits that are overdue."""
         if self.wake_ms > now.ms:
             return []
         effects: Effects = []
@@ -200,13 +200,13 @@ class Phases:
         return effects
 
     def after_removal(self, now: Now) -> Effects:
-        """Members went: whoever stays is assigned anew."""
+        """Rebalance after members left: the others are assigned anew."""
         if self.phase in (Phase.STABLE, Phase.COMPLETING):
             return self.rebalance(now)
         return self.maybe_complete_join(now)
 
     def remove(self, member: Member) -> list[Reply]:
-        """Take a member out of the group: nobody waits for it any more."""
+        """Take a member out of the group: nothing waits for it any more."""
         self._unsynced.pop(member.member_id, None)
         return self._roster.remove(member)
 
@@ -218,7 +218,7 @@ class Phases:
         return self._roster.rename(member, member_id)
 
     def _forget_silent(self, now: Now, effects: Effects) -> bool:
-        """Forget them; were members among them? Ids that nobody used never had a part in it."""
+        """Forget silent members and unused ids; True if members were among them."""
         is_changed = False
         for member_id, deadline_ms in list(self._roster.pending.items()):
             if deadline_ms <= now.ms:
@@ -254,7 +254,7 @@ class Phases:
     # The record.
 
     def value(self, now: Now, assignments: Mapping[str, bytes] | None = None) -> GroupMetadataValue:
-        """The group as the log is to have it; `assignments` in the place of the present ones."""
+        """Return the group's record; `assignments` take the place of the present ones."""
         return GroupMetadataValue(
             protocol_type=self._roster.protocol_type or "",
             generation=self.generation,
@@ -295,7 +295,7 @@ class Phases:
         self.phase = Phase.STABLE if self._roster.members else Phase.EMPTY
 
     def on_loaded(self, now: Now) -> Effects:
-        """The log is read: members have from now on to be heard of."""
+        """Start the deadlines of members, now that the log is read."""
         for member in self._roster.members.values():
             self.touch(member, now)
         if len(self._roster.members) > self._settings.max_size:

@@ -1,6 +1,6 @@
 """The members of a group, their names, their leader, and the protocols that all of them speak.
 
-Keeps members and the ids given to those who have yet to come back; knows no phases and no time.
+Keeps members and the ids given to clients that have yet to come back; knows no phases and no time.
 Members are kept in the order in which they came.
 """
 
@@ -28,7 +28,7 @@ class Roster:
     # Members.
 
     def add(self, member: Member) -> None:
-        """One more; the first leads."""
+        """Add a member; the first one leads."""
         if not self.members:
             self.leader = None
         self.members[member.member_id] = member
@@ -40,9 +40,9 @@ class Roster:
             self.leader = member.member_id
 
     def remove(self, member: Member) -> list[Reply]:
-        """Strike a member out; if it waits for an answer it is told that it is unknown.
+        """Remove a member; if it waits for an answer, it gets UNKNOWN_MEMBER_ID.
 
-        `Phases.remove` calls this, and forgets what it waited for from that member.
+        `Phases.remove` calls this, and drops its waits for that member.
         """
         del self.members[member.member_id]
         self._count(member, -1)
@@ -56,7 +56,7 @@ class Roster:
     def rename(self, member: Member, member_id: str) -> list[Reply]:
         """Give a static member a new id and keep its place: the old id is fenced.
 
-        `Phases.rename` calls this, and waits for the new id where it waited for the old one.
+        `Phases.rename` calls this, and moves its waits to the new id.
         """
         replies = self.dismiss(member, ErrorCode.FENCED_INSTANCE_ID)
         if self.leader == member.member_id:
@@ -107,16 +107,16 @@ class Roster:
 
     @property
     def joining(self) -> list[Member]:
-        """Those who wait for the next generation."""
+        """The members that wait for the next generation."""
         return [member for member in self.members.values() if member.joining is not None]
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance waits: as long as its most patient member."""
+        """The time in ms that a rebalance waits: the longest of its members' timeouts."""
         return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
 
     def elect_leader(self) -> bool:
-        """See that somebody who waits for the next generation leads; False if nobody waits."""
+        """Make a member that waits for the next generation leader; False if none waits."""
         leader = self.members.get(self.leader or "")
         if leader is not None and leader.joining is not None:
             return True
@@ -129,7 +129,7 @@ class Roster:
     # Protocols.
 
     def accepts(self, protocol_type: str, protocols: Sequence[Protocol]) -> bool:
-        """Can somebody who speaks these be one of us?"""
+        """True if a client that speaks these protocols can become a member."""
         if not self.members:
             return bool(protocol_type) and bool(protocols)
         return protocol_type == self.protocol_type and any(
@@ -137,14 +137,14 @@ class Roster:
         )
 
     def common_protocols(self) -> dict[str, None]:
-        """What every member speaks, in the order of the first one's liking."""
+        """Return the protocols that every member speaks, in the first one's order."""
         first = next(iter(self.members.values()))
         return {name: None for name, _ in first.protocols if self._is_common(name)}
 
     def vote(self) -> str:
-        """The protocol chosen: each member votes for the first it likes that all speak.
+        """Choose the protocol: each member votes for the first on its list that all speak.
 
-        Of several with as many votes it is the one that the oldest member likes best.
+        Among several with as many votes, the oldest member's preference decides.
         """
         votes = dict.fromkeys(self.common_protocols(), 0)
         for member in self.members.values():
@@ -161,7 +161,7 @@ class Roster:
                 self._speakers[name] = count
 
     def told_to_leader(self, protocol: str | None) -> tuple[JoinedMember, ...]:
-        """All members, as the leader is told of them."""
+        """Return all members as the leader gets them."""
         return tuple(
             JoinedMember(each.member_id, each.instance_id, each.metadata(protocol))
             for each in self.members.values()

@@ -1,4 +1,4 @@
-"""The groups and offsets of one partition of `__consumer_offsets`: what replaying its log gives.
+"""The groups and offsets of one partition of `__consumer_offsets`, as its log makes them.
 
 The only code that changes committed offsets and stored groups, live and at loading. Decisions are
 in `commits`, `deletion` and the groups themselves.
@@ -27,7 +27,8 @@ class GroupsState:
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.written_at: dict[str, int] = {}
-        """Where in the log each group's newest record is: what is told of it waits for that."""
+        """The log offset of each group's newest record; answers that show it wait for its
+        commit."""
 
     # Replaying: coordinator.shard.State.
 
@@ -91,7 +92,7 @@ class GroupsState:
         self.forget_blank()
 
     def forget_blank(self) -> None:
-        """Groups of which nothing was ever stored, and in which nobody is, never were."""
+        """Forget groups without members of which nothing was ever stored."""
         for group_id, group in list(self.groups.items()):
             if self.is_blank(group):
                 del self.groups[group_id]
@@ -104,7 +105,7 @@ class GroupsState:
                 del self.written_at[group_id]
 
     def is_blank(self, group: ClassicGroup) -> bool:
-        """Would nobody miss it?"""
+        """True if the group can be forgotten without a trace."""
         return (
             group.phase is Phase.EMPTY
             and group.phases.generation == 0

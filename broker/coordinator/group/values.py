@@ -1,7 +1,7 @@
 """The requests, answers and effects of a group, as plain values.
 
 Values only. Times are in milliseconds: `now_ms` monotonic, `wall_ms` since the epoch. A `Ticket`
-stands for whoever waits for an answer; the group hands it back and never looks at it.
+stands for a request that waits for its answer; the group hands it back and never looks at it.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,12 +19,12 @@ NO_MEMBER = ""
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """What holds for all groups."""
+    """The settings of all groups."""
 
     initial_rebalance_delay_ms: int = 3_000
     max_size: int = 2**31 - 1
     new_member_timeout_ms: int = 300_000
-    """How long a member that nobody has heard of since it joined may wait for its generation."""
+    """Milliseconds that a member not heard of since it joined may wait for its generation."""
 
 
 class Who(NamedTuple):
@@ -35,7 +35,7 @@ class Who(NamedTuple):
 
 
 class Protocol(NamedTuple):
-    """One protocol a member speaks, such as an assignor, and what it says in it."""
+    """One protocol that a member speaks, such as an assignor, and the member's metadata for it."""
 
     name: str
     metadata: bytes
@@ -53,16 +53,16 @@ class Join:
     protocol_type: str
     protocols: tuple[Protocol, ...]
     fresh_id: str
-    """A random text: what a new member's id ends with."""
+    """A random text that ends a new member's id."""
     needs_known_id: bool = False
     """A new member is sent away with its id first (from version 4 on)."""
     can_skip_assignment: bool = False
-    """The leader may be told to keep the assignment there is (from version 9 on, KIP-814)."""
+    """The leader may be told to keep the present assignment (from version 9 on, KIP-814)."""
     reason: str = "no reason given"
 
 
 class JoinedMember(NamedTuple):
-    """A member, as the leader is told of it."""
+    """A member, as the group's leader sees it."""
 
     member_id: str
     instance_id: str | None
@@ -94,9 +94,9 @@ class Sync:
     who: Who
     generation: int
     protocol_type: str | None = None
-    """None: not checked."""
+    """None: no check."""
     protocol: str | None = None
-    """None: not checked."""
+    """None: no check."""
     assignments: Sequence[tuple[str, bytes]] = ()
 
 
@@ -119,7 +119,7 @@ class Synced:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer whoever waits with this ticket."""
+    """Answer the request of this ticket."""
 
     to: Ticket = field(repr=False)
     answer: Joined | Synced
@@ -129,7 +129,8 @@ class Reply:
 class Store:
     """Append the group's record and replay it, then answer when it is committed.
 
-    Refused, or not committed: the answers become failures. Refused, the group is told too.
+    If it is refused or not committed, the answers become failures. If it is refused, the group
+    hears of that too.
     """
 
     value: GroupMetadataValue
@@ -143,12 +144,12 @@ class Joins:
     member_id: str
     reason: str
     is_known: bool = False
-    """It was a member already."""
+    """True if the client was a member already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """Say in the log that a generation began; with `member_count` 0 nobody is left in the group."""
+    """Log that a generation began; with `member_count` 0 the group is empty."""
 
     protocol: str | None
     member_count: int

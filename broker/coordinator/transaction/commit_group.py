@@ -1,10 +1,10 @@
 """Commit groups: transactions of several producers, committed by one decision and with a number.
 
-    request          what holds                              answer
+    request          condition                               answer
     InitCommitGroup  a run not seen before                   it is the present one, next generation
                      the present run                         its generation, again
                      a run that another one has followed     PRODUCER_FENCED
-    CommitGroup      a group that nobody took over           GROUP_ID_NOT_FOUND
+    CommitGroup      a group that no run took over           GROUP_ID_NOT_FOUND
                      another generation than the present     PRODUCER_FENCED
                      a batch that is recorded, or an older   a replay: nothing is committed
                      an id of elsewhere, or one named twice  INVALID_REQUEST
@@ -12,9 +12,9 @@
                      one that is not open as it is named     INVALID_TXN_STATE
                      else                                    all are committed, the batch recorded
 
-In this order. Whatever is refused changes nothing. A commit is as by EndTxn, so that its producer
-goes on as if it had asked for it; a whole decision is one batch of the log, which is there or not.
-Pure; a member's own rules are in `decisions`.
+In this order. A refused request changes nothing. A commit is as by EndTxn, so that its producer
+goes on as if it had asked for it. A whole decision is one batch of the log, so it is there
+completely or not at all. Pure; a member's own rules are in `decisions`.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 RUNS_MAX: Final = 16
 """Runs that are remembered: an older one that comes back is taken for a new one."""
 TOMBSTONES_MAX: Final = 1_000
-"""In one batch; the rest are forgotten at the next look."""
+"""The most tombstones in one batch; the rest are written at the next look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +45,13 @@ class CommitGroup:
     generation: int = -1
     batch_id: int = NO_BATCH
     runs: tuple[str, ...] = ()
-    """The newest last; at most RUNS_MAX."""
+    """The runs, the newest last; at most RUNS_MAX."""
     updated_ms: int = NO_TIMESTAMP
-    """Wall clock."""
+    """Wall clock, in ms."""
 
 
 class Named(NamedTuple):
-    """A transaction to be committed: whose, and as what it was begun."""
+    """A transaction to be committed: its id, and the producer id and epoch it was begun with."""
 
     transactional_id: str
     producer_id: int
@@ -78,13 +78,13 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDecision:
-    """What to answer; where there are changes, only once all of them are committed."""
+    """The answer to a request; if there are changes, it waits until all are committed."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
-    """For people: why not."""
+    """The reason for an error, for people."""
     group: CommitGroup | None = None
-    """As it is from then on."""
+    """The group after the decision."""
     changes: tuple[Transaction, ...] = ()
     changes_group: bool = False
     waits_for: str | None = None
@@ -95,7 +95,7 @@ class GroupDecision:
 
 @dataclass(frozen=True, slots=True)
 class NeedsProducerIds:
-    """Decide again with so many more that nobody had: epochs have run out."""
+    """The epochs of some ids have run out: decide again with so many unused producer ids."""
 
     count: int
 
@@ -126,7 +126,7 @@ def init_group(ledger: "Ledger", asked: InitGroup, now: Now) -> GroupDecision:
 def commit(
     ledger: "Ledger", asked: Commit, now: Now, fresh_ids: Sequence[int] = ()
 ) -> GroupDecision | NeedsProducerIds:
-    """Commit all that is named, or nothing. `fresh_ids`: producer ids that nobody had."""
+    """Commit all named transactions, or none. `fresh_ids`: unused producer ids."""
     refusal = _refuse_group(ledger, asked)
     if refusal is not None:
         return refusal
@@ -209,7 +209,7 @@ def _refuse_members(ledger: "Ledger", asked: Commit) -> GroupDecision | None:
 
 
 def is_open_as(present: Transaction | None, named: Named) -> bool:
-    """Is this very transaction open?"""
+    """True if this very transaction is open."""
     return (
         present is not None
         and present.state is State.ONGOING
@@ -237,7 +237,10 @@ def _commit_one(ledger: "Ledger", named: Named, now: Now) -> Decision | NeedsPro
 
 
 def left_over(ledger: "Ledger", asked: Commit, decision: GroupDecision) -> list[Named]:
-    """What is to be aborted once a commit holds: what else is open; of a replay, what it names."""
+    """Return the transactions to abort once a commit holds.
+
+    After a replay these are the named ones, else all others that are open.
+    """
     if not decision.is_replay:
         return losers(ledger, asked.group)
     # Not what the next batch has open, for the replay may be late; nor anything of elsewhere,
@@ -246,7 +249,7 @@ def left_over(ledger: "Ledger", asked: Commit, decision: GroupDecision) -> list[
 
 
 def losers(ledger: "Ledger", group: str) -> list[Named]:
-    """What is open in a group, or about to be: after a commit nobody will ever end it."""
+    """Return the open and opening transactions of a group: after a commit nobody ends them."""
     found = [each for each in ledger.open if group_of(each.transactional_id) == group]
     coming = [
         each
@@ -267,7 +270,7 @@ def abort_loser(present: Transaction | None, loser: Named, now: Now) -> Decision
 
 
 def unused_groups(ledger: "Ledger", wall_ms: int, unused_ms: int) -> list[str]:
-    """Which groups may be forgotten, because neither they nor an id of theirs was used so long?"""
+    """Return the groups that may be forgotten: neither they nor their ids were used so long."""
     idle = [
         each.name
         for each in ledger.groups

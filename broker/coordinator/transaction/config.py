@@ -5,7 +5,7 @@ from ....runtime.config import INT32_MAX, INT64_MAX, MiB, config_table, setting
 
 @config_table
 class TransactionConfig:
-    """How long transactions may take, and how long their ids are remembered."""
+    """The limits of transactions in time, and how long their ids are remembered."""
 
     transaction_max_timeout_ms: int = setting(
         "transaction.max.timeout.ms",

@@ -1,8 +1,8 @@
-"""Decides each request about one transactional id: what is answered, and what is changed.
+"""Decides each request about one transactional id: the answer, and the change.
 
-Pure: a decision is made from the transaction as committed, never while a change of it is on its
-way to the log (`Shard` says CONCURRENT_TRANSACTIONS then). The rules and their reasons are those of
-Kafka's coordinator, KIP-98, 360, 447, 588, 890; where two epochs meet, KAFKA-18660 and 19367.
+Pure: a decision is made from the transaction as committed, never while a change of it is on its way
+to the log (`Shard` says CONCURRENT_TRANSACTIONS then). The rules and their reasons are those of
+Kafka's coordinator, KIP-98, 360, 447, 588, 890; if two epochs meet, KAFKA-18660 and 19367.
 """
 
 from dataclasses import dataclass, replace
@@ -33,24 +33,24 @@ NEEDS_PRODUCER_ID: Final = NeedsProducerId()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What to answer; where there is a change, only once it is committed."""
+    """The answer to a request, and the change; with a change it waits for the commit."""
 
     error: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_EPOCH
-    """With the id: what the producer uses from now on."""
+    """With the id, the producer's epoch from now on."""
     change: Transaction | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """What a decision may know besides the request."""
+    """The facts that a decision may use besides the request."""
 
     wall_ms: int
     level: int = BUMPING_VERSION
     """The finalised transaction.version."""
     fresh_id: int | None = None
-    """A producer id nobody had, where one was needed."""
+    """An unused producer id, if one was needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,17 +61,17 @@ class InitProducerId:
     timeout_ms: int
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_EPOCH
-    """With the id: what it has; it must have both or neither."""
+    """The producer's epoch; it must state both id and epoch, or neither."""
 
     @property
     def is_continuing(self) -> bool:
-        """Does it know an id?"""
+        """True if the producer states an id."""
         return self.producer_id != NO_PRODUCER_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitions:
-    """A producer is about to write to partitions; or a leader asks whether it said so."""
+    """A request to add partitions, by a producer, or a leader's question about them."""
 
     transactional_id: str
     producer_id: int
@@ -89,13 +89,13 @@ class EndTransaction:
     epoch: int
     is_commit: bool
     client_version: int = 0
-    """2: it expects the next epoch (EndTxn 5 and up)."""
+    """2: the producer expects the next epoch (EndTxn 5 and up)."""
 
 
 def init_producer_id(
     present: Transaction | None, asked: InitProducerId, now: Now
 ) -> Decision | NeedsProducerId:
-    """Give the next epoch; fence whoever had the last, and abort what it left open."""
+    """Give the next epoch; fence the last producer, and abort what it left open."""
     if present is None:
         return NEEDS_PRODUCER_ID if now.fresh_id is None else _create(asked, now.fresh_id, now)
     if asked.is_continuing and not _is_its_own(present, asked):
@@ -113,7 +113,7 @@ def init_producer_id(
 
 
 def _is_its_own(present: Transaction, asked: InitProducerId) -> bool:
-    """Is the id the present one, or the one before, of which the epochs ran out?"""
+    """True if the id is the present one, or the one before, whose epochs ran out."""
     if asked.epoch >= EPOCH_MAX:
         return False  # Nobody was given that, whatever the markers carry.
     return asked.producer_id == present.producer_id or (
@@ -122,7 +122,7 @@ def _is_its_own(present: Transaction, asked: InitProducerId) -> bool:
 
 
 def _is_newest(present: Transaction, asked: InitProducerId) -> bool:
-    """Has it the present epoch, or, where that is one that nobody is given, the one before?"""
+    """True if the epoch is the newest that a producer was given."""
     if present.epoch == EPOCH_MAX:
         return asked.epoch == present.last_epoch
     return asked.epoch == present.epoch
@@ -181,7 +181,7 @@ def _begun_anew(
 
 
 def _fence(present: Transaction, now: Now, *, last_epoch: int) -> Transaction:
-    """An abort under an epoch that no producer was given: it is raised again before one is."""
+    """Abort under an epoch that no producer was given: it is raised again before one is."""
     return replace(
         present,
         previous_producer_id=present.producer_id,
@@ -194,7 +194,7 @@ def _fence(present: Transaction, now: Now, *, last_epoch: int) -> Transaction:
 
 
 def add_partitions(present: Transaction | None, asked: AddPartitions, now: Now) -> Decision:
-    """Take partitions into the transaction; it begins with the first."""
+    """Take partitions into the transaction; the first one begins it."""
     error = _misuse(present, asked)
     if error:
         return Decision(error=error)
@@ -217,7 +217,7 @@ def add_partitions(present: Transaction | None, asked: AddPartitions, now: Now) 
 def verify_partitions(
     present: Transaction | None, asked: AddPartitions
 ) -> dict[TopicPartition, ErrorCode]:
-    """Are the partitions in the open transaction? TRANSACTION_ABORTABLE for those that are not."""
+    """Check that partitions are in the open transaction; TRANSACTION_ABORTABLE for others."""
     error = _misuse(present, asked)
     if error or present is None:
         return dict.fromkeys(asked.partitions, error)
@@ -256,7 +256,7 @@ def end(present: Transaction | None, asked: EndTransaction, now: Now) -> Decisio
 
 
 def _repeated(present: Transaction, asked: EndTransaction) -> Decision:
-    """An outcome asked for where one is decided: the same is granted, another is not."""
+    """Answer a repeated request: the outcome that is decided is granted, another is not."""
     state = present.state
     if state is State.EMPTY or asked.is_commit is not is_commit(state):
         return Decision(error=ErrorCode.INVALID_TXN_STATE)
@@ -266,14 +266,14 @@ def _repeated(present: Transaction, asked: EndTransaction) -> Decision:
 
 
 def is_commit(state: State) -> bool:
-    """Is the outcome of an ending or ended transaction that it is committed?"""
+    """True if the outcome of an ending or ended transaction is a commit."""
     return state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
 
 
 def _end_with_bump(
     present: Transaction, asked: EndTransaction, now: Now
 ) -> Decision | NeedsProducerId:
-    """EndTxn 5: the present epoch ends the present transaction, the one before only repeats."""
+    """Decide EndTxn 5: the present epoch ends the transaction, the one before only repeats."""
     state, identity = present.state, (asked.producer_id, asked.epoch)
     if _is_retry(present, asked):
         return _repeated(present, asked)
@@ -289,7 +289,7 @@ def _end_with_bump(
 
 
 def _is_retry(present: Transaction, asked: EndTransaction) -> bool:
-    """Is it the request that led to the present epoch?"""
+    """True if this is the request that led to the present epoch."""
     if present.state in (State.EMPTY, State.ONGOING) or asked.epoch != present.last_epoch:
         return False
     if present.upcoming[1] == EPOCH_MAX:
@@ -328,7 +328,7 @@ def _prepared(present: Transaction, commits: bool, now: Now) -> Transaction:
 
 
 def is_overdue(present: Transaction, wall_ms: int) -> bool:
-    """Has it been open for longer than its producer allowed?"""
+    """True if the transaction has been open for longer than its producer allowed."""
     return present.state is State.ONGOING and present.started_ms + present.timeout_ms < wall_ms
 
 
@@ -336,7 +336,7 @@ def time_out(present: Transaction, now: Now) -> Decision | NeedsProducerId:
     """Abort an overdue transaction; its producer must not go on as if nothing had happened.
 
     With the epoch bump it is ended as its producer would have aborted it: that abort, when it
-    comes, is a retry, and gives the producer its next epoch. Before, its epoch is fenced.
+    comes, is a retry, and gives the producer its next epoch. Without the bump its epoch is fenced.
     """
     if now.level >= BUMPING_VERSION:
         return _bumped(present, False, now)
@@ -344,7 +344,7 @@ def time_out(present: Transaction, now: Now) -> Decision | NeedsProducerId:
 
 
 def complete(present: Transaction, now: Now) -> Transaction:
-    """Every marker is written: the producer goes on with what it was told."""
+    """Complete a transaction that has every marker: its producer goes on as it was told."""
     producer_id, epoch = present.upcoming
     commits = present.state is State.PREPARE_COMMIT
     return replace(
@@ -360,15 +360,15 @@ def complete(present: Transaction, now: Now) -> Transaction:
 
 
 def fence(present: Transaction, now: Now) -> Transaction:
-    """Abort an open transaction that is nobody's any more; its producer goes on with nothing."""
+    """Abort a transaction that lost its producer, which gets no epoch to go on with."""
     return _fence(present, now, last_epoch=NO_EPOCH)
 
 
 def is_expired(present: Transaction, wall_ms: int, unused_ms: int) -> bool:
-    """May it be forgotten, because it was not used for so long?
+    """True if the id may be forgotten, as it was not used for so long.
 
-    Of a commit group's ids only the newest count for anything, and those for no longer than a task
-    takes: they are forgotten after an hour, so that their number stays that of the tasks.
+    Of a commit group's ids only the newest matter, and only as long as a task takes: they are
+    forgotten after an hour, so that their number stays that of the tasks.
     """
     if group_of(present.transactional_id) is not None:
         unused_ms = min(unused_ms, GROUP_IDS_UNUSED_MS)

@@ -1,7 +1,7 @@
-"""The commit groups of one partition of `__transaction_state`, and what changes of them.
+"""The commit groups of one partition of `__transaction_state`, and their changes on the way.
 
 As `Ledger` does with transactional ids: applied at commit, nothing decided while a change is on its
-way. Owns no log; what a change means is decided in `commit_group`.
+way. Owns no log; `commit_group` decides what a change means.
 """
 
 from collections.abc import Iterator
@@ -23,21 +23,21 @@ class GroupLedger:
     def __init__(self) -> None:
         self._known: dict[str, CommitGroup] = {}
         self._changing: dict[str, CommitGroup | None] = {}
-        """Not known to be committed; None: forgotten."""
+        """Changes not known to be committed; None: forgotten."""
 
     def __iter__(self) -> Iterator[CommitGroup]:
-        """As committed."""
+        """Iterate over the groups as committed."""
         return iter(self._known.values())
 
     def __len__(self) -> int:
         return len(self._known)
 
     def get(self, name: str) -> CommitGroup | None:
-        """As committed; None: not known, or forgotten."""
+        """Return the group as committed; None: not known, or forgotten."""
         return self._known.get(name)
 
     def is_changing(self, name: str) -> bool:
-        """Is a change on its way, so that nothing may be decided?"""
+        """True if a change is on its way, so that nothing may be decided."""
         return name in self._changing
 
     # Loading.
@@ -58,7 +58,7 @@ class GroupLedger:
         self._apply(name, group)
 
     def on_loaded(self, wall_ms: int) -> None:
-        """All was replayed: no wall time is left in the future."""
+        """Correct wall times of the future, after all was replayed."""
         for name, known in self._known.items():
             if known.updated_ms > wall_ms:
                 self._known[name] = replace(known, updated_ms=wall_ms)
@@ -91,7 +91,7 @@ class GroupLedger:
         return encode_record(CommitGroupRecord(CommitGroupKey(group=name), None))
 
     def settle(self, name: str, *, is_committed: bool) -> None:
-        """The change is committed and holds; or it never will be, and the old state does."""
+        """End a change: it is committed and holds, or it never will be and the old state holds."""
         change = self._changing.pop(name)
         if is_committed:
             self._apply(name, change)

@@ -1,8 +1,8 @@
-"""The transactional ids of one partition of `__transaction_state`, and what changes of them.
+"""The transactional ids of one partition of `__transaction_state`, and their changes on the way.
 
 Applied at commit, unlike groups: until then the old state holds, and any other request about the id
-is told CONCURRENT_TRANSACTIONS. Owns no log, no clock; the driver appends what `begin` gives and
-says with `settle` what became of it.
+gets CONCURRENT_TRANSACTIONS. Owns no log, no clock; the driver appends what `begin` gives and
+reports the outcome with `settle`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,33 +31,33 @@ class Ledger:
         self.groups = GroupLedger()
         self._known: dict[str, Transaction] = {}
         self._open: dict[str, None] = {}
-        """Those with an open transaction: the only ones that time can be over for."""
+        """Ids with an open transaction: only these can be overdue."""
         self._changing: dict[str, Transaction | None] = {}
         """Changes in the log or on the way there, not known to be committed; None: forgotten."""
 
     def __iter__(self) -> Iterator[Transaction]:
-        """As committed."""
+        """Iterate over the transactions as committed."""
         return iter(self._known.values())
 
     def __len__(self) -> int:
         return len(self._known)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """As committed; None: not known, or forgotten."""
+        """Return the transaction as committed; None: not known, or forgotten."""
         return self._known.get(transactional_id)
 
     def is_changing(self, transactional_id: str) -> bool:
-        """Is a change on its way, so that nothing may be decided?"""
+        """True if a change is on its way, so that nothing may be decided."""
         return transactional_id in self._changing
 
     @property
     def open(self) -> list[Transaction]:
-        """Those with an open transaction."""
+        """The open transactions."""
         return [self._known[transactional_id] for transactional_id in self._open]
 
     @property
     def changing(self) -> Mapping[str, Transaction | None]:
-        """What is on its way."""
+        """The changes on their way."""
         return MappingProxyType(self._changing)
 
     # Loading.
@@ -79,10 +79,10 @@ class Ledger:
         return None
 
     def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
-        """Nobody writes to this topic in transactions."""
+        """Ignore a marker: nobody writes to this topic in transactions."""
 
     def on_loaded(self, wall_ms: int) -> list[Transaction]:
-        """All was replayed: gives what was being ended. No wall time is left in the future."""
+        """Return the transactions that were being ended, and correct wall times of the future."""
         self.groups.on_loaded(wall_ms)
         for transactional_id, known in list(self._known.items()):
             if max(known.started_ms, known.updated_ms) > wall_ms:
@@ -109,7 +109,7 @@ class Ledger:
         return encode_tombstone(transactional_id)
 
     def settle(self, transactional_id: str, *, is_committed: bool) -> None:
-        """The change is committed and holds; or it never will be, and the old state does.
+        """End a change: it is committed and holds, or it never will be and the old state holds.
 
         A record in the log whose commit is not known yet is neither: the change stays on its way.
         Otherwise the next decision would be made from what the log has left behind.

@@ -4,9 +4,10 @@
        ^                     | no leader                                     | retriable error
        +---------------------+-----------------------------------------------+
 
-Pure: knows which markers are still to be written, and by whom. A partition that is no more needs
-none. One request per leader is in flight; markers of many transactions share it. Never gives up:
-the outcome is decided, and a transaction is over only when every partition has its marker.
+Pure: knows the markers still to be written, and the leaders to write them. A partition that is
+deleted needs no marker. One request per leader is in flight; markers of many transactions share it.
+Never gives up: the outcome is decided, and a transaction is over only when every partition has its
+marker.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,13 +18,13 @@ from ....protocol.types import NO_LEADER, TopicPartition
 from .transaction import Transaction
 
 GONE: Final = -2
-"""Instead of a leader: the partition, or its topic, is no more."""
+"""Instead of a leader: the partition, or its topic, is deleted."""
 PARTITIONS_MAX: Final = 10_000
-"""Of one request; the rest go with the next."""
+"""The most partitions in one request; the rest go with the next."""
 
 NOT_NEEDED: Final = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
-"""Written; or the partition knows a later epoch of this producer, and no marker of ours will ever
-end anything there."""
+"""The marker is written, or the partition knows a later epoch of this producer, where no marker of
+ours will ever end anything."""
 
 Partitions = dict[TopicPartition, None]
 
@@ -69,11 +70,11 @@ class Markers:
 
     @property
     def is_resting(self) -> bool:
-        """Does anything wait before it is tried again?"""
+        """True if any marker waits before it is tried again."""
         return bool(self._resting)
 
     def add(self, ending: Ending) -> None:
-        """An outcome was committed: its markers are to be written."""
+        """Queue the markers of a committed outcome."""
         transactional_id = ending.transaction.transactional_id
         older = self._endings.get(transactional_id)
         if older is not None:
@@ -90,7 +91,7 @@ class Markers:
             self._drop(ending)
 
     def wake(self) -> None:
-        """What rested is tried again."""
+        """Try resting markers again."""
         resting, self._resting = self._resting, {}
         for ending, partitions in resting.items():
             self._fresh.setdefault(ending, {}).update(partitions)
@@ -110,11 +111,11 @@ class Markers:
                     queue.setdefault(ending, {})[partition] = None
 
     def ready(self) -> list[int]:
-        """Leaders with something to be told, and no request in flight."""
+        """Return the leaders that have markers queued and no request in flight."""
         return [leader for leader in self._queued if leader not in self._asked]
 
     def take(self, leader: int) -> Batch:
-        """What the next request to this leader carries; `on_answered` or `on_failed` follows."""
+        """Take the next request's markers; `on_answered` or `on_failed` follows."""
         queue = self._queued.pop(leader)
         batch: Batch = []
         count = 0
@@ -131,7 +132,7 @@ class Markers:
     def on_answered(
         self, leader: int, batch: Batch, error_of: Callable[[Ending, TopicPartition], ErrorCode]
     ) -> list[tuple[Ending, TopicPartition, ErrorCode]]:
-        """Take in a leader's answer; gives what it refused, for the log."""
+        """Take in a leader's answer; return what it refused, for the log."""
         del self._asked[leader]
         refused: list[tuple[Ending, TopicPartition, ErrorCode]] = []
         for ending, partitions in batch:
@@ -143,12 +144,12 @@ class Markers:
         return refused
 
     def on_failed(self, leader: int, batch: Batch) -> None:
-        """No answer was had: all of it is tried again, perhaps with other leaders."""
+        """Try the whole request again, perhaps with other leaders: it got no answer."""
         del self._asked[leader]
         self._rest(batch)
 
     def finished(self) -> list[Ending]:
-        """Transactions that have every marker, each told once."""
+        """Return transactions that have every marker, each once."""
         finished, self._finished = self._finished, []
         return [each for each in finished if not each.is_dropped]
 

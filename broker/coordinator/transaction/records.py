@@ -1,7 +1,8 @@
 """A transaction as a record of `__transaction_state`, and back.
 
-Pure. Kafka keeps no last epoch in the log: it follows from the others where an end of a transaction
-raised the epoch, and elsewhere a retry over a change of coordinator is not recognised, as in Kafka.
+Pure. Kafka keeps no last epoch in the log. If an end of a transaction raised the epoch, the last
+epoch follows from the others; else a retry over a change of coordinator is not recognised, as in
+Kafka.
 """
 
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ PLAIN, TAGGED = 0, 1
 
 
 def encode(transaction: Transaction, level: int) -> tuple[bytes, bytes | None]:
-    """Write it; without tagged fields below transaction.version 1, where nothing needs them."""
+    """Write a transaction; below transaction.version 1 it has no tagged fields."""
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         previous_producer_id=transaction.previous_producer_id,
@@ -50,7 +51,7 @@ def encode_tombstone(transactional_id: str) -> tuple[bytes, bytes | None]:
 
 
 def from_record(record: TransactionRecord) -> Transaction | None:
-    """Read it; None for a tombstone, and for a state that stands for one."""
+    """Read a transaction; None for a tombstone, and for a state that stands for one."""
     value = record.value
     if value is None or value.transaction_status not in tuple(State):
         return None

@@ -24,9 +24,9 @@ from typing import Final
 from ....protocol.types import NO_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 
 EPOCH_MAX: Final = 32_767
-"""No producer is ever given it: it may be the epoch of a marker, and then the id is rotated."""
+"""No producer is ever given this epoch: a marker may have it, and then the id is rotated."""
 EXHAUSTED_EPOCH: Final = EPOCH_MAX - 1
-"""From here on the next epoch belongs to another producer id."""
+"""From this epoch on the next epoch belongs to another producer id."""
 NO_PARTITIONS: Final[Mapping[TopicPartition, None]] = MappingProxyType({})
 BUMPING_VERSION: Final = 2
 """transaction.version from which every end of a transaction raises the epoch (KIP-890)."""
@@ -44,17 +44,17 @@ class State(IntEnum):
 
     @property
     def title(self) -> str:
-        """As Kafka's tools name it."""
+        """The state's name in Kafka's tools."""
         return TITLES[self]
 
     @property
     def is_prepared(self) -> bool:
-        """Is the outcome decided, and not every marker written?"""
+        """True if the outcome is decided, and not every marker written."""
         return self in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 
     @property
     def is_idle(self) -> bool:
-        """Is no transaction open or ending?"""
+        """True if no transaction is open or ending."""
         return self in IDLE
 
 
@@ -75,7 +75,7 @@ PREVIOUS: Final[Mapping[State, tuple[State, ...]]] = {
     State.COMPLETE_COMMIT: (State.PREPARE_COMMIT,),
     State.COMPLETE_ABORT: (State.PREPARE_ABORT,),
 }
-"""From where each state is reached; Empty also from nothing."""
+"""The states from which each state is reached; Empty also from nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,33 +85,33 @@ class Transaction:
     transactional_id: str
     producer_id: int
     previous_producer_id: int = NO_PRODUCER_ID
-    """What it was before the newest transition; the same unless that rotated it."""
+    """The id before the newest transition; the same unless that rotated it."""
     next_producer_id: int = NO_PRODUCER_ID
-    """While it ends: what the producer goes on with, at epoch 0, because epochs have run out."""
+    """While the transaction ends: the producer's next id, at epoch 0, as epochs have run out."""
     epoch: int
-    """While it ends: that of the markers."""
+    """The producer's epoch; while the transaction ends, the markers' epoch."""
     last_epoch: int = NO_EPOCH
-    """The epoch that was raised to this one on its producer's own wish, by which the retry of that
-    wish is known; -1 where it was somebody else's."""
+    """The epoch before this one, if its producer itself asked for the change: a retry of that
+    request is recognised by it. -1 if somebody else raised the epoch."""
     timeout_ms: int
     state: State = State.EMPTY
     partitions: Mapping[TopicPartition, None] = field(default_factory=lambda: NO_PARTITIONS)
-    """In the transaction, in the order they came; while it ends, all it had."""
+    """The partitions in the transaction, in the order they came; while it ends, all it had."""
     started_ms: int = NO_TIMESTAMP
-    """Wall clock."""
+    """Wall clock, in ms."""
     updated_ms: int = NO_TIMESTAMP
-    """Wall clock."""
+    """Wall clock, in ms."""
     client_version: int = 0
     """transaction.version by which its newest transition was made."""
 
     @property
     def upcoming(self) -> tuple[int, int]:
-        """Producer id and epoch as its producer has been told them."""
+        """The producer id and epoch that its producer has been given."""
         if self.next_producer_id != NO_PRODUCER_ID:
             return self.next_producer_id, 0
         return self.producer_id, self.epoch
 
     @property
     def is_exhausted(self) -> bool:
-        """Must the next epoch be that of another producer id?"""
+        """True if the next epoch must be that of another producer id."""
         return self.epoch >= EXHAUSTED_EPOCH
