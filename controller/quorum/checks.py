@@ -12,7 +12,7 @@ from ...protocol.errors import ErrorCode
 from .voters import Voters
 
 EPOCH_MAX: Final = (1 << 31) - (1 << 24)
-"""Nobody enters a later epoch: records have 31 bits for theirs."""
+"""The latest epoch that a node enters: records have 31 bits for theirs."""
 _EPOCHS_AT_LEAST: Final = 1 << 24
 _SINCE_MS: Final = 1_577_836_800_000
 """The beginning of 2020, before which there was no cluster."""
@@ -47,7 +47,7 @@ def wrong_sender(voters: Voters, sender: VoterKey) -> Refusal | None:
 
 
 def wrong_receiver(me: VoterKey, asked: VoterKey) -> Refusal | None:
-    """Is it really us who is asked, and not the one that had our id on another disk?"""
+    """Refuse a request for another voter, or for one that had our id on another disk."""
     if asked.voter_id != me.voter_id:
         detail = f"this is node {me.voter_id}, not {asked.voter_id}"
         return Refusal(ErrorCode.INCONSISTENT_VOTER_SET, detail)

@@ -1,6 +1,7 @@
-"""The quorum described for people: who leads, who votes, how far each copy of the log is. Values.
+"""The quorum described for people: its leader, its voters, and how far each copy of the log is.
 
-Times are wall clock in ms as the leader took them, -1 where unknown; offsets are -1 where unknown.
+Values. Times are wall clock in ms as the leader took them, -1 if unknown; offsets are -1 if
+unknown.
 """
 
 from dataclasses import dataclass
@@ -17,9 +18,9 @@ class CopyDescription:
     log_end_offset: int
     directory_id: bytes = ZERO_UUID
     last_fetch_ms: int = -1
-    """When it last asked for more; -1 for the leader itself."""
+    """Time of its newest fetch; -1 for the leader itself."""
     last_caught_up_ms: int = -1
-    """When it last had everything; the present for the leader."""
+    """Time when it last had the whole log; the present for the leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ class QuorumDescription:
     epoch: int
     high_watermark: int
     voters: tuple[CopyDescription, ...]
-    """The leader among them."""
+    """The voters, the leader among them."""
     observers: tuple[CopyDescription, ...] = ()
     """Controllers that follow without a vote; brokers are not among them."""
     endpoints: tuple[tuple[int, Endpoint], ...] = ()
-    """Where each controller is reached, as far as is known."""
+    """The address of each controller, as far as it is known."""

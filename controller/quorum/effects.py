@@ -14,7 +14,7 @@ from .quorum_state import QuorumState
 
 @dataclass(frozen=True, slots=True)
 class SaveState:
-    """Nothing that follows may happen before this is stable."""
+    """The state must be stable before any later effect is carried out."""
 
     state: QuorumState
 
@@ -37,7 +37,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerWithRecords:
-    """Read records first; nothing is sent if this node does not lead the epoch any more."""
+    """Read records, then answer with them, unless this node does not lead the epoch any more."""
 
     ticket: int
     answer: QuorumLogFetched
@@ -55,7 +55,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Cut the log: this and everything later was never committed."""
+    """Cut the log: the cut part was never committed."""
 
     offset: int
 
@@ -77,7 +77,7 @@ class Elected:
 
 @dataclass(frozen=True, slots=True)
 class Deposed:
-    """This node leads no more; what it has not written yet must not be written."""
+    """This node leads no more; its records that are not written yet must not be written."""
 
     why: str
 
@@ -89,7 +89,7 @@ class LeaderChanged:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Everything below is committed."""
+    """Everything below the high watermark is committed."""
 
     high_watermark: int
 
@@ -104,13 +104,13 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """This node must end: going on would lose what is committed."""
+    """This node must end: if it went on, committed records would be lost."""
 
     why: str
 
 
 ErrandEffect: TypeAlias = SaveState | Send | Answer | Noted
-"""What `Errands` carries out by itself."""
+"""The effects that `Errands` carries out by itself."""
 LogEffect: TypeAlias = (
     AnswerWithRecords
     | Append
@@ -122,5 +122,5 @@ LogEffect: TypeAlias = (
     | Committed
     | Failed
 )
-"""What touches the log, or whoever rests on it: `RaftQuorum` carries it out."""
+"""The effects on the log and on its users: `RaftQuorum` carries them out."""
 QuorumEffect: TypeAlias = ErrandEffect | LogEffect

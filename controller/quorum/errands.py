@@ -30,7 +30,7 @@ from .peers import Peer, PeerEvents
 from .quorum_state import QuorumState, write_quorum_state
 
 NOTED_MAX: Final = 1000
-"""Oddities remembered as told: whoever forges ids has as many as he likes."""
+"""Oddities remembered as logged: a forger of ids has as many as he likes."""
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Errands:
         """`carry_out` gets what is not done here, `Failed` among it."""
         self.peers: dict[int, Peer] = {}
         self.is_over = False
-        """Nothing is carried out any more."""
+        """True if nothing is carried out any more."""
         self._runtime = runtime
         self._node = node
         self._data_directory = data_directory
@@ -90,7 +90,7 @@ class Errands:
             await peer.close()
 
     def now_ms(self) -> int:
-        """The machine's time."""
+        """The time of the machine, in ms."""
         return self._runtime.monotonic_ms()
 
     def spawn(self, coro: Coroutine[Any, Any, None], name: str) -> None:
@@ -111,7 +111,7 @@ class Errands:
         )
 
     async def answer(self, request: QuorumRequest) -> Any:
-        """What the machine says to another controller's request, once it may."""
+        """Answer another controller's request, once the machine has decided."""
         if self.is_over:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "this controller stops")
         ticket, self._next_ticket = self._next_ticket, self._next_ticket + 1

@@ -1,8 +1,8 @@
-"""A follower's part: what to fetch next, and what an answer does to the log. Pure.
+"""A follower's part: the next fetch, and the effect of an answer on the log.
 
-One fetch is under way at a time. It names the end of what is stable here, so it is sent after the
-flush; while the disk is busy, or a snapshot is on its way, a fetch that wants no records keeps the
-leader from taking us for dead, and us from taking the leader for dead.
+Pure. One fetch is under way at a time. It names the end of what is stable here, so it is sent after
+the flush. While the disk is busy, or a snapshot is on its way, a fetch that wants no records shows
+the leader that we live, and shows us that the leader lives.
 """
 
 from dataclasses import dataclass
@@ -35,15 +35,16 @@ class Following:
     log: LogFacts
     high_watermark: int
     since_ms: int
-    """When we began to follow, or last heard of the leader: it has our patience from here on."""
+    """The time when we began to follow, or last heard of the leader; our patience counts from
+    it."""
     patience_ms: int
-    """How long a leader may be silent."""
+    """Milliseconds that a leader may be silent."""
     may_count: bool = True
     """False: our copy must not be taken for an acknowledgement."""
     is_suspect: bool = False
     """The connection to the leader is lost."""
     heard_ms: int | None = None
-    """When the leader itself was last heard of; what others say of it is no sign of its life."""
+    """The time of the leader's own last message; what others say of it is no sign of its life."""
     is_busy: bool = False
     """Writing, or loading a snapshot."""
     echo_ms: int = -1
@@ -51,16 +52,16 @@ class Following:
     _ask_at_ms: int | None = None
 
     def next_deadline_ms(self) -> int:
-        """When to fetch, or to give the leader up."""
+        """Return the time to fetch, or to give the leader up."""
         silent_ms = self.since_ms + self.patience_ms
         return silent_ms if self._ask_at_ms is None else min(silent_ms, self._ask_at_ms)
 
     def is_silent(self, now_ms: int) -> bool:
-        """Has the leader not been heard of for too long?"""
+        """True if the leader has not been heard of for too long."""
         return now_ms >= self.since_ms + self.patience_ms
 
     def is_alive(self, now_ms: int) -> bool:
-        """Have we heard of the leader lately, and has nothing made us doubt since?"""
+        """True if the leader was heard of lately, and nothing has raised doubt since."""
         if self.heard_ms is None or self.is_suspect:
             return False
         return now_ms < self.heard_ms + self.patience_ms
@@ -97,7 +98,7 @@ class Following:
     def on_fetched(
         self, request: FetchQuorumLog, answer: QuorumLogFetched, now_ms: int
     ) -> list[QuorumEffect]:
-        """Do to the log what the leader's answer says, and go on."""
+        """Take in the leader's answer: change the log as it says, and go on."""
         if request is not self._asked:
             return []
         self._asked = None
@@ -134,7 +135,7 @@ class Following:
         return effects
 
     def on_unanswered(self, request: FetchQuorumLog, now_ms: int) -> None:
-        """No answer came: ask again soon."""
+        """Ask again soon: no answer came."""
         if request is self._asked:
             self._asked = None
             self._ask_at_ms = now_ms + self.settings.stagger_ms
@@ -145,7 +146,7 @@ class Following:
         return self.fetch() if was_busy and self._asked is None else []
 
     def on_write_failed(self, again_at_ms: int) -> None:
-        """What was received is not there: ask for it again later."""
+        """Ask again later for what was received: it could not be written."""
         self.is_busy = False
         if self._asked is None:
             self._ask_at_ms = again_at_ms

@@ -1,8 +1,8 @@
-"""The quorum as its controller needs it, whatever the number of voters.
+"""The quorum as its controller needs it, for any number of voters.
 
 The leader places records at the end of the log with `append`; they are provisional until
-`on_committed` says otherwise. Only committed records leave the process. Every node learns what
-is committed, leader or not. Who is deposed forgets what it built on uncommitted records.
+`on_committed` says otherwise. Only committed records leave the process. Every node learns what is
+committed, leader or not. A deposed leader forgets what it built on uncommitted records.
 """
 
 from collections.abc import Sequence
@@ -19,19 +19,19 @@ class QuorumListener(Protocol):
     """The controller, as its quorum sees it. Nothing here may raise."""
 
     def on_elected(self, epoch: int) -> None:
-        """This node leads: append, and nothing is committed before a record of this epoch is."""
+        """Begin to lead: append; nothing is committed before a record of this epoch is."""
 
     def on_deposed(self, why: str) -> None:
-        """This node leads no more: what it appended and is not committed may never be."""
+        """Stop leading: records that were appended and are not committed may never be."""
 
     def on_leader_changed(self) -> None:
         """`leader_id` is another one, or known at last, or unknown."""
 
     def on_committed(self, high_watermark: int) -> None:
-        """Everything below is stable for good, and may be told."""
+        """Take note that everything below is stable for good, and may leave the process."""
 
     def on_quorum_failed(self, why: str) -> None:
-        """This node can no longer vouch for its log: it must end."""
+        """End the process: this node can no longer vouch for its log."""
 
 
 class Quorum(Protocol):
@@ -43,14 +43,14 @@ class Quorum(Protocol):
 
     @property
     def is_leader(self) -> bool:
-        """May `append` be called?"""
+        """True if `append` may be called."""
 
     @property
     def leader_id(self) -> int:
-        """Who leads in `epoch`, -1 while that is not known."""
+        """The leader of `epoch`; -1 while it is not known."""
 
     def leader_endpoint(self) -> Endpoint | None:
-        """Where the leader listens, as the configuration names it."""
+        """The address at which the leader listens, as the configuration names it."""
 
     @property
     def high_watermark(self) -> int:
@@ -65,14 +65,15 @@ class Quorum(Protocol):
         """Offset that the next record gets."""
 
     def majority_contact_ms(self) -> int:
-        """The leader's: no one else led before this time, by its own monotonic clock.
+        """On the leader: no one else led before this time, by its own monotonic clock.
 
-        A majority of the voters, itself among them, has sent something in this epoch in answer
-        to what the leader sent at this time or later. -1: nothing is known, or it does not lead.
+        A majority of the voters, itself among them, has sent something in this epoch in answer to
+        what the leader sent at this time or later. -1: nothing is known, or this node does not
+        lead.
         """
 
     async def answer(self, request: QuorumRequest) -> Any:
-        """What this node says to another controller's request."""
+        """Answer another controller's request."""
 
     def on_cluster_id(self, cluster_id: str) -> None:
         """The metadata says which cluster this is."""
@@ -87,7 +88,7 @@ class Quorum(Protocol):
         """The newest snapshot, an empty image if there is none."""
 
     def holds(self, offset: int, epoch: int) -> bool:
-        """Is `offset` reached by a log whose last record before it was written in `epoch`?"""
+        """True if a log reaches `offset` whose record before it was written in `epoch`."""
 
     async def read(self, offset: int, max_bytes: int) -> bytes:
         """Whole committed batches from `offset` on, at least one if the log still has one."""
@@ -112,7 +113,7 @@ class Quorum(Protocol):
         """The quorum at this moment, as this leader sees it."""
 
     async def resign(self) -> None:
-        """Lead no more and stand no more; return once another one leads, or after a while."""
+        """Lead no more and stand no more; return once another node leads, or after a while."""
 
     async def close(self) -> None:
         """Finish what is under way and release the files."""

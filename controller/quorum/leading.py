@@ -1,4 +1,4 @@
-"""The leader's part: who has come how far, what is committed, and whether anybody still follows.
+"""The leader's part: how far each follower is, what is committed, and whether a majority follows.
 
     a fetch at offset N      everything before N is stable there; it counts as an acknowledgement
     high watermark           what a majority holds stable, this node's own disk among them, and
@@ -34,20 +34,20 @@ PARKED_MAX: Final = 1000
 
 @dataclass(slots=True)
 class Progress:
-    """What the leader knows of another copy of the log."""
+    """The leader's knowledge of another copy of the log."""
 
     key: VoterKey
     heard_ms: int
-    """When it last fetched; before its first fetch, when our reign began."""
+    """The time of its last fetch; before its first fetch, when our reign began."""
     end_offset: int = -1
     fetched_ms: int = -1
     caught_up_ms: int = -1
     end_at_fetch: int = 0
-    """Where our log ended when it fetched last."""
+    """The end of our log at its last fetch."""
     contact_ms: int = -1
-    """It has answered something that we sent at this time, in this epoch."""
+    """The time when we sent the newest message that it has answered in this epoch."""
     tell_at_ms: int | None = None
-    """When to tell it (again) that we lead; None: it knows, or was asked and has not answered."""
+    """The time to tell it (again) that we lead; None: it knows, or has yet to answer."""
     told_ms: int = -1
 
 
@@ -69,11 +69,11 @@ class Leading:
     log: LogFacts
     high_watermark: int
     now_ms: int
-    """When the reign began."""
+    """The time when the reign began."""
     followers: dict[int, Progress] = field(default_factory=dict)
     observers: dict[VoterKey, Progress] = field(default_factory=dict)
     start_offset: int = field(init=False)
-    """Where this epoch begins in the log: nothing is committed before its first record is."""
+    """The start of this epoch in the log: nothing is committed before its first record is."""
     _parked: dict[VoterKey, _Parked] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class Leading:
     # What followers ask.
 
     def on_fetch(self, ticket: int, request: FetchQuorumLog, now_ms: int) -> list[QuorumEffect]:
-        """Note how far the asker is, and answer it or let it wait. Its epoch is ours."""
+        """Note how far the follower is, and answer it or let it wait. Its epoch is ours."""
         effects: list[QuorumEffect] = []
         progress = self._progress(request.replica, now_ms)
         before_ms, progress.fetched_ms = progress.fetched_ms, now_ms
@@ -146,7 +146,7 @@ class Leading:
         )
 
     def _drop_parked(self, replica: VoterKey, now_ms: int) -> list[QuorumEffect]:
-        """Who asks again has given up waiting for the earlier answer."""
+        """Answer the fetch that waits: its sender has given it up, as it asks again."""
         parked = self._parked.pop(replica, None)
         return [] if parked is None else [Answer(parked.ticket, self._answer(now_ms))]
 
@@ -159,7 +159,7 @@ class Leading:
         return effects
 
     def dismiss(self) -> list[int]:
-        """We lead no more: the tickets that still waited."""
+        """End the reign and return the tickets that still waited."""
         tickets = [parked.ticket for parked in self._parked.values()]
         self._parked.clear()
         return tickets
@@ -167,7 +167,7 @@ class Leading:
     # What is committed.
 
     def on_stable(self, now_ms: int) -> list[QuorumEffect]:
-        """More of our own log is stable: it counts, and may be replicated."""
+        """Count the part of our own log that became stable; it may be replicated."""
         effects = self.maybe_commit(now_ms)
         return effects or self._wake(now_ms)
 
@@ -183,11 +183,11 @@ class Leading:
     # Time.
 
     def quorum_heard_ms(self) -> int:
-        """When a majority had last been heard of, this node counted as of now."""
+        """Return the time when a majority had last been heard of; this node counts as heard now."""
         return self._majority({each: one.heard_ms for each, one in self.followers.items()})
 
     def majority_contact_ms(self, now_ms: int) -> int:
-        """No one else led before this time; -1 when nothing is known."""
+        """Return a time before which no one else led; -1 if nothing is known."""
         if not self.followers:
             return now_ms
         return self._majority({each: one.contact_ms for each, one in self.followers.items()})
@@ -196,7 +196,7 @@ class Leading:
         return self.voters.majority_least(max(times.values(), default=0), times)
 
     def next_deadline_ms(self) -> int | None:
-        """When to call `on_deadline`."""
+        """Return the time of the next call of `on_deadline`."""
         found = [parked.until_ms for parked in self._parked.values()]
         for progress in self.followers.values():
             if progress.tell_at_ms is not None:
@@ -206,18 +206,21 @@ class Leading:
         return min(found, default=None)
 
     def has_lost_quorum(self, now_ms: int) -> bool:
-        """Has too long passed since a majority was heard of?"""
+        """True if no majority was heard of for too long."""
         return (
             self.voters.majority > 1 and now_ms >= self.quorum_heard_ms() + self.settings.resign_ms
         )
 
     def forgive(self, now_ms: int) -> None:
-        """This process stood still: what the others sent meanwhile is still unread."""
+        """Start the times anew: this process stood still, and messages of that time are unread."""
         for progress in self.followers.values():
             progress.heard_ms = now_ms
 
     def on_deadline(self, now_ms: int) -> list[QuorumEffect]:
-        """Tell those who may not know that we lead; answer those who have waited long enough."""
+        """Tell voters that may not know that we lead.
+
+        Answer fetches that have waited long enough.
+        """
         effects: list[QuorumEffect] = []
         for voter_id, progress in self.followers.items():
             if progress.tell_at_ms is not None and progress.tell_at_ms <= now_ms:
@@ -235,18 +238,18 @@ class Leading:
         )
 
     def on_begun(self, voter_id: int) -> None:
-        """It follows us since we told it."""
+        """Note that a voter follows us since we told it."""
         progress = self.followers[voter_id]
         progress.contact_ms = max(progress.contact_ms, progress.told_ms)
 
     def on_untold(self, voter_id: int, now_ms: int) -> None:
-        """It did not answer: tell it again, unless it has fetched since."""
+        """Tell a voter again that did not answer, unless it has fetched since."""
         progress = self.followers[voter_id]
         if progress.fetched_ms < progress.told_ms:
             progress.tell_at_ms = now_ms + self.settings.stagger_ms
 
     def successors(self) -> tuple[int, ...]:
-        """The other voters, those with the longest log first."""
+        """Return the other voters, the one with the longest log first."""
         followers = self.followers
         return tuple(sorted(followers, key=lambda each: (-followers[each].end_offset, each)))
 

@@ -1,6 +1,6 @@
 """Damage in a metadata log where it was stable, and how far the log had reached.
 
-Only reads. What becomes of such a log: lost_log.py.
+Only reads; lost_log.py decides what becomes of such a log.
 """
 
 from typing import Final
@@ -22,11 +22,11 @@ class DamagedLog(CorruptLog):
         self.offset = found.offset
         """Everything below it is good."""
         self.end = end
-        """How far it had reached: others may count on that."""
+        """The end that the log had reached: others may count on it."""
 
 
 def end_behind(files: Files, directory: str, found: CutRefused) -> LogEnd | None:
-    """Where the last good batch behind the damage ends, None if there is none.
+    """Return the end of the last good batch behind the damage; None if there is none.
 
     No length there can be believed, so every byte may begin a batch; its checksum decides.
     """

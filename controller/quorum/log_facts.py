@@ -1,8 +1,8 @@
 """The facts of the log that the quorum's state machine may know, and how two logs are compared.
 
-A log is named by its end: offset and epoch of the record before it. Of two ends the one of the
-later epoch is newer, whatever the offsets. Two logs that agree on (offset, epoch) of a record
-agree on everything before it.
+A log is named by its end: offset and epoch of the record before it. Of two ends the one with the
+later epoch is newer, at any offsets. Two logs that agree on (offset, epoch) of a record agree on
+everything before it.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from ...protocol.control.quorum_messages import EpochEnd
 
 @dataclass(frozen=True, slots=True, order=True)
 class LogEnd:
-    """Where a log ends. Orders as logs do: the greater may lead the lesser."""
+    """The end of a log. Orders as logs do: the greater may lead the lesser."""
 
     epoch: int
     offset: int
@@ -41,11 +41,11 @@ class LogFacts(Protocol):
         """The newest snapshot."""
 
     def end_of_epoch(self, epoch: int) -> EpochEnd | None:
-        """The newest epoch not above `epoch`, and where it ends; None: older than the log."""
+        """Return the newest epoch not above `epoch`, and its end; None: older than the log."""
 
 
 class Match(Enum):
-    """How a follower's log relates to the leader's."""
+    """The relation of a follower's log to the leader's."""
 
     VALID = auto()
     """The follower's is a prefix."""
@@ -55,7 +55,7 @@ class Match(Enum):
 
 
 def compare(log: LogFacts, offset: int, last_epoch: int) -> tuple[Match, EpochEnd | None]:
-    """Is a log that ends at `offset` after a record of `last_epoch` a prefix of this one?"""
+    """Compare a log that ends at `offset` after a record of `last_epoch` with this one."""
     start, snapshot = log.start_offset, log.snapshot
     if offset < start:
         return Match.NEEDS_SNAPSHOT, None
@@ -73,7 +73,7 @@ def compare(log: LogFacts, offset: int, last_epoch: int) -> tuple[Match, EpochEn
 
 
 def truncation_for(log: LogFacts, diverging: EpochEnd) -> int:
-    """Where to cut a log that parts from the leader's after `diverging`."""
+    """Return the offset at which to cut a log that parts from the leader's after `diverging`."""
     own = log.end_of_epoch(diverging.epoch)
     if own is None:
         return log.start_offset

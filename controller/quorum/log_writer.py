@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WriterEvents:
-    """Whom to tell what became of what was written."""
+    """The callbacks for the outcome of writes."""
 
     on_stable: Callable[[], None]
     on_write_failed: Callable[[str], None]
-    """What was not stable is gone; it may be tried again."""
+    """Called when what was not stable is gone; it may be tried again."""
     on_failed: Callable[[str], None]
-    """It may not."""
+    """Called when it may not be tried again."""
 
 
 class LogWriter:
@@ -50,11 +50,11 @@ class LogWriter:
 
     @property
     def end_offset(self) -> int:
-        """Where the log ends with what is staged."""
+        """The end of the log with what is staged."""
         return self._staged_end if self._staged else self._log.end_offset
 
     def stage(self, records: Sequence[MetadataRecord], epoch: int) -> int:
-        """The leader's records, written soon; the offset of the last of them."""
+        """Stage the leader's records, which are written soon; return the offset of the last."""
         batch = encode_batch(
             records,
             base_offset=self.end_offset,
@@ -67,7 +67,7 @@ class LogWriter:
         return self._staged_end - 1
 
     def drop_staged(self) -> None:
-        """We lead no more: what is not written yet never will be."""
+        """Drop what is staged: we lead no more, and it never will be written."""
         self._staged.clear()
 
     def truncate_to(self, offset: int) -> None:
@@ -128,7 +128,7 @@ class LogWriter:
             self._events.on_stable()
 
     async def _give_up(self, why: str) -> None:
-        """A write failed: forget what is not stable, in memory and on disk."""
+        """Forget what is not stable, in memory and on disk: a write failed."""
         log.error("metadata was not written: %s", why)
         self._log.forget_unstable()
         # First of all, so that nothing is appended to what is being given up.
@@ -145,6 +145,6 @@ class LogWriter:
 
 
 def is_full(error: StorageError) -> bool:
-    """Is there merely no room on the disk?"""
+    """True if there is merely no room on the disk."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)

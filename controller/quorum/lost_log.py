@@ -1,8 +1,8 @@
 """A metadata log damaged where it was stable: an only voter refuses, others fetch it anew.
 
-It is never cut as a torn tail is. Nobody has an only voter's records but its own disk: it does not
-start. A voter among others has them fetched anew: its state says, before anything else changes,
-how far its log had reached, for others have counted on that; the damaged files stay beside it.
+It is never cut as a torn tail is. An only voter's records are on its own disk alone, so it does not
+start. A voter among others has them fetched anew. Its state says, before anything else changes, how
+far its log had reached, for others have counted on that; the damaged files stay beside it.
 """
 
 import logging
@@ -30,9 +30,9 @@ async def open_metadata_log(
     cluster_id: str | None = None,
     cut_at: int = -1,
 ) -> MetadataLog:
-    """Open the log; CorruptLog if it is damaged and no other voter can have what is lost.
+    """Open the log; CorruptLog if it is damaged and no other voter can have the lost records.
 
-    An operator gives up what an only voter has lost by naming the offset it is cut at.
+    An operator gives up an only voter's lost records by naming the offset of the cut.
     """
     try:
         return await MetadataLog.open(runtime, files, cut_at=cut_at if is_alone else -1)

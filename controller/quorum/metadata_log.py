@@ -55,9 +55,9 @@ class MetadataLog:
 
     @classmethod
     async def open(cls, runtime: Runtime, files: Files, *, cut_at: int = -1) -> "MetadataLog":
-        """Open and recover what is in the data directory of `files`, which is locked.
+        """Open and recover the log in the data directory of `files`, which is locked.
 
-        DamagedLog, with nothing changed, if what was stable cannot be read; unless that is from
+        DamagedLog, with nothing changed, if stable records cannot be read; unless they are from
         offset `cut_at` on, which an operator has given up.
         """
         files.make_directory(directory_in(files))
@@ -131,7 +131,7 @@ class MetadataLog:
 
     @property
     def size_bytes(self) -> int:
-        """All segments together."""
+        """The bytes of all segments together."""
         return self._log.size_bytes
 
     @property
@@ -167,7 +167,7 @@ class MetadataLog:
         return epoch if epoch >= 0 and offset > self._log.log_start_offset else None
 
     def end_of_epoch(self, epoch: int) -> EpochEnd | None:
-        """The newest epoch not above `epoch`, and where it ends; None: older than the log."""
+        """Return the newest epoch not above `epoch`, and its end; None: older than the log."""
         end, epochs = self.end, self._log.leader_epochs
         if epoch >= end.epoch:
             return EpochEnd(end.epoch, end.offset)
@@ -193,7 +193,7 @@ class MetadataLog:
             await self._noted.settle()
 
     def truncate_to(self, offset: int) -> None:
-        """Cut off `offset` and everything later. What is appended next must be flushed anew."""
+        """Cut off `offset` and everything later. Batches appended next must be flushed anew."""
         self._cuts += 1
         self._lower_noted(LogEnd(self._epoch_at(offset), offset))
         self._log.truncate_to(offset)
@@ -201,15 +201,15 @@ class MetadataLog:
         self._stable_offset = min(self._stable_offset, self.end_offset)
 
     def _lower_noted(self, end: LogEnd) -> None:
-        """The log is about to end there. What is noted must not outlast it."""
+        """Lower the noted end: the log is about to end there, and the note must not outlast it."""
         if self._noted.end.offset > end.offset:
             self._noted.note_at_once(end)
 
     async def read(self, offset: int, max_bytes: int, up_to: int) -> bytes:
-        """Whole batches from the one that holds `offset`, below `up_to`.
+        """Read whole batches from the one that holds `offset`, below `up_to`.
 
-        Nothing if the log does not hold the offset any more: whoever reads on, or waits for a cold
-        read, may find that a snapshot has taken the place of what it wanted.
+        Nothing if the log no longer holds the offset: a snapshot may have taken the place of these
+        records, also during a cold read.
         """
         try:
             try:
@@ -221,13 +221,13 @@ class MetadataLog:
         return bytes(found.data)
 
     def forget_unstable(self) -> None:
-        """A write failed: what is not stable does not count any more; `reopen` follows."""
+        """Count only what is stable: a write failed. `reopen` follows."""
         self.is_closed = True
         self._cuts += 1
         self._log.abandon()
 
     async def reopen(self) -> None:
-        """After `forget_unstable`: start over with what is stable on disk."""
+        """Start over, after `forget_unstable`, with what is stable on disk."""
         self.files = Files(self._runtime.fs, self.files.root)
         self._log = await self._open_log(self._stable_offset)
         self._log.truncate_to(self._stable_offset)
@@ -257,5 +257,5 @@ class MetadataLog:
 
 
 def directory_in(files: Files) -> str:
-    """Where in the data directory the metadata log is."""
+    """Return the directory of the metadata log within the data directory."""
     return f"{files.root}/{METADATA_TOPIC}-0"

@@ -28,11 +28,11 @@ WRITE_AGAIN_MS: Final = 500
 
 
 class QuorumNode:
-    """The inputs of the state machine; each returns what to do."""
+    """The inputs of the state machine; each returns the effects to carry out."""
 
     def __init__(self, standing: Standing) -> None:
         self.standing = standing
-        """What the inputs change, and what they decide by."""
+        """The state that the inputs change, and by which they decide."""
 
     def on_started(self, now_ms: int) -> list[QuorumEffect]:
         """Take part. The first of the voters tries first, an only one at once."""
@@ -41,7 +41,7 @@ class QuorumNode:
         return self.on_deadline(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """When to call `on_deadline`."""
+        """Return the time of the next call of `on_deadline`."""
         match self.standing.role:
             case Leading() | Following() as role:
                 return role.next_deadline_ms()
@@ -49,7 +49,7 @@ class QuorumNode:
                 return waiting.until_ms
 
     def on_deadline(self, now_ms: int) -> list[QuorumEffect]:
-        """Time passed."""
+        """Do what is due now."""
         at = self.standing
         due_ms = self.next_deadline_ms()
         if due_ms is None or now_ms < due_ms:
@@ -76,13 +76,16 @@ class QuorumNode:
         return at.take_effects()
 
     def on_request(self, ticket: int, request: m.QuorumRequest, now_ms: int) -> list[QuorumEffect]:
-        """Another controller asks; it is answered under this ticket, sooner or later."""
+        """Take in another controller's request.
+
+        It is answered under this ticket, sooner or later.
+        """
         at = self.standing
         REQUESTS[type(request)](at, ticket, request, now_ms)
         return at.take_effects()
 
     def on_leaving(self, now_ms: int) -> list[QuorumEffect]:
-        """The process stops: lead no more and stand no more."""
+        """Lead no more and stand no more: the process stops."""
         at = self.standing
         at.is_leaving = True
         if isinstance(at.role, Leading):
@@ -175,14 +178,14 @@ class QuorumNode:
         return at.take_effects()
 
     def on_peer_lost(self, voter_id: int) -> list[QuorumEffect]:
-        """The connection to a voter ended: would we still swear that it leads?"""
+        """Doubt the leader if the connection to it ended: we no longer swear that it leads."""
         at = self.standing
         if isinstance(at.role, Following) and at.role.leader_id == voter_id:
             at.role.is_suspect = True
         return at.take_effects()
 
     def on_peer_refused(self, voter_id: int, now_ms: int) -> list[QuorumEffect]:
-        """Its host is there and nothing listens: the process is gone."""
+        """Give up a voter whose host is there and has nothing listening: its process is gone."""
         at = self.standing
         if isinstance(at.role, Following) and at.role.leader_id == voter_id:
             at.change(Unattached(now_ms + at.turn_ms(voter_id)))
@@ -205,7 +208,7 @@ class QuorumNode:
         return at.take_effects()
 
     def on_write_failed(self, why: str, now_ms: int) -> list[QuorumEffect]:
-        """What was not stable is gone from the log."""
+        """Take in that what was not stable is gone from the log."""
         at = self.standing
         match at.role:
             case Leading():
@@ -226,6 +229,6 @@ class QuorumNode:
         return at.take_effects()
 
     def majority_contact_ms(self, now_ms: int) -> int:
-        """No one else led before this time; -1 when that is not known."""
+        """Return a time before which no one else led; -1 if it is not known."""
         at = self.standing
         return at.role.majority_contact_ms(now_ms) if isinstance(at.role, Leading) else -1

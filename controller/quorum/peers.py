@@ -1,7 +1,7 @@
 """Connections to the other voters: one to each, kept up, opened again when it is lost.
 
-Owns connecting and deadlines, and tells of two things that say more than silence does: that a
-connection ended, and that its host refuses a new one, because nothing listens there any more.
+Owns connecting and deadlines. Reports two things that say more than silence does: that a connection
+ended, and that its host refuses a new one, because nothing listens there any more.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PeerEvents:
-    """Whom to tell of what becomes of connections; each is given the voter's id."""
+    """The callbacks for connections; each gets the voter's id."""
 
     hello: Callable[[], Hello]
-    """How to introduce ourselves now."""
+    """Makes our present introduction."""
     on_lost: Callable[[int], None]
     on_refused: Callable[[int], None]
 
@@ -90,7 +90,7 @@ class Peer:
             raise
 
     async def fetch_snapshot(self, snapshot: SnapshotId, timeout_ms: int) -> bytes:
-        """All parts of a snapshot's file, `timeout_ms` for each; ApiError when one is refused."""
+        """Fetch a snapshot's file in parts, `timeout_ms` for each; ApiError if one is refused."""
         data, size = bytearray(), 1
         while len(data) < size:
             request = FetchSnapshot(snapshot, len(data), SNAPSHOT_PART_BYTES)
@@ -135,7 +135,7 @@ class Peer:
 
 
 def _is_refusal(error: BaseException | None) -> bool:
-    """Did the host refuse? A name with several addresses fails with one error about all."""
+    """True if the host refused. A name with several addresses fails with one error about all."""
     return isinstance(error, ConnectionRefusedError) or (
         isinstance(error, OSError) and f"[Errno {errno.ECONNREFUSED}]" in str(error)
     )

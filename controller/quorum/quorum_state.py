@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    """What a node must not forget over a restart."""
+    """The state that a node must not forget over a restart."""
 
     cluster_id: str | None
     """None until the node has learnt it."""
@@ -42,10 +42,10 @@ class QuorumState:
 
 
 def read_quorum_state(files: Files, directory: str, cluster_id: str | None) -> QuorumState | None:
-    """The newest state in the files; that of a new node if there are none.
+    """Return the newest state in the files; a new node's if there are no files.
 
-    None when there are files and none can be read: what was voted is not known any more.
-    CorruptLog when they belong to another cluster.
+    None if there are files and none can be read: the vote is not known any more. CorruptLog if they
+    belong to another cluster.
     """
     found: list[QuorumState] = []
     damaged = 0
@@ -85,7 +85,7 @@ def encode_state(state: QuorumState) -> bytes:
 
 
 def decode_state(data: bytes) -> QuorumState:
-    """Read the text; ValueError, KeyError or TypeError when it is not what was written."""
+    """Read the text; ValueError, KeyError or TypeError if it is not a state."""
     plain = json.loads(data)
     text, mark, _ = data.rpartition(_CRC)
     if mark and int(plain["crc"], 16) != crc32(text):
@@ -107,7 +107,7 @@ def decode_state(data: bytes) -> QuorumState:
 
 
 async def write_quorum_state(files: Files, directory: str, state: QuorumState) -> None:
-    """On stable storage, twice, when this returns."""
+    """Write the state twice; both copies are on stable storage on return."""
     data = encode_state(state)
     await files.replace_durably(f"{directory}/{COPY_NAME}", data)
     await files.replace_durably(f"{directory}/{FILE_NAME}", data)

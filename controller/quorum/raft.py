@@ -1,4 +1,4 @@
-"""The quorum at work: what `QuorumNode` decides about the log and about who leads, carried out.
+"""The quorum at work: it carries out what `QuorumNode` decides about the log and the leader.
 
 Its saves, messages and time are errands.py's, writing the log is log_writer.py's; here they come
 together, and the controller finds what it needs of a quorum.
@@ -106,7 +106,7 @@ class RaftQuorum:
         self._errands.start(self._endpoints)
 
     async def answer(self, request: QuorumRequest) -> Any:
-        """What this node says to another controller's request, once it may."""
+        """Answer another controller's request, once the machine has decided."""
         return await self._errands.answer(request)
 
     # What others see of it.
@@ -118,11 +118,11 @@ class RaftQuorum:
 
     @property
     def leader_id(self) -> int:
-        """Who leads in `epoch`, -1 while that is not known."""
+        """The leader of `epoch`; -1 while it is not known."""
         return self.node.standing.leader_id
 
     def leader_endpoint(self) -> Endpoint | None:
-        """Where the leader listens, as the configuration names it."""
+        """The address at which the leader listens, as the configuration names it."""
         return self._endpoints.get(self.node.standing.leader_id)
 
     @property
@@ -136,7 +136,7 @@ class RaftQuorum:
         return self._writer.end_offset
 
     def majority_contact_ms(self) -> int:
-        """No one else led before this time; -1 when that is not known."""
+        """Return a time before which no one else led; -1 if it is not known."""
         return self.node.majority_contact_ms(self._errands.now_ms())
 
     def on_cluster_id(self, cluster_id: str) -> None:
@@ -228,7 +228,7 @@ class RaftQuorum:
         return self._writer.stage(records, role.epoch)
 
     def _change_log(self, effect: e.Append | e.Truncate) -> None:
-        """A leader's word on our log; its disk's errors are the writer's to find."""
+        """Change our log as a leader says; the writer finds its disk's errors."""
         match effect:
             case e.Truncate(offset):
                 log.info("cutting the metadata log at offset %d", offset)
@@ -239,7 +239,7 @@ class RaftQuorum:
                 assert_never(effect)
 
     def holds(self, offset: int, epoch: int) -> bool:
-        """Is `offset` reached by a log whose last record before it was written in `epoch`?"""
+        """True if a log reaches `offset` whose record before it was written in `epoch`."""
         if offset == 0:
             return True
         if offset > self.high_watermark:
@@ -271,7 +271,7 @@ class RaftQuorum:
         return self._log.snapshot
 
     async def load(self) -> MetadataImage:
-        """The newest snapshot, an empty image if there is none; CorruptLog if it is damaged."""
+        """Load the newest snapshot, or an empty image; CorruptLog if it is damaged."""
         return self._log.snapshots.load()
 
     async def read_snapshot(
@@ -318,7 +318,7 @@ class RaftQuorum:
     # The end.
 
     async def resign(self) -> None:
-        """Lead no more and stand no more; return once another one leads, or after a while."""
+        """Lead no more and stand no more; return once another node leads, or after a while."""
         was_leader = self.is_leader
         self._errands.take(self.node.on_leaving(self._errands.now_ms()))
         if was_leader and self._errands.peers:
@@ -339,10 +339,10 @@ class RaftQuorum:
 async def _recall(
     runtime: Runtime, metadata_log: MetadataLog, cluster_id: str | None, is_alone: bool
 ) -> QuorumState | None:
-    """What this node was when it ended; None if it may have voted and nothing says how.
+    """Return what this node was when it ended; None if it may have voted and no file says how.
 
-    A log whose beginning is lost with its snapshot is given up and fetched anew, and the state
-    says how far it reached: what others counted on. An only voter has nobody to fetch it from.
+    A log whose beginning is lost with its snapshot is given up and fetched anew, and the state says
+    how far it reached: what others counted on. An only voter has nobody to fetch it from.
     """
     directory, end = metadata_log.directory, metadata_log.end
     state = read_quorum_state(metadata_log.files, directory, cluster_id)

@@ -1,7 +1,7 @@
 """The answers of a voter to the requests of other controllers.
 
-A request that is refused changes nothing. One that is not is answered after the state it led to is
-saved, for that stands before the answer among the effects.
+A refused request changes nothing. Any other is answered after the state it led to is saved, for
+that stands before the answer among the effects.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ QUIET = (
 
 
 def _refuse(at: Standing, ticket: int, request: Any, refusal: checks.Refusal, who: int) -> None:
-    """Say no; who is not of our cluster is told nothing else."""
+    """Refuse a request; a controller of another cluster is told nothing else."""
     is_ours = refusal.error is not ErrorCode.INCONSISTENT_CLUSTER_ID
     answer = ANSWER_OF[type(request)](
         refusal.error,
@@ -120,7 +120,7 @@ def on_begin(at: Standing, ticket: int, request: m.BeginQuorumEpoch, now_ms: int
 
 
 def on_end(at: Standing, ticket: int, request: m.EndQuorumEpoch, now_ms: int) -> None:
-    """The leader has left: the first of its successors needs no pre-vote."""
+    """Take in that the leader has left: the first of its successors needs no pre-vote."""
     leader_id = request.leader.voter_id
     refusal = (
         checks.wrong_cluster(at.cluster_id, request.cluster_id)

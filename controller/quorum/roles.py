@@ -38,24 +38,27 @@ class Ballot:
         self.granted[self.me] = None
 
     def count(self, voter: VoterKey | None, is_granted: bool) -> None:
-        """One answer; that of a voter on an unexpected disk is none."""
+        """Count one answer; a voter on an unexpected disk does not count."""
         if voter is not None and self.voters.is_voter(voter):
             (self.granted if is_granted else self.rejected)[voter.voter_id] = None
 
     @property
     def is_won(self) -> bool:
-        """Enough have granted it."""
+        """True if enough voters have granted it."""
         return len(self.granted) >= self.voters.votes_needed
 
     @property
     def is_lost(self) -> bool:
-        """Not enough are left that could grant it."""
+        """True if too few voters are left that could grant it."""
         return len(self.voters.ids) - len(self.rejected) < self.voters.votes_needed
 
 
 @dataclass(slots=True)
 class Prospective:
-    """Asks whether the others would vote for it; its epoch is still the old one (KIP-996)."""
+    """A voter that asks whether others would vote for it.
+
+    Its epoch is still the old one (KIP-996).
+    """
 
     ballot: Ballot
     until_ms: int
@@ -63,7 +66,7 @@ class Prospective:
 
 @dataclass(slots=True)
 class Candidate:
-    """Has voted for itself in a new epoch and asks the others to."""
+    """A voter that has voted for itself in a new epoch and asks the others for their votes."""
 
     ballot: Ballot
     until_ms: int
@@ -71,6 +74,6 @@ class Candidate:
 
 @dataclass(slots=True)
 class Resigned:
-    """Led this epoch and does so no more: lets others go first."""
+    """A voter that led this epoch and has resigned: it lets others go first."""
 
     until_ms: int

@@ -33,11 +33,11 @@ class Snapshots:
         self._ids = sorted((each for each in found if each), key=lambda each: each.end_offset)
         self._open: tuple[SnapshotId, bytes] | None = None
         self._loaded: MetadataImage | None = None
-        """By `set_damaged_aside`: nothing is loaded twice at a start."""
+        """The image that `set_damaged_aside` has loaded: nothing is loaded twice at a start."""
 
     @property
     def newest(self) -> SnapshotId | None:
-        """The one to load."""
+        """The snapshot to load."""
         return self._ids[-1] if self._ids else None
 
     def set_damaged_aside(self) -> None:
@@ -53,7 +53,7 @@ class Snapshots:
             self._files.rename(path, path + DAMAGED)
 
     def load(self) -> MetadataImage:
-        """The newest one's image, an empty one if there is none; CorruptLog if it is damaged."""
+        """Load the newest snapshot's image, or an empty one; CorruptLog if it is damaged."""
         newest = self.newest
         if newest is None:
             return MetadataImage()

@@ -33,10 +33,10 @@ log = logging.getLogger(__name__)
 
 
 class StableEnd:
-    """What is noted of one log."""
+    """The noted end of one log."""
 
     def __init__(self, files: Files, directory: str) -> None:
-        """Reads what is there."""
+        """Read the file."""
         # With files of their own: a note that cannot be written is no failure of the log.
         self._files = Files(files.fs, files.root)
         self._path = f"{directory}/{FILE_NAME}"
@@ -50,7 +50,10 @@ class StableEnd:
         self._file: File | None = None
 
     def note(self, end: LogEnd) -> None:
-        """The log is stable up to there. Where that cannot be written, an older note stands."""
+        """Note that the log is stable up to `end`.
+
+        If that cannot be written, an older note stands.
+        """
         if self.is_known and end == self.end:
             return
         try:
@@ -59,9 +62,9 @@ class StableEnd:
             self._recover("%s is not noted: %s", end, error)
 
     def note_at_once(self, end: LogEnd) -> None:
-        """The same, on stable storage on return or StorageError. It waits for the disk.
+        """Do `note` and wait for the disk: stable on return, or StorageError.
 
-        In both slots: should one be damaged later, the other must not say that there was more.
+        Both slots are written: if one is damaged later, the other must not say that there was more.
         """
         try:
             self._write(end)
@@ -76,7 +79,7 @@ class StableEnd:
         self._unflushed = 0
 
     def _recover(self, text: str, what: object, error: StorageError) -> None:
-        """One failure is said, and does not keep later notes from being written."""
+        """Log a failure once; later notes are written all the same."""
         log.warning(text, what, error)
         self._files = Files(self._files.fs, self._files.root)
 

@@ -55,13 +55,14 @@ class Standing:
         self.log = log
         self.me = settings.me.voter_id
         self.abstains = abstains and settings.me not in settings.readmitted
-        """Nobody may count on our vote, nor on our copy of the log."""
+        """True if nobody may count on our vote, nor on our copy of the log."""
         self.recover_to = LogEnd(*state.recover_to) if state.recover_to is not None else None
         """Until our log is as new as this one again we are not elected, and vote for nobody whose
         log is older: others have counted on what ours was."""
         self.cluster_id = state.cluster_id
         self.epoch = max(state.epoch, log.end.epoch, 0)
-        """The log's epochs count too: the state may have been lost with its file."""
+        """The present epoch. The log's epochs count too: the state may have been lost with its
+        file."""
         self.voted_id = state.voted_id if self.epoch == state.epoch else m.NO_NODE
         named = {key.voter_id: key.directory_id for key in settings.readmitted}
         self.voters = Voters(settings.voters, {**dict(state.directory_ids), **named})
@@ -78,7 +79,7 @@ class Standing:
 
     @property
     def leader_id(self) -> int:
-        """Who leads this epoch, as far as we know."""
+        """The leader of this epoch, as far as we know."""
         match self.role:
             case Leading():
                 return self.me
@@ -88,25 +89,25 @@ class Standing:
 
     @property
     def may_stand(self) -> bool:
-        """May this node be elected?"""
+        """True if this node may be elected."""
         known = not self.abstains and self.voters.counts(self.settings.me)
         is_whole = self.recover_to is None
         return known and is_whole and self.me in self.voters.ids and not self.is_leaving
 
     @property
     def least_end(self) -> LogEnd:
-        """A candidate's log must not be older: ours, or what it was before it was lost."""
+        """The least end of a candidate's log: ours, or what ours was before it was lost."""
         end = self.log.end
         return end if self.recover_to is None else max(end, self.recover_to)
 
     def implausible(self, epoch: int) -> checks.Refusal | None:
-        """An epoch newer than ours that there cannot be: it is refused, whoever names it."""
+        """Refuse an epoch newer than ours that there cannot be, whichever node names it."""
         if epoch <= self.epoch:
             return None
         return checks.implausible(epoch, checks.epoch_limit(self._wall_ms()))
 
     def has_leader(self, now_ms: int) -> bool:
-        """Is there a leader that has not given us reason to doubt?"""
+        """True if there is a leader that has not given us reason to doubt."""
         match self.role:
             case Leading():
                 return True
@@ -115,7 +116,7 @@ class Standing:
         return False
 
     def take_effects(self) -> list[QuorumEffect]:
-        """What the input led to, in order."""
+        """Return the effects of the input, in order."""
         effects, self.effects = self.effects, []
         for effect in effects:
             if isinstance(effect, Committed):
@@ -123,22 +124,22 @@ class Standing:
         return effects
 
     def random_ms(self) -> int:
-        """One to two election timeouts: two that tried at the same moment part."""
+        """Draw one to two election timeouts: two candidates of the same moment part."""
         timeout_ms = self.settings.election_timeout_ms
         return timeout_ms + self._dice(timeout_ms)
 
     def pause_ms(self) -> int:
-        """After an election that nobody won: shorter, for the others are there."""
+        """Draw the pause after an election that nobody won: shorter, as the others are there."""
         return self.settings.stagger_ms + self._dice(self.settings.election_timeout_ms)
 
     def turn_ms(self, leader_id: int) -> int:
-        """How long to wait for those who come before us after this leader."""
+        """Return the time in ms to wait for the voters before us after this leader."""
         return self.voters.rank_after(leader_id, self.me) * self.settings.stagger_ms
 
     # Changes.
 
     def change(self, role: Role) -> None:
-        """Leave the present role for another one, in whatever epoch `self.epoch` says."""
+        """Leave the present role for another one, in the epoch of `self.epoch`."""
         leader_id, old = self.leader_id, self.role
         if isinstance(old, Leading):
             for ticket in old.dismiss():
@@ -150,7 +151,7 @@ class Standing:
             self.effects.append(LeaderChanged())
 
     def save(self, leader_id: int = m.NO_NODE) -> None:
-        """What must not be forgotten, if it is news. Who leads is worth no write of its own."""
+        """Save what must not be forgotten, if it is news. The leader alone is worth no write."""
         known = tuple(sorted(self.voters.known.items()))
         lost = self.recover_to
         recover_to = (lost.epoch, lost.offset) if lost is not None else None
@@ -206,7 +207,10 @@ class Standing:
             self.effects.append(Failed(f"epoch {epoch} has two leaders: {known}, {leader_id}"))
 
     def look_for_votes(self, now_ms: int) -> None:
-        """Nobody leads: ask whether the others would vote for us. Their answers name a leader."""
+        """Ask whether the others would vote for us, as nobody leads.
+
+        Their answers name a leader.
+        """
         if self.is_leaving:
             self.change(Unattached(now_ms + self.random_ms()))
             return

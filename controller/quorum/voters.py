@@ -15,7 +15,7 @@ from ...protocol.control.quorum_messages import MIGHT_BE_ANY, VoterKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSettings:
-    """What a node knows of its quorum from the start."""
+    """The facts that a node knows of its quorum from the start."""
 
     me: VoterKey
     voters: tuple[int, ...]
@@ -26,7 +26,7 @@ class QuorumSettings:
 
     @property
     def stagger_ms(self) -> int:
-        """How long each voter lets the one before it try first."""
+        """Milliseconds that each voter lets the one before it try first."""
         return max(1, self.election_timeout_ms // 6)
 
     @property
@@ -44,17 +44,17 @@ class Voters:
 
     @property
     def majority(self) -> int:
-        """How many are more than half."""
+        """The number of voters that is more than half."""
         return len(self.ids) // 2 + 1
 
     @property
     def are_known(self) -> bool:
-        """Is every voter's disk known?"""
+        """True if every voter's disk is known."""
         return all(voter_id in self.known for voter_id in self.ids)
 
     @property
     def votes_needed(self) -> int:
-        """To be elected."""
+        """The number of votes that elect a leader."""
         return self.majority if self.are_known else len(self.ids)
 
     def key(self, voter_id: int) -> VoterKey:
@@ -62,20 +62,20 @@ class Voters:
         return VoterKey(voter_id, self.known.get(voter_id, MIGHT_BE_ANY))
 
     def keys(self) -> tuple[VoterKey, ...]:
-        """Those whose disk is known."""
+        """The voters whose disk is known."""
         return tuple(self.key(each) for each in self.ids if each in self.known)
 
     def is_voter(self, key: VoterKey) -> bool:
-        """Is it a voter, on the disk that it is known by or might be on?"""
+        """True if this is a voter, on the disk that it is known by or might be on."""
         known = self.known.get(key.voter_id, key.directory_id)
         return key.voter_id in self.ids and known == key.directory_id
 
     def counts(self, key: VoterKey) -> bool:
-        """Is it a voter on the very disk that it is known by?"""
+        """True if this is a voter on the very disk that it is known by."""
         return self.known.get(key.voter_id) == key.directory_id
 
     def learn(self, keys: Sequence[VoterKey]) -> bool:
-        """Remember disks of voters that were unknown; was there one?"""
+        """Remember disks of voters that were unknown; True if there were any."""
         before = len(self.known)
         for key in keys:
             if key.voter_id in self.ids and key.directory_id != MIGHT_BE_ANY:
@@ -91,6 +91,6 @@ class Voters:
         return order.index(other_id) if other_id in order else len(order)
 
     def majority_least(self, own: int, others: Mapping[int, int]) -> int:
-        """The highest value that a majority has reached or passed; `others` lacks only us."""
+        """Return the highest value that a majority has reached; `others` lacks only us."""
         values = sorted((own, *others.values()), reverse=True)
         return values[self.majority - 1]
