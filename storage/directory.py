@@ -194,7 +194,7 @@ class LogDirectory:
 
     def new_log(self, partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
         """Make the log of a partition that has no files here; an append writes the first."""
-        # What the checkpoints say is of one of this name that is gone.
+        # The checkpoints are about an earlier log of this name.
         for known in (self.recovery_points, self.log_starts, self.high_watermarks):
             known.pop(partition, None)
         if self._points.vouches_above(partition, 0):
@@ -315,7 +315,7 @@ class LogDirectory:
             self._runtime.spawn(self._checkpoint_now(), f"checkpoint of {self.path}")
 
     async def _checkpoint_now(self) -> None:
-        # From here on whoever asks gets another one: it may miss what is written now.
+        # From here on a caller gets another one: this one may miss what is written now.
         self._is_checkpointing = False
         try:
             await self.checkpoint_recovery_points()

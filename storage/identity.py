@@ -70,7 +70,7 @@ async def _stabilise(runtime: Runtime, path: str) -> None:
     """A new directory, and every one made on the way to it, is found again after power loss."""
     parent = path
     while parent := parent.rpartition("/")[0]:
-        # One that we may not read was not made by us.
+        # A file that we may not read was not made by us.
         with suppress(PermissionError):
             await runtime.fs.fsync_dir(parent)
     if path.startswith("/"):

@@ -186,7 +186,7 @@ class Log:
         while True:
             end = segment.append(batches, start, self._limits)
             self.log_end_offset = segment.next_offset
-            # Before a roll: the snapshot it takes must know all that lies below it.
+            # Before a roll: its snapshot must cover everything below it.
             appended = batches if end - start == len(batches) else batches[start:end]
             observe_appended(self.producers, segment, appended, self._runtime, are_observed)
             if end == len(batches):

@@ -79,7 +79,7 @@ async def _find(
             try:
                 found = await _in_batch(runtime, scan.batch(at, header), timestamp, start)
             except StructError:
-                return None  # It was cut off meanwhile: we lead no more.
+                return None  # The batch was cut off meanwhile: we lead no more.
             except (ProtocolError, WorkerLost) as error:
                 raise CorruptLog(segment.path + LOG, at, str(error)) from error
             if found is not None:

@@ -188,7 +188,7 @@ class ProducerState:
             and header.base_sequence == (batches[-1].last_sequence + 1) & MAX_SEQUENCE
             and producer.transaction_start < 0
         ):
-            return None  # The next in line, as nearly all are: it repeats none of them.
+            return None  # The next in sequence, as nearly always: no duplicate.
         known = producer.duplicate_of(header) or _refuse_sequence(producer, header)
         if known is None and producer.transaction_start >= 0:
             return ErrorCode.INVALID_TXN_STATE
@@ -270,7 +270,7 @@ class ProducerState:
             producer.transaction_start = base_offset
             self._open[base_offset] = producer_id
         if header.base_sequence < 0:
-            return  # A coordinator's: it repeats nothing.
+            return  # A coordinator's batch has no sequence and no duplicates.
         batches.append(
             ProducedBatch(
                 header.base_sequence,
@@ -318,7 +318,7 @@ class ProducerState:
         self, producer_id: int, producer: Producer, epoch: int, offset: int
     ) -> list[ProducedBatch]:
         before = producer.copy()
-        before.transaction_start = -1  # It goes on: no marker has ended it.
+        before.transaction_start = -1  # The transaction goes on: no marker has ended it.
         self._note_change(Change(offset, producer_id, before))
         producer.epoch, producer.batches = epoch, []
         producer.is_from_snapshot = False

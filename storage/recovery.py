@@ -119,7 +119,7 @@ class _Loader:
         self._segments = self._find_segments()
         producers = await self._load_segments()
         if self._end() < self._recovery_point and not opening.is_clean:
-            # What was stable is missing: then the point, or the disk, does not keep its word.
+            # Stable data is missing: the recovery point is wrong, or the disk lost a write.
             log.warning(
                 "%s ends at %d, below its recovery point %d: all of it is read",
                 *(self, self._end(), self._recovery_point),

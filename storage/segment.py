@@ -147,7 +147,7 @@ class Segment(SegmentFile):
             indexes.truncate_to(position, self.next_offset)
             self._files.cut_back(self._file, position)
             raise
-        # Whoever waits at the end of the log goes on where this write began.
+        # A reader at the end of the log goes on where this write began.
         self.hint(batches[start][0].base_offset, position)
         indexes.is_saved = False
         self.was_used = True

@@ -188,7 +188,7 @@ class Segments(list[Segment]):
     async def sync_names(self) -> None:
         """The names as they are now are stable on return."""
         self.names_changed = False
-        # Without it nobody could tell whose batches these are.
+        # Without this file the partition of these batches would be unknown.
         await self._files.fdatasync_named(f"{self.directory}/{PARTITION_METADATA}")
         await self._files.fsync_directory(self.directory)
         await self._files.fsync_directory(self.directory.rpartition("/")[0] or "/")

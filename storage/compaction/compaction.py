@@ -295,7 +295,7 @@ class Round:
         last = self._last_offsets.get(header.producer_id)
         if last is None:
             last = max((each for each in known if each < self._end), default=None)
-        # Where there is no telling, each of them might be.
+        # If the last batch is not known, each batch may be the last.
         return last is None or header.last_offset == last
 
     def _newest(self, header: BatchHeader, slices: list[Slice]) -> list[Slice]:

@@ -115,7 +115,7 @@ def init_producer_id(
 def _is_its_own(present: Transaction, asked: InitProducerId) -> bool:
     """True if the id is the present one, or the one before, whose epochs ran out."""
     if asked.epoch >= EPOCH_MAX:
-        return False  # Nobody was given that, whatever the markers carry.
+        return False  # No producer was given that epoch; only markers have it.
     return asked.producer_id == present.producer_id or (
         asked.producer_id == present.previous_producer_id and asked.epoch >= EXHAUSTED_EPOCH
     )
@@ -293,7 +293,7 @@ def _is_retry(present: Transaction, asked: EndTransaction) -> bool:
     if present.state in (State.EMPTY, State.ONGOING) or asked.epoch != present.last_epoch:
         return False
     if present.upcoming[1] == EPOCH_MAX:
-        return False  # A fence raised it to what nobody is given.
+        return False  # Raised by a fence, to an epoch no producer gets.
     if asked.producer_id == present.producer_id:
         return asked.epoch == present.epoch - 1
     return asked.producer_id == present.previous_producer_id and present.epoch == 0
