@@ -60,12 +60,12 @@ from .whereabouts import Metadata, Whereabouts
 
 NO_BOUND = 1 << 62
 PEER_REQUEST_MS = 5_000
-"""How long another broker is waited for: it may have stopped, and others lead by then."""
+"""Milliseconds to wait for another broker: it may have stopped, and others lead by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What every part of a broker stands on."""
+    """The parts on which all others of a broker rest."""
 
     runtime: Runtime
     settings: Settings
@@ -74,20 +74,20 @@ class Ground:
 
     @classmethod
     def of(cls, runtime: Runtime, settings: Settings) -> "Ground":
-        """The ground of one broker; ConfigError for defaults that no topic could have."""
+        """Make the ground of one broker; ConfigError for defaults that no topic could have."""
         defaults = TopicDefaults(settings.config.node_id, settings.properties)
         return cls(runtime, settings, defaults, Deadlines(runtime))
 
 
 @dataclass(frozen=True, slots=True)
 class Alarms:
-    """Who is told what ends the process."""
+    """The callbacks for what ends the process."""
 
     on_refused: Callable[[ApiError], None]
     """The controller will never have this broker as it is."""
     on_metadata_lost: Callable[[MetadataLost], None]
     crash: Callable[[str], None]
-    """Told why the broker cannot go on."""
+    """Called with the reason why the broker cannot go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,7 +277,7 @@ def _make_compaction(ground: Ground, metadata: Metadata, partitions: Partitions)
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a broker's edge stands on."""
+    """The parts on which a broker's edge rests."""
 
     ground: Ground
     metadata: Metadata

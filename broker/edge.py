@@ -35,7 +35,7 @@ class Edge:
 
     config: BrokerConfig
     file_settings: Mapping[str, str]
-    """What the properties file and the overrides said, for DescribeConfigs."""
+    """The settings in the properties file and the overrides, for DescribeConfigs."""
     topic_defaults: TopicDefaults
     replica_selector: ReplicaSelectorConfig
     limits: ConnectionLimits
@@ -45,7 +45,7 @@ class Edge:
     load: Load
     """The memory that they hold."""
     refusals: Refusals
-    """What was refused or closed, so that the log says each once in a while."""
+    """Refused requests and closed connections, so that each is logged once in a while."""
 
     metadata: Metadata
     whereabouts: Whereabouts

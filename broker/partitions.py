@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSettings:
-    """What holds for all partitions of a broker."""
+    """The settings of all partitions of a broker."""
 
     broker_id: int
     lag_max_ms: int
@@ -47,18 +47,18 @@ class PartitionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """What the partitions of a broker use of the rest of it."""
+    """The parts of the broker that its partitions use."""
 
     fetchers: ReplicaFetchers
     lease: LeaderLease
     propose: Callable[[Partition, ProposeIsr], None]
     """Sends an ISR change to the controller."""
     on_electing: Callable[[list[Partition]], None]
-    """Told of replicas whose log ends the controller wants to know."""
+    """Called with the replicas whose log ends the controller wants to know."""
     on_directory_failed: Callable[[LogDirectory], None]
-    """Told once for each; the `LogStore` says which are left."""
+    """Called once for each directory that fails; the `LogStore` says which are left."""
     on_replicas_lost: Callable[[list[TopicIdPartition]], None]
-    """Told of replicas that are offline here and that the metadata may not know as such."""
+    """Called with replicas that are offline here and that the metadata may not know as such."""
 
 
 class Partitions:
@@ -78,7 +78,7 @@ class Partitions:
         self.fetchers = links.fetchers
         self.image = MetadataImage()
         self.on_role_changed: list[Callable[[Partition], None]] = []
-        """Told of each replica that got a new leader epoch, went offline or was retired."""
+        """Called with each replica that got a new leader epoch, went offline or was retired."""
         self.group_flush = GroupFlush(runtime, links.fetchers.tell)
         self.heard = FollowersHeard()
         self.host = Host(
@@ -156,7 +156,7 @@ class Partitions:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def directory_of(self, partition: Partition) -> LogDirectory:
-        """Where its files are."""
+        """Return the directory of the partition's files."""
         return self._directory_of[partition]
 
     # Writing.
@@ -218,7 +218,7 @@ class Partitions:
         await self.fetchers.settle()
 
     def is_electing(self, partition: Partition) -> bool:
-        """Does the controller look for the longest copy of it, and is ours one?"""
+        """True if the controller looks for the partition's longest copy, and one is here."""
         state = self.image.partition(*partition.key)
         return state is not None and state.electing and not partition.offline_because
 
@@ -300,7 +300,7 @@ class Partitions:
     # Partitions.
 
     def _partition(self, key: TopicIdPartition, state: PartitionState) -> Partition | None:
-        """The partition, made if it is new here; None where no directory can take it."""
+        """Return the partition, made if it is new here; None if no directory can take it."""
         partition = self._partitions.get(key)
         if partition is not None:
             return partition
@@ -343,7 +343,7 @@ class Partitions:
             self._stop_in_vain(partition)
 
     def _stop_in_vain(self, partition: Partition) -> None:
-        """On the way out: outside the ISR we could not return to it, and nobody waits for us."""
+        """Stop following if we are on the way out and not in the ISR: nobody waits for us."""
         if self._settings.broker_id not in partition.metadata.isr:
             self.fetchers.unfollow(partition)
 

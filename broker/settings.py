@@ -45,11 +45,11 @@ TABLES = (
 )
 """Every key of a broker but those that are the defaults of topics."""
 COORDINATOR_PREFIXES = ("group.", "offsets.", "transaction.", "transactional.", "producer.id.")
-"""Of coordinators' keys those that are yet to come pass without a word."""
+"""Prefixes of coordinators' keys: keys that are yet to come pass without a warning."""
 
 
 class Settings(NamedTuple):
-    """What a properties file says."""
+    """The configuration that a properties file states."""
 
     config: BrokerConfig
     properties: dict[str, str]

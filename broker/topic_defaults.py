@@ -55,13 +55,13 @@ SYNONYMS: dict[str, dict[str, int]] = {
     "segment.ms": {"log.roll.ms": 1, "log.roll.hours": HOUR_MS},
     "unclean.leader.election.enable": {"unclean.leader.election.enable": 1},
 }
-"""Topic key: the broker's keys for it, first come first, and what their number is times."""
+"""By topic key, the broker's keys for it, the first one winning, and the factor of each."""
 
 ROWS: dict[str, Setting] = {row.key: row for row in settings_of(TopicConfig)}
 BROKER_KEYS: dict[str, str] = {
     synonym: key for key, synonyms in SYNONYMS.items() for synonym in synonyms
 }
-"""The broker's key: the topic key it is the default of."""
+"""By broker's key, the topic key whose default it is."""
 DYNAMIC_ROWS: dict[str, Setting] = {
     row.key: row
     for table in (BrokerConfig, ConnectionLimits, CompactionConfig, TransactionConfig)
@@ -79,7 +79,7 @@ class Layer(NamedTuple):
     name: str
     """The key under which the place has it."""
     value: str
-    """In the topic key's unit."""
+    """The value in the topic key's unit."""
 
 
 TOPIC_CONFIG, BROKER_CONFIG, ALL_BROKERS_CONFIG, FILE_CONFIG, DEFAULT_CONFIG = 1, 2, 3, 4, 5
@@ -114,7 +114,7 @@ class TopicDefaults:
         return from_mapping(TopicConfig, {**merged, **own})
 
     def broker_value(self, image: MetadataImage, key: str) -> int:
-        """What one of `DYNAMIC_ROWS` is at this moment, for this broker."""
+        """Return the present value of one of `DYNAMIC_ROWS` for this broker."""
         row = DYNAMIC_ROWS[key]
         winner = next(self.broker_layers(image, key), None)
         return int(row.default if winner is None else row.parse(winner.value, key))
@@ -144,10 +144,10 @@ class TopicDefaults:
         yield Layer(DEFAULT_CONFIG, first, row.format(row.default))
 
     def broker_layers(self, image: MetadataImage, key: str) -> Iterator[Layer]:
-        """The places that set this key of the broker, each as it is written there.
+        """Yield the places that set this key of the broker, each as it is written there.
 
-        Where several keys stand for one topic key, in different units, each has its own value;
-        the default is shown in the coarsest unit, and the finer keys have none, as in Kafka.
+        Where several keys stand for one topic key, in different units, each has its own value; the
+        default is shown in the coarsest unit, and the finer keys have none, as in Kafka.
         """
         for source, settings in (
             (BROKER_CONFIG, image.configs.get((BROKER, self._node), {})),

@@ -11,7 +11,7 @@ from ..protocol.control.messages import Endpoint
 
 
 class Metadata(Protocol):
-    """Whoever follows the metadata."""
+    """The follower of the metadata."""
 
     @property
     def image(self) -> MetadataImage:
@@ -35,7 +35,7 @@ class Whereabouts:
         return [brokers[each] for each in sorted(brokers) if not brokers[each].fenced]
 
     def endpoint(self, broker_id: int, listener: str) -> tuple[Endpoint, str | None] | None:
-        """Where a live broker is reached by clients of `listener`, and its rack."""
+        """Return the address of a live broker for clients of `listener`, and its rack."""
         broker = self._metadata.image.brokers.get(broker_id)
         if broker is None or broker.fenced:
             return None
@@ -43,7 +43,7 @@ class Whereabouts:
         return None if endpoint is None else (endpoint, broker.rack)
 
     def peer(self, broker_id: int) -> Endpoint | None:
-        """Where this broker dials another one, fenced or not."""
+        """Return the address at which this broker dials another one, fenced or not."""
         broker = self._metadata.image.brokers.get(broker_id)
         return None if broker is None else broker.endpoint(self.inter_broker_listener)
 
@@ -61,7 +61,7 @@ class Whereabouts:
 
 
 def replicas_offline(image: MetadataImage, replicas: Sequence[int]) -> list[int]:
-    """Those of `replicas` whose broker is fenced or unknown."""
+    """Return the replicas whose broker is fenced or unknown."""
     return [
         broker_id
         for broker_id in replicas

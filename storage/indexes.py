@@ -20,7 +20,7 @@ _SWAP = sys.byteorder == "little"
 
 
 class OffsetIndex:
-    """For one batch in every interval, the offset at which it ends."""
+    """The offset at which a batch ends, for one batch in every interval."""
 
     __slots__ = ("base_offset", "offsets", "positions")
 

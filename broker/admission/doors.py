@@ -1,8 +1,8 @@
-"""Admits connections: how many in all, how many from one address, and who goes when it is full.
+"""Admits connections: how many in all, how many from one address, and which goes when it is full.
 
-Owns the list of open connections. A newcomer takes the place of a connection that has never asked
-for anything, or nothing for long; where there is none, the newcomer is refused. So peers that
-connect and stay silent keep nobody out, a follower that comes back least of all.
+Owns the list of open connections. A new connection takes the place of one that has never asked for
+anything, or nothing for long; if there is none, the new one is refused. So peers that connect and
+stay silent keep nobody out, a follower that comes back least of all.
 """
 
 from typing import Final, NamedTuple, Protocol
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 from ...storage.files import DEFAULT_MAX_OPEN
 
 KEPT_MAX: Final = 256
-"""Descriptors for all that is neither a client nor a log: checkpoints, flushes, other brokers."""
+"""Descriptors for all but clients and logs: checkpoints, flushes, other brokers."""
 LOOKED_AT: Final = 64
 """Connections looked at for one that can go, when somebody new comes."""
 
@@ -24,7 +24,10 @@ class Budget(NamedTuple):
 
 
 def share_descriptors(limit: int, directories: int) -> Budget:
-    """Files get up to half of what is not kept, in all directories together; clients the rest."""
+    """Share descriptors: files get up to half of those left, in all directories.
+
+    Clients the rest.
+    """
     left = limit - min(KEPT_MAX, limit // 4)
     files = max(1, min(DEFAULT_MAX_OPEN, left // 2 // max(1, directories)))
     return Budget(files, max(1, left - files * directories))
@@ -38,13 +41,13 @@ class Guest(Protocol):
 
     @property
     def is_silent(self) -> bool:
-        """Has it asked for nothing so far, or for long, and waits for nothing?"""
+        """True if the peer asked for nothing so far, or for long, and waits for nothing."""
 
     def cut(self, why: str) -> None:
-        """End: somebody else takes its place."""
+        """End the connection: another one takes its place."""
 
     def close(self) -> None:
-        """End: the broker stops."""
+        """End the connection: the broker stops."""
 
 
 class Doors:
@@ -87,7 +90,7 @@ class Doors:
         return None
 
     def release(self, guest: Guest) -> None:
-        """A connection is closed."""
+        """Give back the place of a connection that is closed."""
         if guest not in self.connections:
             return
         del self.connections[guest]
@@ -98,7 +101,7 @@ class Doors:
             del self._hosts[guest.host]
 
     def _find_silent(self) -> Guest | None:
-        """One that can go, of a few that were not looked at for the longest time."""
+        """Find a silent connection among a few that were not looked at for the longest time."""
         for _ in range(min(LOOKED_AT, len(self.connections))):
             guest = next(iter(self.connections))
             if guest.is_silent:

@@ -1,14 +1,14 @@
-"""The holders of one kind of memory, since when they hold it, and who has to give it up.
+"""The holders of one kind of memory, since when they hold it, and which must give it up.
 
 Two of them bound the edge: requests not yet handled and responses not yet taken. A holder is a
 connection. Its memory is released when it finishes something (a request is handled, a response is
 taken whole), and it moves while bytes arrive or leave. The rules, which hold after every call:
 
-    held     the sum of all sizes is what `total` says; who holds nothing is not in it
+    held     `total` is the sum of all sizes; a connection that holds nothing is not a holder
     order    holders stand by when they last finished something, the longest ago first
-    pressure those who had their time give up memory in that order; followers never do, nor who
-             is kept waiting
-    stall    whoever has bytes under way and moves none for a bounded time gives up its memory
+    pressure holders that had their time give up memory in that order; followers never do, nor
+             holders that are kept waiting
+    stall    a holder with bytes under way that moves none for a bounded time gives up its memory
 
 Decides only; closing a connection is for the caller.
 """
@@ -20,7 +20,7 @@ NOT_UNDER_WAY: Final = 0
 
 
 class Holder(Protocol):
-    """Somebody who holds memory."""
+    """A connection that holds memory."""
 
     is_replica: bool
     """A follower fetches here: what others hold may be waiting for it, so it is left alone."""
@@ -28,8 +28,8 @@ class Holder(Protocol):
 
 H = TypeVar("H", bound=Holder)
 Progress = Callable[[H], tuple[int, int]]
-"""How often a holder has finished something, and a number that changes when bytes move;
-NOT_UNDER_WAY in place of the latter where no byte is owed by the peer."""
+"""How often a holder has finished something, and a number that changes when bytes move.
+NOT_UNDER_WAY stands for the number if the peer owes no byte."""
 
 
 class _Held:
@@ -50,19 +50,19 @@ class Holdings(Generic[H]):
         self._large = large
         self._held: dict[H, _Held] = {}
         self.total = 0
-        """Bytes held by all."""
+        """Bytes of all holders."""
         self.large = 0
-        """Bytes held by those who hold more than `large` each."""
+        """Bytes of the holders that hold more than `large` each."""
 
     def __iter__(self) -> Iterator[H]:
-        """All holders, who finished something the longest ago first."""
+        """Iterate over holders; the one that finished something the longest ago comes first."""
         return iter(list(self._held))
 
     def __len__(self) -> int:
         return len(self._held)
 
     def hold(self, holder: H, size: int, now_ms: int) -> None:
-        """Take note of what a holder holds now; 0 for nothing."""
+        """Note the present size of a holder; 0 for nothing."""
         held = self._held.get(holder)
         before = 0 if held is None else held.size
         self.total += size - before
@@ -91,11 +91,11 @@ class Holdings(Generic[H]):
             held.moved = moved
 
     def stalled(self, now_ms: int, stall_ms: int) -> list[H]:
-        """Those who have bytes under way and have moved none for `stall_ms`, as last looked."""
+        """Return holders that, when last looked at, had moved no byte for `stall_ms`."""
         return [h for h, held in self._held.items() if now_ms - held.moved_ms >= stall_ms]
 
     def renew(self, holder: H, now_ms: int) -> None:
-        """It was kept waiting until now: its time begins anew, in its old place."""
+        """Begin a holder's time anew, in its old place: it was kept waiting until now."""
         held = self._held.get(holder)
         if held is not None:
             held.since_ms = held.moved_ms = now_ms
@@ -103,7 +103,7 @@ class Holdings(Generic[H]):
     def in_the_way(
         self, excess: int, now_ms: int, patience_ms: int, spared: Container[H] = ()
     ) -> list[H]:
-        """Those whose memory covers `excess` bytes, of all that finished nothing for so long."""
+        """Return holders to cover `excess` bytes, which finished nothing for `patience_ms`."""
         found: list[H] = []
         for holder, held in self._held.items():
             if excess <= 0:

@@ -7,7 +7,7 @@ MiB = 1 << 20
 
 @config_table
 class ConnectionLimits:
-    """How much the clients of a broker may hold, all together and each."""
+    """The memory that a broker's clients may hold, all together and each."""
 
     queued_max_request_bytes: int = setting(
         "queued.max.request.bytes",

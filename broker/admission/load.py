@@ -20,11 +20,11 @@ from typing import Final, NamedTuple, Protocol
 from .holdings import NOT_UNDER_WAY, Holder, Holdings
 
 FREE_BYTES: Final = 64 << 10
-"""What each connection may hold of each kind without being counted."""
+"""Bytes of each kind that a connection may hold without being counted."""
 SMALL_BYTES: Final = 256 << 10
-"""Receive buffers above this size leave a quarter of the cap to smaller ones, whatever they do."""
+"""Receive buffers above this size leave a quarter of the cap to smaller ones, in any case."""
 PATIENCE_MS: Final = 5_000
-"""How long memory that somebody waits for may be held without a request being finished."""
+"""Milliseconds for which memory that others wait for may be held without finishing a request."""
 SWEEP_MS: Final = 1_000
 RESPONSE_PART: Final = 8
 """A fetch gets at most this part of the room that is left, and at least `LEAST_RESPONSE`."""
@@ -43,16 +43,16 @@ class Peer(Holder, Protocol):
 
     @property
     def unsent(self) -> int:
-        """Bytes that its peer has yet to take; 0 where few enough to be not counted."""
+        """Bytes that its peer has yet to take; 0 if they are too few to be counted."""
 
     def shed(self) -> None:
         """Give back what is held for speed only."""
 
     def cut(self, why: str) -> None:
-        """End: somebody else needs the memory, or nothing moves any more."""
+        """End the connection: another needs the memory, or nothing moves any more."""
 
     def wake(self) -> None:
-        """There is room again: ask once more."""
+        """Ask once more: there is room again."""
 
 
 class Caps(NamedTuple):
@@ -61,7 +61,7 @@ class Caps(NamedTuple):
     requests: int
     responses: int
     frame: int
-    """Of one request."""
+    """The cap of one request."""
 
 
 class Load:
@@ -88,7 +88,7 @@ class Load:
             lambda peer: (NOT_UNDER_WAY, peer.unsent), SMALL_BYTES
         )
         self._waiting: dict[Peer, int] = {}
-        """Those whose frame waits for room, with the bytes that they want."""
+        """Peers whose frame waits for room, with the bytes that it needs."""
         self.response_room = 0
         """The most that one more fetch should read, in bytes."""
         self._note_room()
@@ -112,7 +112,7 @@ class Load:
         self._sweep_later()
 
     def hold_responses(self, peer: Peer, size: int) -> None:
-        """Note what a connection holds of responses now; may cut it or others."""
+        """Note the bytes of responses that a connection holds; may cut it or others."""
         now_ms = self._now_ms()
         self._responses.hold(peer, size, now_ms)
         self._note_room()
@@ -123,7 +123,7 @@ class Load:
         self._sweep_later()
 
     def may_grow(self, peer: Peer, capacity: int) -> bool:
-        """May its receive buffer of `capacity` bytes become twice as large?
+        """True if the peer's receive buffer of `capacity` bytes may become twice as large.
 
         If not, `wake` is called when there is a chance that it may.
         """
@@ -148,7 +148,7 @@ class Load:
         self._relieve()
 
     def _excess(self, more: int) -> int:
-        """By how much would `more` bytes of requests pass the cap for a buffer of that size?"""
+        """Return by how much `more` bytes of requests exceed the cap for a buffer of that size."""
         cap, held = self._caps.requests, self._requests
         for_large = cap - cap // 4
         if more >= SMALL_BYTES:
@@ -173,7 +173,7 @@ class Load:
                 holder.shed()
 
     def _may_exceed(self, peer: Peer, capacity: int) -> bool:
-        """Has it the oldest frame, and do those who had it before leave what one frame may have?"""
+        """True if its frame is the oldest, and those before it left room for one whole frame."""
         more = min(capacity, self._caps.frame - capacity)
         excess = self._requests.total + more - self._caps.requests
         unfinished = (each for each in self._requests if each is peer or each.half_received)
@@ -204,7 +204,7 @@ class Load:
             self._later(min(SWEEP_MS, self._stall_ms), self._sweep)
 
     def _sweep(self) -> None:
-        """Look at all who hold anything; nobody else costs anything."""
+        """Look at all holders of memory; connections without any cost nothing."""
         self._is_sweeping = False
         now_ms = self._now_ms()
         for holdings in (self._requests, self._responses):

@@ -16,7 +16,7 @@ NEVER: Final = -1
 
 @dataclass(slots=True)
 class FollowerProgress:
-    """What one follower's fetches in this leader epoch have proved."""
+    """The progress that one follower's fetches in this leader epoch have proved."""
 
     log_end_offset: int = NO_OFFSET
     """Everything below has been fetched."""
@@ -76,11 +76,11 @@ class FollowerProgress:
         return held
 
     def is_slow(self, within_ms: int) -> bool:
-        """Is it known to take longer from one fetch to the next?"""
+        """True if the follower is known to take longer from one fetch to the next."""
         return self.fetch_gap_ms > within_ms
 
     def on_idle_fetches(self, last_ms: int) -> None:
-        """Up to `last_ms` it went on fetching at the leader's end, and nobody looked."""
+        """Count the fetches at the leader's end, up to `last_ms`, that nobody looked at."""
         if self.held_offset >= self.mark_offset >= 0:
             self.fetched_at_ms = self.caught_up_at_ms = max(self.caught_up_at_ms, last_ms)
 
@@ -88,7 +88,7 @@ class FollowerProgress:
 def carried_over(
     known: FollowerProgress | None, is_member: bool, was_member: bool, now_ms: int, lag_max_ms: int
 ) -> FollowerProgress:
-    """What a follower has proved, as far as a new record of the ISR lets it stand."""
+    """Return the progress of a follower that still stands after a new record of the ISR."""
     if is_member:
         # A new member gets the full lag time to prove itself.
         progress = known or FollowerProgress()

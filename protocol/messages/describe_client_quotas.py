@@ -6,7 +6,7 @@ from ..schema import Bool, Float64, Int8, Int16, Int32, String, field, nested, r
 
 @nested
 class ComponentData:
-    """What one part of an entity must be like."""
+    """The condition on one part of an entity."""
 
     entity_type: String
     match_type: Int8

@@ -7,7 +7,7 @@ from ..schema import Bool, Int8, Int16, Int32, String, field, nested, request, r
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to."""
+    """The kinds of things that have a configuration."""
 
     UNKNOWN = 0
     TOPIC = 2

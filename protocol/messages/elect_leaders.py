@@ -12,8 +12,7 @@ class ElectionType(IntEnum):
     PREFERRED = 0
     """The first in the list of replicas, if it is in sync."""
     UNCLEAN = 1
-    """For a partition without a leader: the live replica with the longest log. It may miss
-    records."""
+    """If there is no leader: elect the live replica with the longest log. It may miss records."""
 
 
 @nested
