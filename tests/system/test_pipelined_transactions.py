@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -18,12 +18,11 @@ import pytest
 
 from minikafka import Admin, Consumer, NewTopic, Producer, TopicPartition
 
-from ..support.cluster import Cluster
+from ..support.cluster import Cluster, running_cluster
 from .conftest import wait_for_full_isr
 
 pytestmark = pytest.mark.slow
 
-TOPIC = "pipelined"
 PARTITIONS = 3
 TRANSACTIONS = 60
 BATCHES = 8
@@ -32,20 +31,20 @@ FRANZ = Path(__file__).parent / "franz"
 DOWNLOAD_WITHIN_S = 20
 BUILD_WITHIN_S = 120
 RUN_WITHIN_S = 60
-Writer = Callable[[str], None]
+Writer = Callable[[str, str], None]
 
 
-def ours(bootstrap: str) -> None:
+def ours(bootstrap: str, topic: str) -> None:
     """Write them by our producer, every record a batch."""
     with Producer(bootstrap, transactional_id="ours", batch_size=1, linger_ms=0) as producer:
         for turn in range(TRANSACTIONS):
             with producer.transaction():
                 for number in range(BATCHES):
                     value = b"%d-%d" % (turn, number)
-                    producer.send(TOPIC, value, partition=turn % PARTITIONS)
+                    producer.send(topic, value, partition=turn % PARTITIONS)
 
 
-def librdkafka(bootstrap: str) -> None:
+def librdkafka(bootstrap: str, topic: str) -> None:
     """Write them by confluent-kafka, every record a batch."""
     producer = confluent_kafka.Producer(
         {
@@ -59,13 +58,13 @@ def librdkafka(bootstrap: str) -> None:
     for turn in range(TRANSACTIONS):
         producer.begin_transaction()
         for number in range(BATCHES):
-            producer.produce(TOPIC, b"%d-%d" % (turn, number), partition=turn % PARTITIONS)
+            producer.produce(topic, b"%d-%d" % (turn, number), partition=turn % PARTITIONS)
         producer.commit_transaction(RUN_WITHIN_S)
 
 
-def franz_go(bootstrap: str) -> None:
+def franz_go(bootstrap: str, topic: str) -> None:
     """Write them by franz-go, a record every two milliseconds."""
-    command = [str(built()), bootstrap, TOPIC, str(TRANSACTIONS), str(BATCHES)]
+    command = [str(built()), bootstrap, topic, str(TRANSACTIONS), str(BATCHES)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_WITHIN_S)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "0\n", done.stderr
@@ -104,9 +103,9 @@ def built() -> Path:
     return place
 
 
-def committed(bootstrap: str) -> list[list[bytes | None]]:
+def committed(bootstrap: str, topic: str) -> list[list[bytes | None]]:
     """What readers of committed transactions find in each partition."""
-    places = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
+    places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
     with Consumer(
         bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
     ) as consumer:
@@ -119,16 +118,24 @@ def committed(bootstrap: str) -> list[list[bytes | None]]:
         return found
 
 
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One for all writers: each has a topic and a transactional id of its own."""
+    with running_cluster(tmp_path_factory.mktemp("pipelined"), brokers=3) as cluster:
+        yield cluster
+
+
 @pytest.mark.parametrize("write", [ours, librdkafka, franz_go])
 def test_batches_of_a_transaction_in_flight_together_are_all_committed(
     cluster: Cluster, admin: Admin, write: Writer
 ) -> None:
     if write is franz_go:
         built()
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])
-    wait_for_full_isr(admin, TOPIC)
-    write(cluster.bootstrap)
-    assert committed(cluster.bootstrap) == [
+    topic = f"pipelined-{write.__name__}"
+    admin.create_topics([NewTopic(topic, PARTITIONS, 3)])
+    wait_for_full_isr(admin, topic)
+    write(cluster.bootstrap, topic)
+    assert committed(cluster.bootstrap, topic) == [
         [
             b"%d-%d" % (turn, number)
             for turn in range(index, TRANSACTIONS, PARTITIONS)
