@@ -114,22 +114,6 @@ def test_a_row_out_of_range_fails_the_job(pipeline: Pipeline) -> None:
 # -- refusals
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({}, "give exactly one of subscribe"),
-        ({"subscribe": "empty", "startingOffset": "latest"}, "did you mean startingOffsets"),
-        ({"subscribe": "empty", "kafka.fetch.min.bytes": "few"}, "kafka.fetch.min.bytes"),
-        ({"subscribe": "no-such-topic"}, "'no-such-topic': the cluster does not have it"),
-    ],
-)
-def test_a_wrong_read_is_refused_before_any_job(
-    pipeline: Pipeline, options: dict[str, str], match: str
-) -> None:
-    with pytest.raises(AnalysisException, match=match):
-        pipeline.read(**options).collect()
-
-
 def test_a_wrong_write_is_refused_before_any_job(pipeline: Pipeline) -> None:
     rows = pipeline.spark.range(1).select(F.lit("v").alias("value"))
     with pytest.raises(AnalysisException, match=r"kafka\.acks"):

@@ -29,7 +29,10 @@ def test_ranges_are_cut_and_columns_left_out(pipeline: Pipeline) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
+        ({}, "give exactly one of subscribe"),
         ({"subscribe": "cut", "subscribePattern": "c"}, "give exactly one of subscribe"),
+        ({"subscribe": "cut", "startingOffset": "latest"}, "did you mean startingOffsets"),
+        ({"subscribe": "cut", "kafka.fetch.min.bytes": "few"}, r"kafka\.fetch\.min\.bytes"),
         ({"subscribePattern": "("}, r"'subscribePattern' = '\('.*regular expression"),
         ({"subscribe": "cut", "minPartitions": "0"}, "'minPartitions' = '0'.*at least 1"),
         ({"subscribe": "cut", "startingTimestamp": "9", "endingTimestamp": "8"}, "endingTimestamp"),
