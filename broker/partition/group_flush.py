@@ -40,7 +40,7 @@ class GroupFlush:
     def __init__(
         self, runtime: Runtime, on_follower_flushed: Callable[["Partition"], None]
     ) -> None:
-        """`on_follower_flushed` is told of a replica whose leader waits for its flush."""
+        """`on_follower_flushed` is called with a replica whose leader waits for its flush."""
         self._runtime = runtime
         self._turns: dict[Partition, _Turn] = {}
         self._waiting: asyncio.Queue[Partition] = asyncio.Queue()
@@ -88,13 +88,13 @@ class GroupFlush:
         return waiter
 
     def fail(self, partition: "Partition", error: ErrorCode) -> None:
-        """Its role or its disk is gone: what its producers wait for may or may not survive."""
+        """Answer waiting producers with an error: role or disk is gone, and records may be lost."""
         waiters = self._waiters.pop(partition, None)
         if waiters is not None:
             waiters.fail(error)
 
     async def close(self) -> None:
-        """Flush no more; closing the logs flushes what is left."""
+        """Stop flushing; closing the logs flushes what is left."""
         lanes, self._lanes = self._lanes, []
         for lane in lanes:
             lane.cancel()
@@ -124,7 +124,7 @@ class GroupFlush:
             self._on_follower_flushed(partition)
 
     def _on_flushed(self, partition: "Partition") -> None:
-        """The log tells up to where it is stable now: answer producers, and tell the leader."""
+        """Answer producers, and tell the leader: more of the log is stable."""
         flushed_offset = partition.log.flushed_offset
         waiters = self._waiters.get(partition)
         if waiters is not None:

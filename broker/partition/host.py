@@ -1,4 +1,4 @@
-"""The things that all partitions of a broker share: its clocks, its lease, whom they tell."""
+"""The things that all partitions of a broker share: its clocks, its lease, its callbacks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Host:
     on_storage_error: Callable[["Partition", StorageError], None]
     group_flush: GroupFlush
     on_role_changed: Callable[["Partition"], None]
-    """Told after a new leader epoch, and after a partition went offline."""
+    """Called after a new leader epoch, and after a partition went offline."""
     lease: LeaderLease
     brokers: KnownBrokers = field(default_factory=KnownBrokers)
     throttles: Throttles = field(default_factory=Throttles)
@@ -44,6 +44,6 @@ class Host:
 
     @property
     def has_no_lease(self) -> bool:
-        """Is a lease needed to act as a leader, and not held?"""
+        """True if a lease is needed to act as a leader, and not held."""
         lease = self.lease
         return lease.is_required and not lease.is_held(self.monotonic_ms())

@@ -46,7 +46,7 @@ class NeedsOpening(Exception):
 
 
 class Openings:
-    """How much a broker's loop may still decompress in the read event it is in."""
+    """The bytes that the loop may still decompress in the present read event."""
 
     __slots__ = ("_event_ms", "_left")
 
@@ -57,7 +57,7 @@ class Openings:
     def judge(
         self, buffer: memoryview, header: BatchHeader, rules: RecordRules, wall_ms: int
     ) -> Verdict:
-        """Open and walk a batch; NeedsOpening where that is too much. `wall_ms` names the event."""
+        """Open and walk a batch; NeedsOpening if that is too much. `wall_ms` names the event."""
         if wall_ms != self._event_ms:
             self._event_ms, self._left = wall_ms, OPENED_PER_EVENT
         most = min(self._left, OPENED_AT_ONCE)
@@ -101,21 +101,21 @@ class IntakeRules:
         if level == "auto":
             level = "structure" if record_backend.compiled is not None else "batch"
         self.opens = self.is_compacted or level == "full"
-        """Are the records of compressed batches walked?"""
+        """True if the records of compressed batches are walked."""
         self.walks = self.opens or level == "structure"
-        """Are those of uncompressed ones?"""
+        """True if the records of uncompressed batches are walked."""
         self.walks_only = self.walks and not self.has_time_limits
         self.has_special_rules = self.walks or self.has_time_limits
 
 
 @lru_cache(maxsize=256)
 def rules_of(config: TopicConfig) -> IntakeRules:
-    """One object for all partitions of a configuration."""
+    """Return one object for all partitions of a configuration."""
     return IntakeRules(config)
 
 
 def looks_inside(rules: IntakeRules, header: BatchHeader) -> bool:
-    """Are the records of this batch walked?
+    """True if the records of this batch are walked.
 
     They are at every level if the header has no greatest timestamp: retention and lookups go by it,
     and Sarama's producer, for one, did not set it before 2025.
@@ -126,7 +126,7 @@ def looks_inside(rules: IntakeRules, header: BatchHeader) -> bool:
 
 
 def may_need_opening(rules: IntakeRules, header: BatchHeader) -> bool:
-    """May a worker have to open a batch that is appended later (`NeedsOpening`)?"""
+    """True if a worker may have to open a batch that is appended later (`NeedsOpening`)."""
     return bool(header.attributes & CODEC_MASK) and looks_inside(rules, header)
 
 
@@ -183,9 +183,9 @@ def place(
 
 
 def _is_usual(buffer: memoryview, header: BatchHeader, rules: IntakeRules) -> bool:
-    """Is it what nearly all are: not compressed, and nothing to say of its records? One walk.
+    """True for an uncompressed batch without a fault in its records, as nearly all are.
 
-    For all else `_look_inside` finds the words.
+    It takes one walk. For all others `_look_inside` finds the fault.
     """
     if header.attributes & CODEC_MASK:
         return False
@@ -198,7 +198,7 @@ def _is_usual(buffer: memoryview, header: BatchHeader, rules: IntakeRules) -> bo
 def _look_inside(
     buffer: memoryview, header: BatchHeader, rules: IntakeRules, wall_ms: int, openings: Openings
 ) -> Verdict | None:
-    """Walk the records where the topic wants that; else judge times by what the header says."""
+    """Walk the records if the topic wants that; else judge times by the header."""
     earliest, latest = INT64_MIN, INT64_MAX
     if rules.has_time_limits:
         earliest = max(INT64_MIN, wall_ms - rules.before_max_ms)

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def carry_out(partition: "Partition", effects: Effects) -> None:
-    """Do what the leader decided; a failing disk ends the role, and with it what is left to do."""
+    """Carry out the leader's decisions; a failing disk ends the role, and the rest with it."""
     for effect in effects:
         match effect:
             case HighWatermarkAdvanced(offset):

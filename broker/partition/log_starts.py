@@ -1,7 +1,7 @@
 """The starts of logs: moved on request (KIP-107), and known of every replica.
 
-A leader moves its own log's start; followers learn it from their next fetch and tell of theirs
-with the one after. Nothing is read or deleted here: retention drops whole segments later.
+A leader moves its own log's start; followers learn it from their next fetch and report theirs with
+the one after. Nothing is read or deleted here: retention drops whole segments later.
 """
 
 from collections.abc import Container
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def delete_before(partition: "Partition", offset: int) -> ErrorCode | int:
-    """Begin the log at `offset`, or at what is committed; where it shall begin, or why not."""
+    """Begin the log at `offset`, or at what is committed; return the new start, or an error."""
     if partition.offline_because:
         return partition.offline_because
     if partition.leader is None or partition.host.has_no_lease:
@@ -39,9 +39,9 @@ def delete_before(partition: "Partition", offset: int) -> ErrorCode | int:
 
 
 def low_watermark(partition: "Partition", live: Container[int]) -> int:
-    """The least start among the logs of the leader and of those followers whose broker lives.
+    """Return the least log start of the leader and of followers whose broker lives.
 
-    -1 while one of them has not told.
+    -1 while one of them has not reported.
     """
     leader = partition.leader
     starts = (
@@ -57,7 +57,7 @@ def low_watermark(partition: "Partition", live: Container[int]) -> int:
 
 
 def note_follower(partition: "Partition", spec: FetchSpec) -> None:
-    """A follower told with its fetch where its log begins."""
+    """Note the log start that a follower reports with its fetch."""
     progress = partition.leader.followers.get(spec.replica_id) if partition.leader else None
     if progress is not None and progress.log_start_offset != spec.log_start_offset:
         progress.log_start_offset = spec.log_start_offset

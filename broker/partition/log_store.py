@@ -46,11 +46,11 @@ class LogStore:
         return tuple(directory.directory_id for directory in self._failed)
 
     def is_online(self, directory: LogDirectory) -> bool:
-        """Does it still work?"""
+        """True if the directory still works."""
         return directory not in self._failed
 
     def fail(self, directory: LogDirectory) -> bool:
-        """Use it no more; False if that was known."""
+        """Use the directory no more; False if that was known."""
         if directory in self._failed:
             return False
         self._failed[directory] = None
@@ -81,7 +81,7 @@ class LogStore:
             log.info("%s: %d logs, %s, in %d ms", directory.path, len(stored), how, took_ms)
 
     def claim(self, topic_id: bytes, name: TopicPartition, config: TopicConfig) -> StoredLog | None:
-        """The partition's log, from disk or new; None where no directory can take it."""
+        """Return the partition's log, from disk or new; None if no directory can take it."""
         stored = self._unclaimed.pop(name, None)
         if stored is not None:
             if stored.log.segments.topic_id == topic_id:

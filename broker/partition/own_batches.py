@@ -60,7 +60,7 @@ def append_marker(partition: "Partition", marker: TransactionMarker, wall_ms: in
 
 
 def _refuse(partition: "Partition") -> ErrorCode:
-    """Why nothing may be appended under acks=all; NONE if it may."""
+    """Return the error if nothing may be appended under acks=all; NONE if it may."""
     leader = partition.leader
     if leader is None:
         return partition.error_without_leader

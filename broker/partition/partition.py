@@ -78,7 +78,7 @@ class Partition:
         committed = min(max(committed, log.log_start_offset), log.log_end_offset)
         self._become(NoRole(PartitionMetadata(NO_LEADER, -1, -1, (), ()), committed))
         self.offline_because = ErrorCode.NONE
-        """What everybody is answered once the directory failed or the topic is gone."""
+        """The answer to every request once the directory failed or the topic is gone."""
         self.rules = intake.rules_of(log.config)
         self.staging = Staging(log)
         self.verifications = Verifications()
@@ -111,7 +111,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """All below it is decided: what readers of committed transactions may read."""
+        """All below it is decided: readers of committed transactions may read up to it."""
         return reading.last_stable_offset(self.log, self.high_watermark)
 
     @property
@@ -216,7 +216,7 @@ class Partition:
     def needs_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, *, raises_epoch: bool = False
     ) -> Verification | None:
-        """The attempt that a batch has to come back with; None if its transaction is open here.
+        """Return the attempt that a batch must bring back; None if its transaction is open.
 
         The coordinator is asked in between, and the batch waits in line (`Verification.join`).
         `raises_epoch`: each transaction of this client has its own epoch (from Produce 12 on).
@@ -251,14 +251,14 @@ class Partition:
         return reading.list_offset(self, timestamp, isolation, is_replica=replica_id >= 0)
 
     def end_offset_for_epoch(self, epoch: int, *, current_leader_epoch: int = -1) -> OffsetAnswer:
-        """End offset of the newest epoch of ours that is at most `epoch`; -1 if unknown."""
+        """Return the end offset of our newest epoch that is at most `epoch`; -1 if unknown."""
         self.write_staged()
         return reading.end_offset_for_epoch(self, epoch, current_leader_epoch)
 
     # Changes of role.
 
     def on_metadata(self, metadata: PartitionMetadata) -> None:
-        """The controller's newest record of this partition; an older one changes nothing."""
+        """Take in the controller's newest record of this partition; ignore an older one."""
         if metadata.partition_epoch <= self.metadata.partition_epoch or self.offline_because:
             return
         self.write_staged()
@@ -273,7 +273,7 @@ class Partition:
             self.host.on_role_changed(self)
 
     def on_config(self, config: TopicConfig) -> None:
-        """The topic's settings changed."""
+        """Take in the topic's new settings."""
         self.log.reconfigure(config)
         self.rules = intake.rules_of(config)
         min_isr, group = config.min_insync_replicas, config.is_group_flush
@@ -289,7 +289,7 @@ class Partition:
             self.data_waiters.note_followers(self)
 
     def go_offline(self, error: ErrorCode) -> None:
-        """The role ends for good: the directory failed, or the topic is gone."""
+        """End the role for good: the directory failed, or the topic is gone."""
         self.offline_because = error
         self._become(NoRole(self.metadata, min(self.high_watermark, self.log.log_end_offset)))
         self.staging.fail(error)
@@ -298,7 +298,7 @@ class Partition:
         self.host.on_role_changed(self)
 
     def on_high_watermark_moved(self, offset: int) -> None:
-        """The role moved it: note it for the checkpoint, answer producers, wake consumers."""
+        """Note the high watermark for the checkpoint, answer producers, wake consumers."""
         self.host.moved[self] = None
         if self.log.producers.unsettled is not None:
             self.log.producers.settle(offset)
@@ -311,7 +311,7 @@ class Partition:
             self.data_waiters.on_committed(self)
 
     def on_storage_error(self, error: StorageError) -> None:
-        """The disk failed us: whoever owns the directory decides what goes with it."""
+        """Hand on a failure of the disk: the directory's owner decides what goes with it."""
         self.host.on_storage_error(self, error)
 
     def _lead(self, metadata: PartitionMetadata) -> None:
@@ -340,7 +340,7 @@ class Partition:
         self.follower = role if isinstance(role, FollowerReplica) else None
 
     def _end_leadership(self, error: ErrorCode) -> None:
-        """Fail the waits of producers: what they wait for may or may not survive."""
+        """Fail the waits of producers: their records may or may not survive."""
         self.verifications.end_leadership()
         if self._commit_waiters is not None:
             self._commit_waiters.fail(error)

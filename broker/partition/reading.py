@@ -85,7 +85,7 @@ def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
 def refuse(
     partition: "Partition", current_leader_epoch: int, *, leader_only: bool = True
 ) -> ErrorCode:
-    """Why a reader with this leader epoch gets nothing here; NONE if it may read.
+    """Return the error for a reader with this leader epoch; NONE if it may read.
 
     FENCED_LEADER_EPOCH and UNKNOWN_LEADER_EPOCH come before the role; -1 asks for no such check.
     """
@@ -155,7 +155,7 @@ def _note_refusal(partition: "Partition", spec: FetchSpec, why: str) -> None:
 
 
 def _throttle_of(partition: "Partition", follower: int) -> Throttle | None:
-    """What bounds our serving this copy to a follower; None for members of the ISR."""
+    """Return the bound on serving this copy to a follower; None for members of the ISR."""
     host = partition.host
     throttle = host.throttles.leader
     if not throttle.is_on or follower in partition.role.metadata.isr:
@@ -211,7 +211,7 @@ def _note_aborted(partition: "Partition", spec: FetchSpec, answer: FetchAnswer) 
 def list_offset(
     partition: "Partition", timestamp: int, isolation: int, *, is_replica: bool
 ) -> OffsetAnswer:
-    """Where the log begins, ends, or was at a time; only the leader is asked.
+    """Return the log's start, its end, or its offset at a time; only the leader is asked.
 
     A reader of committed transactions (`isolation`) sees less of it, a replica all.
     """
@@ -251,10 +251,10 @@ def list_offset(
 def end_offset_for_epoch(
     partition: "Partition", epoch: int, current_leader_epoch: int
 ) -> OffsetAnswer:
-    """Where the newest epoch of ours that is at most `epoch` ends; -1 if unknown.
+    """Return the end of our newest epoch that is at most `epoch`; -1 if unknown.
 
-    Not bounded by the high watermark: a new leader's may be older than what a consumer has
-    read, and a bounded answer would look like a truncation to it.
+    Not bounded by the high watermark: a new leader's may be older than what a consumer has read,
+    and a bounded answer would look like a truncation to it.
     """
     error = refuse(partition, current_leader_epoch)
     if error:
@@ -268,7 +268,7 @@ def end_offset_for_epoch(
 async def _search(
     partition: "Partition", timestamp: int, epoch: int, end: Callable[[], int]
 ) -> OffsetAnswer:
-    """Search the log; what is found counts only if we still lead the same epoch afterwards."""
+    """Search the log; the result counts only if we still lead the same epoch afterwards."""
     reader = partition.log.reader
     try:
         if timestamp == MAX_TIMESTAMP:

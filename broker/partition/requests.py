@@ -1,7 +1,7 @@
 """The values that the edge of the broker hands to a partition, and gets from it.
 
 Values only: no partition, log or connection is known here. An `Appended` is filled in twice: at
-once with what the checks decided, and after the write with what the disk said.
+once with the result of the checks, and after the write with the result of the disk.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CONSUMER = -1
 """The replica id of anyone who is not a broker."""
 DEBUGGING_CONSUMER = -2
-"""Of a reader, no broker either, who wants batches without records too, as a follower gets them."""
+"""The id of a reader, not a broker, that wants batches without records too, as followers do."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Appended:
     message: str | None = None
     """A sentence for the client where the code alone does not say what was wrong."""
     record_errors: tuple[RecordError, ...] = ()
-    """The records that are to blame, where they are known (KIP-467)."""
+    """The records at fault, if they are known (KIP-467)."""
     needs_opening: RecordRules | None = None
     """Nothing is decided: a worker is to judge the batch by these, then it comes back."""
 
@@ -52,7 +52,7 @@ class FetchSpec:
     last_fetched_epoch: int = -1
     log_start_offset: int = -1
     flushed_offset: int = -1
-    """Up to where the asking follower's log is on stable storage; -1 when it does not say."""
+    """The offset up to which the follower's log is on stable storage; -1 if not stated."""
     isolation: int = READ_UNCOMMITTED
     leader_only: bool = True
     """False: a follower may answer a consumer, up to its own high watermark (KIP-392)."""
@@ -60,24 +60,24 @@ class FetchSpec:
 
 @dataclass(slots=True)
 class FetchAnswer:
-    """What a partition gives to one fetch. Offsets are -1 where the error says nothing of them."""
+    """A partition's answer to one fetch. Offsets are -1 if the error leaves them unknown."""
 
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
     diverging: OffsetAndEpoch | None = None
-    """Where the follower's history leaves ours: truncate to here, and ask again."""
+    """The point where the follower's history leaves ours: truncate to here, and fetch again."""
     records: Buffer = b""
     aborted: Sequence[AbortedTransaction] = ()
     """For a reader of committed transactions: those whose records among these do not count."""
     cold: Callable[[], Awaitable[Buffer]] | None = None
-    """Set where the pages are not in memory: await it, off the read path, for the records."""
+    """Set if the pages are not in memory: await it, off the read path, for the records."""
     leader_id: int = -1
     leader_epoch: int = -1
     """The leader as we know it, for the answer's CurrentLeader field on a stale asker."""
     preferred_read_replica: int = -1
-    """Ask this broker instead: it is nearer, and has what was asked for (KIP-392)."""
+    """A nearer broker to read from instead, which has the offset (KIP-392); -1: none."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class OffsetAnswer:
     timestamp_ms: int = -1
     leader_epoch: int = -1
     later: Callable[[], Awaitable["OffsetAnswer"]] | None = None
-    """Set where the log must be searched, which may wait for the disk: await it for the answer."""
+    """Set if the log must be searched, which may wait for the disk: await it for the answer."""
 
 
 class DataWaiter(Protocol):
@@ -106,4 +106,7 @@ class DataWaiter(Protocol):
         """The partition got readable bytes, changed its role, or went away."""
 
     def note(self, partition: "Partition") -> None:
-        """For followers: there is something to tell with the next answer, but not to wake for."""
+        """Note for a follower that there is news for the next answer.
+
+        It is no reason to wake it.
+        """

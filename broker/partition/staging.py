@@ -18,7 +18,7 @@ NO_ANSWERS: Final[list[Appended]] = []
 
 
 class Staging:
-    """What one partition is about to append to its log, and what it has answered for it."""
+    """The batches that one partition is about to append to its log, and their answers."""
 
     __slots__ = ("_log", "answers", "batches")
 
@@ -84,7 +84,7 @@ class Staging:
         return appended
 
     def fail(self, error: ErrorCode) -> None:
-        """Drop what is staged: it is never written, and `error` is why."""
+        """Drop the staged batches, which are never written, with `error` as the reason."""
         for appended in self.answers:
             appended.error = error
         self.batches, self.answers = None, NO_ANSWERS

@@ -56,17 +56,18 @@ class Verification:
     def __init__(self, epoch: int, sequence: int, since_ms: int, *, raises_epoch: bool) -> None:
         self.epoch = epoch
         self.lowest_sequence = sequence
-        """Of the batches that wait for it: one of a higher sequence must not come first."""
+        """The lowest sequence of the batches that wait: one of a higher sequence must not come
+        first."""
         self.raises_epoch = raises_epoch
         """Each transaction of this client has an epoch of its own: it begins with sequence 0."""
         self.since_ms = since_ms
         self.is_led = True
         """False once the leadership has ended under which it began."""
         self._waiting: list[Waiting] | None = None
-        """In the order they came; None while nothing is asked."""
+        """The batches in the order they came; None while nothing is asked."""
 
     def join(self, batch: Waiting) -> bool:
-        """A batch waits for the answer, behind those that do; True if it is the one to ask."""
+        """Let a batch wait behind those that do; True if it is the first and must ask."""
         if self._waiting is not None:
             self._waiting.append(batch)
             return False
@@ -74,7 +75,7 @@ class Verification:
         return True
 
     def answered(self) -> list[Waiting]:
-        """The answer is there: who waited for it, in order. Whoever joins next asks again."""
+        """Return the batches that waited for the answer, in order. The next one asks again."""
         waiting, self._waiting = self._waiting or [], None
         return waiting
 
@@ -96,9 +97,9 @@ class Verifications:
         self._attempts = NO_ATTEMPTS
 
     def begin(self, producer_id: int, attempt: Verification) -> Verification:
-        """The producer's attempt: the one under way for this epoch, else this.
+        """Return the producer's attempt: the one under way for this epoch, else this one.
 
-        One of an older epoch than the newest is never current: its coordinator may say why.
+        An attempt of an older epoch than the newest is never current: its coordinator may say why.
         """
         present = self._attempts.get(producer_id)
         if present is None or present.epoch < attempt.epoch:
@@ -113,7 +114,7 @@ class Verifications:
     def check(
         self, producers: ProducerState, header: BatchHeader, guard: Verification | None
     ) -> ProducedBatch | ErrorCode | None:
-        """May a client's batch of a transaction be appended? None: yes, and its attempt ends."""
+        """Check a client's batch of a transaction. None: append it, and its attempt ends."""
         producer_id = header.producer_id
         up_to = NOT_VERIFIED
         if guard is not None and self._permits(header, guard):
@@ -131,7 +132,7 @@ class Verifications:
     def refuse_own(
         self, producers: ProducerState, header: BatchHeader, guard: Verification | None
     ) -> ErrorCode:
-        """Why a coordinator's batch of a transaction may not be appended; NONE if it may.
+        """Return the error of a coordinator's batch of a transaction; NONE if it may be appended.
 
         Without a `guard` the coordinator vouches for a batch that begins a transaction here.
         """
@@ -143,12 +144,12 @@ class Verifications:
         return ErrorCode.NONE if is_verified else ErrorCode.INVALID_TXN_STATE
 
     def _permits(self, header: BatchHeader, guard: Verification) -> bool:
-        """Is the guard of this batch's epoch, and still the producer's newest attempt?"""
+        """True if the guard is of this batch's epoch, and still the producer's newest attempt."""
         is_of_epoch = guard.epoch == header.producer_epoch
         return is_of_epoch and self._attempts.get(header.producer_id) is guard
 
     def end(self, producer_id: int, epoch: int) -> None:
-        """A batch of the producer was appended: its transaction of this epoch is open.
+        """End the attempt of an epoch whose batch was appended: its transaction is open.
 
         An attempt of a newer epoch goes on: a late batch of the transaction before ends nothing.
         """
@@ -157,7 +158,7 @@ class Verifications:
             self._forget(producer_id)
 
     def end_leadership(self) -> None:
-        """This broker leads no more: another one may have written markers when it does again."""
+        """Forget all attempts: before this broker leads again another may have written markers."""
         for attempt in self._attempts.values():
             attempt.is_led = False
         self._attempts = NO_ATTEMPTS
@@ -180,7 +181,7 @@ class Verifications:
             self._forget(marker.producer_id)
 
     def remove_older(self, since_ms: int) -> None:
-        """Forget attempts that began by then: nobody will come back to them."""
+        """Forget attempts that began by then: their batches will not come back."""
         old = [each for each, attempt in self._attempts.items() if attempt.since_ms <= since_ms]
         for producer_id in old:
             self._forget(producer_id)

@@ -32,7 +32,7 @@ class Waiter:
         self.done = done
 
     def cancel(self) -> None:
-        """Nobody is interested any more; `done` is never called."""
+        """Give up waiting; `done` is never called."""
         self.done = None
 
 
@@ -69,7 +69,7 @@ class CommitWaiters:
             self._arm(waiter.deadline_ms)
 
     def complete(self, high_watermark: int, error: ErrorCode) -> None:
-        """Everything below `high_watermark` is committed; `error` if by too few replicas."""
+        """Complete waiters below `high_watermark`; with `error` if too few replicas have them."""
         queue = self._queue
         while queue and queue[0].offset <= high_watermark:
             waiter = queue.popleft()
@@ -81,7 +81,7 @@ class CommitWaiters:
             self._disarm()
 
     def fail(self, error: ErrorCode) -> None:
-        """Every waiter's outcome is `error`: the role or the disk is gone."""
+        """Complete every waiter with `error`: the role or the disk is gone."""
         queue, self._queue = self._queue, deque()
         self._disarm()
         for waiter in queue:
@@ -101,7 +101,7 @@ class CommitWaiters:
             self._armed_ms = NEVER
 
     def _expire(self) -> None:
-        """Answer those whose time is up; the data stays in the log and may commit later."""
+        """Answer waiters whose time is up; the data stays in the log and may commit later."""
         now_ms, self._armed, self._armed_ms = self._armed_ms, None, NEVER
         waiting, self._queue = self._queue, deque()
         expired = [waiter for waiter in waiting if waiter.deadline_ms <= now_ms]
@@ -117,13 +117,13 @@ class CommitWaiters:
 
 
 class DataWaiters:
-    """Those who are told of everything that may change the answer of a fetch of one partition."""
+    """The waiters that hear of everything that may change a fetch of one partition."""
 
     __slots__ = ("waiting",)
 
     def __init__(self) -> None:
         self.waiting: list[DataWaiter] | None = None
-        """In the order they came; None while there is nobody."""
+        """The waiters in the order they came; None while there are none."""
 
     def add(self, waiter: DataWaiter) -> None:
         """Tell `waiter` from now on, until `remove`."""
@@ -141,18 +141,18 @@ class DataWaiters:
                 self.waiting = None
 
     def wake(self, partition: "Partition") -> None:
-        """The role has changed: all have to look again."""
+        """Have all waiters look again: the role has changed."""
         for waiter in tuple(self.waiting or ()):
             waiter.on_data(partition)
 
     def on_appended(self, partition: "Partition") -> None:
-        """The log has grown: followers may read on."""
+        """Tell followers that the log has grown: they may read on."""
         for waiter in tuple(self.waiting or ()):
             if waiter.is_follower:
                 waiter.on_data(partition)
 
     def on_committed(self, partition: "Partition") -> None:
-        """The high watermark has moved: consumers may read on, followers are to be told of it."""
+        """Tell all that the high watermark moved: consumers may read on, followers hear of it."""
         for waiter in tuple(self.waiting or ()):
             if waiter.is_follower:
                 waiter.note(partition)
