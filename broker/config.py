@@ -315,7 +315,7 @@ def parse_listeners(key: str, text: str) -> tuple[Listener, ...]:
 
 
 def bound_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
-    """Where to listen."""
+    """Return the listeners that the broker opens itself."""
     elsewhere = config.controller_listener_names
     listeners = tuple(
         listener
@@ -331,7 +331,7 @@ def bound_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
 
 
 def advertised_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
-    """What to tell others; a port 0 stands for the one that was bound."""
+    """Return the addresses to tell others; a port 0 stands for the one that was bound."""
     key = "advertised.listeners"
     if config.advertised_listeners is None:
         bound = bound_listeners(config)
@@ -369,7 +369,7 @@ def security_protocol_of(config: BrokerConfig, name: str) -> str:
 
 
 def controller_addresses(config: BrokerConfig) -> tuple[tuple[str, int], ...]:
-    """Where controllers are looked for."""
+    """Return the addresses at which controllers are looked for."""
     key, texts = "controller.quorum.bootstrap.servers", config.controller_quorum_bootstrap_servers
     if not texts:
         key = "controller.quorum.voters"

@@ -74,7 +74,7 @@ class Log:
         self.segments.load(found)
         self.log_start_offset, self.log_end_offset = found.log_start_offset, found.log_end_offset
         self.leader_epochs = found.leader_epochs
-        """For reading only; `assign_epoch`, appending and truncating change it."""
+        """The epochs, for reading only; `assign_epoch`, appending and truncating change them."""
         self._epoch_file = EpochFile(
             files, self.segments, found.leader_epochs, is_written=found.are_epochs_written
         )

@@ -36,7 +36,7 @@ class FollowerWatch:
         self.unread: dict[Key, FetchPartition] = dict(session.partitions)
         """The partitions that the next fetch reads; those that returned bytes last come last."""
         self.called: dict[Key, None] = {}
-        """Of these, the partitions that changed since the parked fetch read them."""
+        """The partitions of `unread` that changed since the parked fetch read them."""
         self.is_parked = False
 
     def begin(self, request: SessionRequest, now_ms: int) -> list[FetchPartition]:

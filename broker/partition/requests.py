@@ -70,7 +70,7 @@ class FetchAnswer:
     """The point where the follower's history leaves ours: truncate to here, and fetch again."""
     records: Buffer = b""
     aborted: Sequence[AbortedTransaction] = ()
-    """For a reader of committed transactions: those whose records among these do not count."""
+    """The transactions whose records a reader of committed ones must leave out."""
     cold: Callable[[], Awaitable[Buffer]] | None = None
     """Set if the pages are not in memory: await it, off the read path, for the records."""
     leader_id: int = -1
