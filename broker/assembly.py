@@ -192,7 +192,7 @@ def _make_channel(
         request_timeout_ms=config.request_timeout_ms,
     )
     epochs = {each.clean_broker_epoch for each in directories}
-    # A stop was clean only if every directory says so, of one and the same run.
+    # A stop was clean only if all directories say so, of one and the same run.
     clean = directories[0].clean_broker_epoch if len(epochs) == 1 else None
     registration = RegisterBroker(
         broker_id=config.node_id,

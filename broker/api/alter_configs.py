@@ -46,7 +46,7 @@ def alter_configs(call: Call, request: whole.AlterConfigsRequest) -> object:
 def _check_changes(resource: incremental.AlterConfigsResource) -> None:
     if resource.resource_type == BROKER:
         for change in resource.configs:
-            # What is set can always be taken back, whatever value stands beside the operation.
+            # A key can always be unset, with any value beside the operation.
             if change.config_operation != ConfigOperation.DELETE:
                 _check_broker_key(change.name, change.value)
 

@@ -161,7 +161,7 @@ class ParkedFetch(Answer):
             return None
         edge = self.call.edge
         if not self.is_follower and not edge.lease.is_held(edge.runtime.monotonic_ms()):
-            # It was read by a leader that may be none any more.
+            # The data was read by a leader that may lead no more.
             reading.read_again(list(range(len(reading.partitions))))
         self.call.connection.outbox.hold(0)
         response = respond(self.call, self._context, reading, self._asker.isolation)

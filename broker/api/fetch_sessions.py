@@ -21,8 +21,8 @@ FINAL_EPOCH = -1
 LAST_EPOCH = 0x7FFFFFFF
 SESSION_ID_MAX = 0x7FFFFFFF
 EVICTION_MS = 120_000
-"""Milliseconds without use after which any session may evict another, or of age after which a more
-valuable one may."""
+"""A session unused for so many ms may be evicted for any other; a session of that age, for a more
+valuable one."""
 
 Key = tuple[bytes | str, int]
 """Topic id (or, before version 13, name) and partition index."""
@@ -145,7 +145,7 @@ class FetchContext:
         partition.told_high_watermark = answer.high_watermark if is_good else -1
         partition.told_log_start_offset = answer.log_start_offset
         if len(answer.records) > 0:
-            # Fairness: whoever got bytes is read last next time.
+            # Fairness: a partition that returned bytes is read last next time.
             cached = self.session.partitions.pop(partition.key, None)
             if cached is not None:
                 self.session.partitions[partition.key] = cached

@@ -58,7 +58,7 @@ class FollowerWatch:
         if self._sources.get(key) is not source:
             self._watch(key, source)
         if answer.records:
-            # Fairness: whoever got bytes is read last next time.
+            # Fairness: a partition that returned bytes is read last next time.
             self.unread.pop(key, None)
             self.unread[key] = asked
         elif (

@@ -123,7 +123,7 @@ def _look_up(
         replica_id=replica_id_of(call, request.replica_id),
     )
     if found.error is ErrorCode.OFFSET_NOT_AVAILABLE and call.version < OFFSET_NOT_AVAILABLE_FROM:
-        # What older clients know as "ask again".
+        # Older clients take this error for "ask again".
         found.error = ErrorCode.LEADER_NOT_AVAILABLE
     return found
 

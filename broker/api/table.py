@@ -75,7 +75,7 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     ApiKey.ALTER_CONFIGS: alter_configs.alter_configs,
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
     ApiKey.UNREGISTER_BROKER: forwarded.unregister_broker,
-    # What is not there, and is asked for all the same.
+    # APIs of features that are missing here, which tools call all the same.
     ApiKey.DESCRIBE_ACLS: no_security.describe_acls,
     ApiKey.CREATE_ACLS: no_security.create_acls,
     ApiKey.DELETE_ACLS: no_security.delete_acls,

@@ -41,7 +41,7 @@ class AutoCreation:
         """`internal` are the topics that are made in a way of their own."""
         self._runtime = runtime
         self._controller = controller
-        # What this broker's file does not say, the controller's decides.
+        # The controller's file decides what this broker's file leaves open.
         self._partitions = int(file_settings.get("num.partitions", BROKER_DEFAULT))
         self._replicas = int(file_settings.get("default.replication.factor", BROKER_DEFAULT))
         self._internal = {topic.name: topic for topic in internal}

@@ -222,7 +222,7 @@ class ControllerChannel:
                 answer = await self.call(request, timeout_ms=left_ms)
                 if getattr(answer, "error", 0) != ErrorCode.NOT_CONTROLLER:
                     return answer
-                # It was active when we asked; what came of it the next one knows.
+                # It was active when we asked; the next controller knows the outcome.
                 raise ApiError(ErrorCode.NOT_CONTROLLER, "the controller was replaced")
             except ApiError as error:
                 now_ms = self._runtime.monotonic_ms()

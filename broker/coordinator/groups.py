@@ -142,7 +142,7 @@ class Groups:
         found = self._find(group_id)
         if isinstance(found, ErrorCode):
             if found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                # What was assigned is not known yet: the member begins anew, as in Kafka.
+                # The assignment is not known yet: the member begins anew, as in Kafka.
                 found = ErrorCode.REBALANCE_IN_PROGRESS
             ticket(Synced(error=found))
             return
@@ -153,7 +153,7 @@ class Groups:
         """Carry out Heartbeat."""
         found = self._find(group_id)
         if isinstance(found, ErrorCode):
-            # While the group is read nobody knows better: the member goes on.
+            # While the group is being read its state is unknown: the member goes on.
             is_loading = found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return ErrorCode.NONE if is_loading else found
         shard, group = found

@@ -76,7 +76,7 @@ class ClassicGroup:
         if present is not None:
             return self._replace(present, member_id, join, ticket, now)
         if join.needs_known_id and instance_id is None:
-            # A client whose answer is lost must not leave a member behind that nobody is.
+            # If the answer is lost, no member must stay behind without a client.
             self.phases.reserve(member_id, now.ms + join.session_timeout_ms)
             return [_refuse(ticket, ErrorCode.MEMBER_ID_REQUIRED, member_id)]
         return self._add(Member.of(join, member_id), join, ticket, now)

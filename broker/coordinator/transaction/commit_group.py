@@ -243,8 +243,8 @@ def left_over(ledger: "Ledger", asked: Commit, decision: GroupDecision) -> list[
     """
     if not decision.is_replay:
         return losers(ledger, asked.group)
-    # Not what the next batch has open, for the replay may be late; nor anything of elsewhere,
-    # which a commit would have been refused for.
+    # Not the transactions of the next batch, for the replay may be late; nor ids of other groups,
+    # for which a commit would have been refused.
     return [each for each in asked.transactions if group_of(each.transactional_id) == asked.group]
 
 

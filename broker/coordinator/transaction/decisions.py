@@ -152,7 +152,7 @@ def _raise_epoch(present: Transaction, asked: InitProducerId, now: Now) -> Decis
         if asked.epoch == present.epoch:
             last_epoch = present.epoch
         elif asked.epoch == present.last_epoch:
-            # A retry of what was done. Had another producer come since, there were no last epoch.
+            # A retry: if another producer had come since, there would be no last epoch.
             return Decision(producer_id=present.producer_id, epoch=present.epoch)
         else:
             return Decision(error=ErrorCode.PRODUCER_FENCED)
