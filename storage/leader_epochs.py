@@ -3,7 +3,7 @@
 Pure. Epochs and start offsets both grow strictly from entry to entry (KIP-101, KIP-279). The
 file form is Kafka's leader-epoch-checkpoint:
 
-    0\n  count\n  (epoch SP start_offset \n)*
+    the line "0", a line with the number of entries, and for each a line "epoch start_offset"
 """
 
 from bisect import bisect_left, bisect_right

@@ -135,7 +135,8 @@ class _Loader:
             log.warning("%s ends at %d, before its start: begun anew at %d", self, end, start)
             self._drop_from(0)
             producers, end = ProducerState(), start
-        if not segments or end == segments[0].base_offset:
+            self._epochs, self._are_epochs_written = LeaderEpochs(), False
+        elif not segments or end == segments[0].base_offset:
             # A log whose records all were deleted still ends in the epoch of the last of them.
             epoch = self._on_file.epoch_for(end) if end else NO_EPOCH
             self._epochs = LeaderEpochs([(epoch, start)])

@@ -65,7 +65,8 @@ def take_the_high_watermark_back(stage: Stage) -> None:
     leader = stage.state("t").leader
     process = stage.daemon(leader).process
     assert process is not None
-    process.context.run(setattr, stage.partition(leader, "t"), "high_watermark", 0)
+    role = stage.partition(leader, "t").role
+    process.context.run(setattr, role, "high_watermark", 0)
 
 
 def test_an_invariant_stops_the_story() -> None:

@@ -251,13 +251,43 @@ def wait_until_read(cluster: Cluster, feeder: Feeder, least: int | None = None) 
 
 def check(bootstrap: str, client: str, fed: list[list[int]]) -> None:
     """Compare the output with the function of the input, as two clients read it."""
+    wait_until_decided(bootstrap, sink_of(client))
     for read in (read_with_ours, read_with_confluent):
         found = read(bootstrap, sink_of(client))
         for partition, numbers in enumerate(fed):
             expected = [process(b"%d" % number) for number in numbers]
             mine = found[partition]
             assert len(mine) == len(set(mine)), f"{client}: twice in partition {partition}"
-            assert mine == expected, f"{client}: partition {partition} is not what was fed"
+            assert mine == expected, (
+                f"{client}: partition {partition} is not what was fed: {difference(mine, expected)}"
+            )
+
+
+def wait_until_decided(bootstrap: str, topic: str) -> None:
+    """Wait for the markers of the last transactions.
+
+    That of the offsets, by which the input counts as read, may be written before the others.
+    """
+    places = [TopicPartition(topic, p) for p in range(PARTITIONS)]
+    with (
+        Consumer(bootstrap, isolation_level="read_committed") as committed,
+        Consumer(bootstrap, isolation_level="read_uncommitted") as everything,
+    ):
+        wait_until(
+            lambda: committed.end_offsets(places) == everything.end_offsets(places),
+            within_s=60,
+            every_s=0.2,
+        )
+
+
+def difference(found: list[bytes], expected: list[bytes]) -> str:
+    """Say where two lists part."""
+    pairs = zip(found, expected, strict=False)
+    at = next((n for n, (one, other) in enumerate(pairs) if one != other), None)
+    if at is None:
+        return f"{len(found)} records of {len(expected)}, the first ones alike"
+    missing = sorted({*expected} - {*found})
+    return f"from {at} on: {found[at]!r} for {expected[at]!r}; missing {missing[:5]}"
 
 
 def read_with_ours(bootstrap: str, topic: str) -> list[list[bytes]]:
