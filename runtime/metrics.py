@@ -1,0 +1,191 @@
+"""Metrics: counts kept as plain fields, durations in buckets, and their text when it is asked for.
+
+Pure. The owner of a number keeps it in a field of its own; a collector reads such fields when a
+scrape asks for them. Nothing here is registered globally, locked or computed ahead of time.
+Formats: OpenMetrics 1.0 and Prometheus text 0.0.4.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate, chain, islice
+from typing import Final
+
+LINES_PER_SLICE: Final = 1_000
+"""Lines that are made before the caller may do something else: about 1 ms."""
+
+_STEPS_BITS: Final = 3
+_STEPS: Final = 1 << _STEPS_BITS
+_LONGEST_BITS: Final = 40
+_BUCKETS: Final = (_LONGEST_BITS - _STEPS_BITS + 1) * _STEPS
+
+
+class Kind(StrEnum):
+    """The metric types of OpenMetrics that are used here."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    SUMMARY = "summary"
+
+
+Sample = tuple[str, float]
+"""The end of the sample's name (a suffix, labels in braces, both or nothing), and the value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """One metric with all its samples. `_total` of a counter's samples is added when written."""
+
+    name: str
+    """Without `_total`."""
+    kind: Kind
+    help: str
+    """One sentence, in one line."""
+    samples: Iterable[Sample]
+    """Read once, in slices between which the process does other work: where it walks over
+    something that may change, it walks over a copy of the references."""
+
+
+Collector = Callable[[], Iterable[Family]]
+"""Called at each scrape. No two of a process give a family of the same name."""
+
+
+def labels(**values: str | int) -> str:
+    """Return `{name="value",...}`, escaped, in the order given.
+
+    Make it once where the same labels are written at every scrape.
+    """
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in values.items()) + "}"
+
+
+def _escaped(value: str | int) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def counter(name: str, help_text: str, samples: Iterable[Sample]) -> Family:
+    """Return a family of counts that only grow while the process lives."""
+    return Family(name, Kind.COUNTER, help_text, samples)
+
+
+def gauge(name: str, help_text: str, samples: Iterable[Sample] | float) -> Family:
+    """Return a family of values that go up and down; a bare number is one sample without labels."""
+    if isinstance(samples, int | float):
+        samples = (("", samples),)
+    return Family(name, Kind.GAUGE, help_text, samples)
+
+
+class Durations:
+    """Measured durations: quantiles of the last one to two minutes, and count and sum of all.
+
+    Buckets grow by an eighth of a power of two, so that a quantile is at most 12 % too high.
+    Recording is one list item and two sums. The two windows move on when somebody reads.
+    """
+
+    __slots__ = ("_before", "_now", "_turned_ms", "count", "sum_us")
+
+    WINDOW_MS: Final = 60_000
+    QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
+    """The ones that the rules of Kafka's JMX exporter write."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sum_us = 0
+        self._now = [0] * _BUCKETS
+        self._before = [0] * _BUCKETS
+        self._turned_ms: int | None = None
+
+    def record(self, microseconds: int) -> None:
+        """Count one duration, in microseconds. Those below 0 count as 0, beyond 12 days as 12."""
+        self.count += 1
+        self.sum_us += microseconds
+        if microseconds < _STEPS:
+            self._now[microseconds if microseconds > 0 else 0] += 1
+            return
+        shift = microseconds.bit_length() - _STEPS_BITS - 1
+        index = (shift << _STEPS_BITS) + (microseconds >> shift)
+        self._now[index if index < _BUCKETS else _BUCKETS - 1] += 1
+
+    def quantiles(self, now_ms: int) -> list[tuple[float, float]]:
+        """Return (quantile, milliseconds) of late, NaN of nothing; the windows move on."""
+        self._move_on(now_ms)
+        cumulated = list(accumulate(map(int.__add__, self._now, self._before)))
+        wanted = ((quantile, quantile * cumulated[-1]) for quantile in self.QUANTILES)
+        if not cumulated[-1]:
+            return [(quantile, float("nan")) for quantile, _ in wanted]
+        return [(quantile, _upper_ms(_first_at_least(cumulated, n))) for quantile, n in wanted]
+
+    def _move_on(self, now_ms: int) -> None:
+        if self._turned_ms is None:
+            self._turned_ms = now_ms
+        passed_ms = now_ms - self._turned_ms
+        if passed_ms < self.WINDOW_MS:
+            return
+        self._before = self._now if passed_ms < 2 * self.WINDOW_MS else [0] * _BUCKETS
+        self._now = [0] * _BUCKETS
+        self._turned_ms = now_ms
+
+
+def _first_at_least(cumulated: list[int], wanted: float) -> int:
+    return next(index for index, count in enumerate(cumulated) if count >= wanted)
+
+
+def _upper_ms(index: int) -> float:
+    """The end of a bucket, in milliseconds."""
+    following = index + 1
+    if following <= _STEPS:
+        return following / 1000
+    shift, step = divmod(following, _STEPS)
+    return ((_STEPS + step) << (shift - 1)) / 1000
+
+
+def summary(
+    name: str, help_text: str, each: Iterable[tuple[str, Durations]], now_ms: int
+) -> Family:
+    """Return quantiles, count and sum in milliseconds; `each` pairs labels in braces with them."""
+    return Family(
+        name,
+        Kind.SUMMARY,
+        help_text,
+        chain.from_iterable(_summed(tail, durations, now_ms) for tail, durations in each),
+    )
+
+
+def _summed(tail: str, durations: Durations, now_ms: int) -> Iterator[Sample]:
+    opened = f"{tail[:-1]}," if tail else "{"
+    for quantile, value in durations.quantiles(now_ms):
+        yield f'{opened}quantile="{quantile}"}}', value
+    yield f"_count{tail}", durations.count
+    yield f"_sum{tail}", durations.sum_us / 1000
+
+
+class Format(StrEnum):
+    """The text formats, by their content type."""
+
+    OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def write(families: Iterable[Family], text_format: Format) -> Iterator[bytes]:
+    """Write families in slices of about LINES_PER_SLICE lines.
+
+    Whoever serves others too does their work between the slices.
+    """
+    is_open_metrics = text_format is Format.OPEN_METRICS
+    lines: list[str] = []
+    for family in families:
+        sample_name = f"{family.name}_total" if family.kind is Kind.COUNTER else family.name
+        name = family.name if is_open_metrics else sample_name
+        lines.append(f"# HELP {name} {family.help}\n# TYPE {name} {family.kind}\n")
+        samples = iter(family.samples)
+        while some := [
+            f"{sample_name}{tail} {value}\n" for tail, value in islice(samples, LINES_PER_SLICE)
+        ]:
+            lines += some
+            if len(lines) >= LINES_PER_SLICE:
+                yield "".join(lines).encode()
+                lines.clear()
+    if is_open_metrics:
+        lines.append("# EOF\n")
+    yield "".join(lines).encode()
