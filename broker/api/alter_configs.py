@@ -98,7 +98,7 @@ def _alter(call: Call, request: Any, kind: _Kind) -> object:
 
     def refuse_all(request: Any, error: ErrorCode, why: str) -> object:
         return kind.response(
-            responses=[_result(kind, each, error, why or error.doc) for each in request.resources]
+            responses=[_result(kind, each, error, why) for each in request.resources]
         )
 
     def add_refused(response: Any) -> object:
@@ -107,7 +107,7 @@ def _alter(call: Call, request: Any, kind: _Kind) -> object:
         return response
 
     complete = add_refused if refused else None
-    return Forwarded(call, kind.api_key, request, refuse_all, complete)
+    return Forwarded(call, request, kind.api_key, refuse_all, complete)
 
 
 def _result(kind: _Kind, resource: Any, error: ErrorCode, why: str) -> object:

@@ -7,15 +7,12 @@ every resource of the request gets the same error.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from ...protocol.api import ApiKey
 from ...protocol.codec import decode, encode_bytes, response_class
 from ...protocol.errors import ApiError, ErrorCode
-from ...protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-)
 from ...protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -31,22 +28,12 @@ from ...protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from ...protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ...protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
 )
-from ...protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
-from ...protocol.messages.unregister_broker import (
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
-)
-from ...protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from ...protocol.types import Buffer
 from ...storage.topic_config import WITHOUT_EFFECT
 from ..net.answer import Answer, Call
@@ -67,12 +54,15 @@ class Forwarded(Answer):
     def __init__(
         self,
         call: Call,
-        api_key: ApiKey,
         request: object,
-        refusal: Refusal,
+        api_key: ApiKey,
+        refusal: Refusal | None = None,
         complete: Completion | None = None,
     ) -> None:
-        """Without `complete` the controller's answer goes out as it came, undecoded."""
+        """Without a `refusal` the response as a whole has the error.
+
+        Without `complete` the controller's answer goes out as it came, undecoded.
+        """
         super().__init__(call)
         self._complete = complete
         self._api_key = api_key
@@ -92,14 +82,17 @@ class Forwarded(Answer):
         self._task.cancel()
 
     async def _forward(self) -> None:
-        call = self.call
+        call, cls = self.call, response_class(self._api_key)
         body = encode_bytes(self._request, call.version)
         try:
             answer = await call.edge.controller.forward(self._api_key, call.version, body)
         except ApiError as error:
-            self._frame = self._framed(self._refusal(self._request, error.code, error.detail))
+            why = error.detail or error.code.doc
+            if self._refusal is None:
+                self._frame = self._framed(cls(error_code=error.code, error_message=why))
+            else:
+                self._frame = self._framed(self._refusal(self._request, error.code, why))
         else:
-            cls = response_class(self._api_key)
             if self._complete is None:
                 self._frame = call.frame_encoded(cls, answer)
             else:
@@ -114,53 +107,15 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> Answer:
     """Have topics created."""
     for topic in request.topics:
         warn_of_unused(topic.name, WITHOUT_EFFECT, (each.name for each in topic.configs))
-    return Forwarded(call, ApiKey.CREATE_TOPICS, request, _no_topics_created)
+    return Forwarded(call, request, ApiKey.CREATE_TOPICS, _no_topics_created)
 
 
 def delete_topics(call: Call, request: DeleteTopicsRequest) -> object:
     """Remove topics, unless delete.topic.enable is off."""
     if not call.edge.config.delete_topic_enable:
-        return _no_topics_deleted(request, ErrorCode.TOPIC_DELETION_DISABLED, "")
-    return Forwarded(call, ApiKey.DELETE_TOPICS, request, _no_topics_deleted)
-
-
-def create_partitions(call: Call, request: CreatePartitionsRequest) -> Answer:
-    """Have partitions added to topics."""
-    return Forwarded(call, ApiKey.CREATE_PARTITIONS, request, _no_partitions_created)
-
-
-def elect_leaders(call: Call, request: ElectLeadersRequest) -> Answer:
-    """Elect preferred leaders, or uncleanly where there is none."""
-    return Forwarded(call, ApiKey.ELECT_LEADERS, request, _no_leaders_elected)
-
-
-def alter_partition_reassignments(
-    call: Call, request: AlterPartitionReassignmentsRequest
-) -> Answer:
-    """Move replicas to other brokers."""
-    refusal = _no_reassignments_altered
-    return Forwarded(call, ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, refusal)
-
-
-def list_partition_reassignments(call: Call, request: ListPartitionReassignmentsRequest) -> Answer:
-    """Tell which replicas are moving, as the controller has it."""
-    refusal = _no_reassignments_listed
-    return Forwarded(call, ApiKey.LIST_PARTITION_REASSIGNMENTS, request, refusal)
-
-
-def describe_quorum(call: Call, request: DescribeQuorumRequest) -> Answer:
-    """Have the controllers' quorum described."""
-    return Forwarded(call, ApiKey.DESCRIBE_QUORUM, request, _no_quorum_described)
-
-
-def update_features(call: Call, request: UpdateFeaturesRequest) -> Answer:
-    """Have levels of features finalised."""
-    return Forwarded(call, ApiKey.UPDATE_FEATURES, request, _no_features_updated)
-
-
-def unregister_broker(call: Call, request: UnregisterBrokerRequest) -> Answer:
-    """Forget a broker that will not come back."""
-    return Forwarded(call, ApiKey.UNREGISTER_BROKER, request, _no_broker_unregistered)
+        error = ErrorCode.TOPIC_DELETION_DISABLED
+        return _no_topics_deleted(request, error, error.doc)
+    return Forwarded(call, request, ApiKey.DELETE_TOPICS, _no_topics_deleted)
 
 
 def warn_of_unused(name: str, unused: Mapping[str, str], keys: Iterable[str]) -> None:
@@ -173,7 +128,7 @@ def warn_of_unused(name: str, unused: Mapping[str, str], keys: Iterable[str]) ->
 def _no_topics_created(request: CreateTopicsRequest, error: ErrorCode, why: str) -> object:
     return CreateTopicsResponse(
         topics=[
-            CreatableTopicResult(name=topic.name, error_code=error, error_message=why or error.doc)
+            CreatableTopicResult(name=topic.name, error_code=error, error_message=why)
             for topic in request.topics
         ]
     )
@@ -185,16 +140,14 @@ def _no_topics_deleted(request: DeleteTopicsRequest, error: ErrorCode, why: str)
         DeletableTopicResult(name=topic.name, topic_id=topic.topic_id) for topic in request.topics
     ]
     for result in results:
-        result.error_code, result.error_message = error, why or error.doc
+        result.error_code, result.error_message = error, why
     return DeleteTopicsResponse(responses=results)
 
 
 def _no_partitions_created(request: CreatePartitionsRequest, error: ErrorCode, why: str) -> object:
     return CreatePartitionsResponse(
         results=[
-            CreatePartitionsTopicResult(
-                name=topic.name, error_code=error, error_message=why or error.doc
-            )
+            CreatePartitionsTopicResult(name=topic.name, error_code=error, error_message=why)
             for topic in request.topics
         ]
     )
@@ -207,9 +160,7 @@ def _no_leaders_elected(request: ElectLeadersRequest, error: ErrorCode, why: str
             ReplicaElectionResult(
                 topic=named.topic,
                 partition_result=[
-                    PartitionResult(
-                        partition_id=index, error_code=error, error_message=why or error.doc
-                    )
+                    PartitionResult(partition_id=index, error_code=error, error_message=why)
                     for index in named.partitions
                 ],
             )
@@ -218,25 +169,16 @@ def _no_leaders_elected(request: ElectLeadersRequest, error: ErrorCode, why: str
     )
 
 
-def _no_reassignments_altered(
-    request: AlterPartitionReassignmentsRequest, error: ErrorCode, why: str
-) -> object:
-    return AlterPartitionReassignmentsResponse(error_code=error, error_message=why or error.doc)
-
-
-def _no_reassignments_listed(
-    request: ListPartitionReassignmentsRequest, error: ErrorCode, why: str
-) -> object:
-    return ListPartitionReassignmentsResponse(error_code=error, error_message=why or error.doc)
-
-
-def _no_quorum_described(request: DescribeQuorumRequest, error: ErrorCode, why: str) -> object:
-    return DescribeQuorumResponse(error_code=error, error_message=why or error.doc)
-
-
-def _no_features_updated(request: UpdateFeaturesRequest, error: ErrorCode, why: str) -> object:
-    return UpdateFeaturesResponse(error_code=error, error_message=why or error.doc)
-
-
-def _no_broker_unregistered(request: UnregisterBrokerRequest, error: ErrorCode, why: str) -> object:
-    return UnregisterBrokerResponse(error_code=error, error_message=why or error.doc)
+AS_THEY_ARE: Final[Mapping[ApiKey, Callable[..., object]]] = {
+    api_key: partial(Forwarded, api_key=api_key, refusal=refusal)
+    for api_key, refusal in (
+        (ApiKey.CREATE_PARTITIONS, _no_partitions_created),
+        (ApiKey.ELECT_LEADERS, _no_leaders_elected),
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, None),
+        (ApiKey.LIST_PARTITION_REASSIGNMENTS, None),
+        (ApiKey.DESCRIBE_QUORUM, None),
+        (ApiKey.UPDATE_FEATURES, None),
+        (ApiKey.UNREGISTER_BROKER, None),
+    )
+}
+"""The APIs that a broker passes on without a look at the request."""
