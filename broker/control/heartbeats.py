@@ -6,6 +6,7 @@ refused datagram means that the controller is down, which its TCP connection wil
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import Any
 
 import asyncio_dgram
@@ -59,16 +60,7 @@ class Heartbeats:
         if self._stream is None:
             self._stream = await asyncio_dgram.connect(self._address)
         self._sequence += 1
-        one = self._heartbeat
-        datagram = encode_heartbeat(
-            Heartbeat(
-                one.cluster_id,
-                one.broker_id,
-                one.broker_epoch,
-                one.incarnation_id,
-                self._sequence,
-            )
-        )
+        datagram = encode_heartbeat(replace(self._heartbeat, sequence=self._sequence))
         await self._stream.send(datagram)
 
     def _drop(self) -> None:
