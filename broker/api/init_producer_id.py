@@ -2,7 +2,7 @@
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ...protocol.types import NO_EPOCH, NO_PRODUCER_ID, Buffer
+from ...protocol.types import NO_EPOCH, NO_PRODUCER_ID
 from ..coordinator.transaction.decisions import Decision, InitProducerId
 from ..net.answer import Answer, Call
 from .common import known_to_client
@@ -19,10 +19,9 @@ def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse
     """
     if request.transactional_id is not None:
         return _transactional(call, request, request.transactional_id)
-    producer_id = call.edge.producer_ids.take()
-    if producer_id is not None:
-        return _response(ErrorCode.NONE, producer_id)
-    return ParkedProducerId(call)
+    answer = Parked(call)
+    call.edge.producer_ids.wait(lambda error, new_id: answer.finish(_response(error, new_id)))
+    return answer
 
 
 def _transactional(
@@ -51,29 +50,6 @@ def _transactional(
     )
     call.edge.transactions.init_producer_id(asked, done)
     return answer
-
-
-class ParkedProducerId(Answer):
-    """An answer that waits for the controller to reserve the next block."""
-
-    __slots__ = ("_response", "_ticket")
-
-    def __init__(self, call: Call) -> None:
-        super().__init__(call)
-        self._response: InitProducerIdResponse | None = None
-        self._ticket = call.edge.producer_ids.wait(self._on_taken)
-
-    def poll(self) -> list[Buffer] | None:
-        """Answer once there is an id or an error."""
-        return None if self._response is None else self.call.frame(self._response)
-
-    def cancel(self) -> None:
-        """Stop waiting for an id: the client is gone."""
-        self.call.edge.producer_ids.cancel(self._ticket)
-
-    def _on_taken(self, error: ErrorCode, producer_id: int) -> None:
-        self._response = _response(error, producer_id)
-        self.call.connection.wake()
 
 
 def _response(error: ErrorCode, producer_id: int) -> InitProducerIdResponse:

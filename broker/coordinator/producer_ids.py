@@ -5,6 +5,7 @@ there. The next block is requested once, for all callers that wait; each is answ
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -31,8 +32,7 @@ class ProducerIds:
         self._end = 0
         self._spare: tuple[int, int] | None = None
         """First id and end of the block after this one."""
-        self._waiting: dict[int, Taken] = {}
-        self._tickets = 0
+        self._waiting: deque[Taken] = deque()
         self._asking = OwnedTask(runtime, "producer-ids")
 
     def take(self) -> int | None:
@@ -50,19 +50,15 @@ class ProducerIds:
         """Ask for a block, unless that is under way."""
         self._asking.start(self._refill)
 
-    def wait(self, taken: Taken) -> int:
-        """Call `taken` once with an id, or with an error; return a ticket to cancel."""
-        self._tickets += 1
-        if len(self._waiting) >= WAITING_MAX:
+    def wait(self, taken: Taken) -> None:
+        """Call `taken` once: with an unused id, at once if there is one, or with an error."""
+        producer_id = self.take()
+        if producer_id is not None:
+            taken(ErrorCode.NONE, producer_id)
+        elif len(self._waiting) >= WAITING_MAX:
             taken(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
-            return self._tickets
-        self._waiting[self._tickets] = taken
-        self.stock_up()
-        return self._tickets
-
-    def cancel(self, ticket: int) -> None:
-        """Drop the callback of this ticket."""
-        self._waiting.pop(ticket, None)
+        else:
+            self._waiting.append(taken)
 
     async def close(self) -> None:
         """Stop asking."""
@@ -99,11 +95,10 @@ class ProducerIds:
             return
         self._next, self._end = first, end
         while self._waiting and self._next < self._end:
-            taken = self._waiting.pop(next(iter(self._waiting)))
             self._next += 1
-            taken(ErrorCode.NONE, self._next - 1)
+            self._waiting.popleft()(ErrorCode.NONE, self._next - 1)
 
     def _fail(self, error: ErrorCode) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for taken in waiting.values():
+        waiting, self._waiting = self._waiting, deque()
+        for taken in waiting:
             taken(error, -1)

@@ -238,11 +238,7 @@ class Transactions:
             else:
                 self.decide(transactional_id, decide, done, producer_id)
 
-        producer_id = self._producer_ids.take()
-        if producer_id is None:
-            self._producer_ids.wait(on_taken)
-        else:
-            on_taken(ErrorCode.NONE, producer_id)
+        self._producer_ids.wait(on_taken)
 
     def _carry_out(self, shard: Shard[Ledger], decision: Decision, done: Decided) -> None:
         change = decision.change

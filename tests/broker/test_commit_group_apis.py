@@ -251,7 +251,7 @@ async def test_producer_ids_for_those_whose_epochs_run_out(lab: GroupLab) -> Non
     ids._next = ids._end = 0
     ids._spare = (8000, 8001)
     waiting: list[Any] = []
-    ids.wait = lambda taken: waiting.append(taken) or 1  # type: ignore[method-assign,func-returns-value]
+    ids.wait = waiting.append  # type: ignore[method-assign]
     ids.stock_up = lambda: None  # type: ignore[method-assign]
     lab.client.send(lab.request(0, *named), 0)
     for number in (8001, 8002):
@@ -273,7 +273,7 @@ async def test_without_producer_ids_one_has_to_come_back(lab: GroupLab) -> None:
     lab.shard.state.settle(named.transactional_id, is_committed=True)
     ids = lab.broker.edge.producer_ids
     ids.take = lambda: None  # type: ignore[method-assign]
-    ids.wait = lambda taken: taken(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1) or 1  # type: ignore[method-assign,func-returns-value]
+    ids.wait = lambda taken: taken(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)  # type: ignore[method-assign]
     answer = lab.commit(0, named._replace(epoch=EXHAUSTED_EPOCH))
     assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert lab.state_of(named) is State.ONGOING
