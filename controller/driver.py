@@ -39,7 +39,7 @@ from .leases import LeaseExpired, Leases
 from .metadata.brokers import fence_expired
 from .metadata.decision import Cluster, Decision, Defaults
 from .metadata.features import first_records
-from .quorum.interface import Quorum
+from .quorum.raft import RaftQuorum
 
 A = TypeVar("A")
 
@@ -93,7 +93,7 @@ class Controller:
     """Decides, and drives what follows from it."""
 
     def __init__(
-        self, runtime: Runtime, quorum: Quorum, settings: Settings, events: Events
+        self, runtime: Runtime, quorum: RaftQuorum, settings: Settings, events: Events
     ) -> None:
         self.runtime = runtime
         self.quorum = quorum

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 from ...protocol.control.image import MetadataImage
 from ...protocol.control.messages import (
@@ -30,7 +30,6 @@ from .checks import EPOCH_MAX
 from .description import QuorumDescription
 from .errands import Errands
 from .following import Following
-from .interface import QuorumListener
 from .leading import Leading, describe
 from .log_writer import LogWriter, WriterEvents
 from .metadata_log import MetadataLog
@@ -42,8 +41,31 @@ from .voters import QuorumSettings
 log = logging.getLogger(__name__)
 
 
+class QuorumListener(Protocol):
+    """The controller, as its quorum sees it. Nothing here may raise."""
+
+    def on_elected(self, epoch: int) -> None:
+        """Begin to lead: append; nothing is committed before a record of this epoch is."""
+
+    def on_deposed(self, why: str) -> None:
+        """Stop leading: records that were appended and are not committed may never be."""
+
+    def on_leader_changed(self) -> None:
+        """`leader_id` is another one, or known at last, or unknown."""
+
+    def on_committed(self, high_watermark: int) -> None:
+        """Take note that everything below is stable for good, and may leave the process."""
+
+    def on_quorum_failed(self, why: str) -> None:
+        """End the process: this node can no longer vouch for its log."""
+
+
 class RaftQuorum:
-    """This node's part in the quorum."""
+    """This node's part in the quorum, and its copy of the metadata log.
+
+    The leader's records are provisional until `on_committed` says otherwise: only committed ones
+    leave the process. Every node learns what is committed, leader or not.
+    """
 
     def __init__(
         self,
@@ -136,7 +158,12 @@ class RaftQuorum:
         return self._writer.end_offset
 
     def majority_contact_ms(self) -> int:
-        """Return a time before which no one else led; -1 if it is not known."""
+        """Return a time before which no one else led, by this leader's own monotonic clock.
+
+        A majority of the voters, itself among them, has sent something in this epoch in answer to
+        what the leader sent at this time or later. -1: nothing is known, or this node does not
+        lead.
+        """
         return self.node.majority_contact_ms(self._errands.now_ms())
 
     def on_cluster_id(self, cluster_id: str) -> None:
@@ -155,8 +182,11 @@ class RaftQuorum:
         match effect:
             case e.AnswerWithRecords():
                 self._errands.spawn(self._answer_with_records(effect), "records for a voter")
-            case e.Append() | e.Truncate():
-                self._change_log(effect)
+            case e.Append(records):
+                self._writer.append_received(records)
+            case e.Truncate(offset):
+                log.info("cutting the metadata log at offset %d", offset)
+                self._writer.truncate_to(offset)
             case e.LoadSnapshot():
                 self._errands.spawn(self._load_snapshot(effect), "snapshot from the leader")
             case e.Committed(high_watermark):
@@ -203,20 +233,13 @@ class RaftQuorum:
     async def _answer_with_records(self, effect: e.AnswerWithRecords) -> None:
         answer = effect.answer
         records = await self._log.read(effect.offset, effect.max_bytes, effect.up_to)
-        if not isinstance(self.node.standing.role, Leading) or self.epoch != answer.epoch:
+        if isinstance(self.node.standing.role, Leading) and self.epoch == answer.epoch:
+            answer = replace(answer, records=records)
+        else:
             # What is read now may be another leader's, and must not go out under our epoch.
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            self._errands.give(
-                effect.ticket, QuorumLogFetched(error, "leads no more", epoch=self.epoch)
-            )
-            return
-        fields = {name: getattr(answer, name) for name in ("high_watermark", "sent_ms")}
-        self._errands.give(
-            effect.ticket,
-            QuorumLogFetched(
-                0, epoch=answer.epoch, leader_id=answer.leader_id, records=records, **fields
-            ),
-        )
+            answer = QuorumLogFetched(error, "leads no more", epoch=self.epoch)
+        self._errands.give(effect.ticket, answer)
 
     # The log.
 
@@ -226,17 +249,6 @@ class RaftQuorum:
         if not self.is_leader or not isinstance(role, Leading):
             raise ApiError(ErrorCode.NOT_CONTROLLER, "this controller does not lead any more")
         return self._writer.stage(records, role.epoch)
-
-    def _change_log(self, effect: e.Append | e.Truncate) -> None:
-        """Change our log as a leader says; the writer finds its disk's errors."""
-        match effect:
-            case e.Truncate(offset):
-                log.info("cutting the metadata log at offset %d", offset)
-                self._writer.truncate_to(offset)
-            case e.Append(records):
-                self._writer.append_received(records)
-            case _:
-                assert_never(effect)
 
     def holds(self, offset: int, epoch: int) -> bool:
         """True if a log reaches `offset` whose record before it was written in `epoch`."""

@@ -251,7 +251,7 @@ async def test_producer_ids_for_those_whose_epochs_run_out(lab: GroupLab) -> Non
     ids._next = ids._end = 0
     ids._spare = (8000, 8001)
     waiting: list[Any] = []
-    ids.wait = waiting.append  # type: ignore[method-assign]
+    ids.wait = waiting.append  # type: ignore[assignment]
     ids.stock_up = lambda: None  # type: ignore[method-assign]
     lab.client.send(lab.request(0, *named), 0)
     for number in (8001, 8002):

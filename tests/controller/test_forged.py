@@ -68,7 +68,7 @@ async def test_no_number_in_any_request_ends_a_controller_or_its_next_start(
     await broker.come_up()
     await broker.create_topic("t", 2, 1)
     (topic_id,) = broker.image.topics
-    me = lab.server.controller.quorum.node.standing.settings.me  # type: ignore[attr-defined]
+    me = lab.server.controller.quorum.node.standing.settings.me
     known: dict[type, list[Any]] = {
         int: [broker.epoch, 1, 9, 0, -1, 2],
         str: ["t", "", lab.server.controller.cluster_id or ""],

@@ -43,7 +43,7 @@ async def all_readable(stage: Stage) -> None:
 
 
 async def has_everything_again(stage: Stage, who: str) -> None:
-    at = stage.controller(who).quorum.node.standing  # type: ignore[attr-defined]
+    at = stage.controller(who).quorum.node.standing
     await stage.until(lambda: at.recover_to is None, f"{who} has everything again")
 
 
