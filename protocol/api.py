@@ -112,6 +112,7 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
     INIT_COMMIT_GROUP = 30_000
     COMMIT_GROUP = 30_001
+    DESCRIBE_REPLICAS = 30_002
 
 
 def supported_versions(api_key: int) -> Versions:

@@ -336,6 +336,10 @@ class ProducerState:
         """True if the last stable offset may be below the high watermark."""
         return bool(self._open or self.unsettled)
 
+    def open_transactions(self) -> Iterator[tuple[int, int]]:
+        """The first offset and the producer of each open transaction, oldest first."""
+        return iter(self._open.items())
+
     def first_undecided(self, otherwise: int) -> int:
         """First offset of the oldest transaction that is open, or whose marker is not settled."""
         first = next(iter(self._open), otherwise)

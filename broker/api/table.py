@@ -22,6 +22,7 @@ from . import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_replicas,
     describe_topic_partitions,
     describe_transactions,
     end_txn,
@@ -69,6 +70,8 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     ApiKey.DELETE_RECORDS: delete_records.handle,
     ApiKey.ALTER_CONFIGS: alter_configs.alter_configs,
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
+    # Ours: what monitoring asks.
+    ApiKey.DESCRIBE_REPLICAS: describe_replicas.handle,
     # APIs of features that are missing here, which tools call all the same.
     ApiKey.DESCRIBE_ACLS: no_security.describe_acls,
     ApiKey.CREATE_ACLS: no_security.create_acls,

@@ -59,6 +59,13 @@ class FollowerProgress:
         """True if the follower holds everything, or held all there was at `since_ms` or later."""
         return self.held_offset >= leader_end or self.caught_up_at_ms >= since_ms
 
+    def behind_ms(self, leader_end: int, now_ms: int) -> int:
+        """Milliseconds since the follower last held all of a log that ends at `leader_end` now.
+
+        0: it does. Of one that has not fetched yet, the time since it might have begun to.
+        """
+        return 0 if self.held_offset >= leader_end else max(now_ms - self.caught_up_at_ms, 0)
+
     def is_kept(self, leader_end: int, since_ms: int, *, is_silent: bool) -> bool:
         """True if the follower may stay in the ISR.
 

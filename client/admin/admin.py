@@ -16,6 +16,7 @@ from . import (
     groups,
     logs,
     quorum,
+    replicas,
     replication,
     topics,
     transactions,
@@ -120,6 +121,7 @@ class Admin:
     list_offsets = asked(logs.list_offsets)
     delete_records = asked(logs.delete_records)
     describe_log_dirs = asked(logs.describe_log_dirs)
+    describe_replicas = asked(replicas.describe_replicas)
 
     list_groups = asked(groups.list_groups)
     describe_groups = asked(groups.describe_groups)

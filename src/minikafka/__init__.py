@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from .client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource
     from .client.admin.group_types import GroupDescription, GroupListing, GroupMember
     from .client.admin.log_types import LogDirectory, ReplicaInfo
+    from .client.admin.replica_types import (
+        EpochStart,
+        FollowerState,
+        ReplicaRole,
+        ReplicaState,
+        UndecidedTransaction,
+    )
     from .client.admin.sync_admin import Admin
     from .client.admin.topic_types import (
         CreatedTopic,
@@ -114,6 +121,13 @@ _HOMES = {
     ".client.admin.config_types": ("ConfigChange", "ConfigEntry", "ConfigResource"),
     ".client.admin.group_types": ("GroupDescription", "GroupListing", "GroupMember"),
     ".client.admin.log_types": ("LogDirectory", "ReplicaInfo"),
+    ".client.admin.replica_types": (
+        "EpochStart",
+        "FollowerState",
+        "ReplicaRole",
+        "ReplicaState",
+        "UndecidedTransaction",
+    ),
     ".client.admin.sync_admin": ("Admin",),
     ".client.admin.topic_types": (
         "CreatedTopic",
@@ -218,11 +232,13 @@ __all__ = [
     "DeliveryTimeout",
     "Deserializer",
     "ElectionType",
+    "EpochStart",
     "ErrorCode",
     "FeatureLevels",
     "FeatureMetadata",
     "FeatureUpdate",
     "FencedProducer",
+    "FollowerState",
     "ForkedClient",
     "GroupDescription",
     "GroupListing",
@@ -255,6 +271,8 @@ __all__ = [
     "RecordMetadata",
     "Refused",
     "ReplicaInfo",
+    "ReplicaRole",
+    "ReplicaState",
     "RequestTimedOut",
     "Serializer",
     "SyncBatchDelivery",
@@ -269,6 +287,7 @@ __all__ = [
     "TransactionFailed",
     "TransactionListing",
     "TransactionMisuse",
+    "UndecidedTransaction",
     "UnknownTopic",
     "UnsupportedVersion",
     "UpgradeType",
