@@ -6,29 +6,10 @@ Those that Kafka changes at run time can be set so here too, checked and shown, 
 
 from .config import Setting
 
-_JVM = "minikafka runs no JVM"
-_THREADS = "one event loop serves the process"
-_QUORUM = "the quorum's timing is fixed here"
-_FORMAT = "only the newest format is written"
-_METRICS = "Kafka's metrics plugins are Java classes"
-_REMOTE = "there is no tiered storage"
-_ZOOKEEPER = "there is no ZooKeeper"
-_CLEANER = "one worker process compacts, in steps of its own size"
-_SHARE = "there are no share groups"
-_SECURITY = "it configures Java's security classes"
-_ROLES = "the program started decides the role"
-_QUOTA = "quotas are not enforced"
-_COORDINATOR = "the coordinator's writes need no tuning"
-_BUFFERS = "socket buffers are left to the system"
-_RETRIES = "pauses before a retry grow by themselves"
-_INDEX = "indexes are small arrays in memory"
-_DIRECTORIES = "no replica moves between the directories of one broker"
-_VERIFICATION = "what a transaction adds is always verified"
-
 KNOWN_UNUSED: dict[str, str] = {
     key: reason
     for reason, keys in {
-        _THREADS: (
+        "one event loop serves the process": (
             "background.threads",
             "controlled.shutdown.max.retries",
             "controlled.shutdown.retry.backoff.ms",
@@ -39,15 +20,19 @@ KNOWN_UNUSED: dict[str, str] = {
             "queued.max.requests",
             "connection.failed.authentication.delay.ms",
         ),
-        _BUFFERS: (
+        "socket buffers are left to the system": (
             "replica.socket.receive.buffer.bytes",
             "socket.receive.buffer.bytes",
             "socket.send.buffer.bytes",
         ),
-        _RETRIES: ("replica.fetch.backoff.ms",),
-        _JVM: ("auto.include.jmx.reporter",),
-        _ROLES: ("process.roles", "early.start.listeners", "broker.id.generation.enable"),
-        _ZOOKEEPER: (
+        "pauses before a retry grow by themselves": ("replica.fetch.backoff.ms",),
+        "minikafka runs no JVM": ("auto.include.jmx.reporter",),
+        "the program started decides the role": (
+            "process.roles",
+            "early.start.listeners",
+            "broker.id.generation.enable",
+        ),
+        "there is no ZooKeeper": (
             "zookeeper.connect",
             "zookeeper.connection.timeout.ms",
             "zookeeper.max.in.flight.requests",
@@ -57,7 +42,7 @@ KNOWN_UNUSED: dict[str, str] = {
             "reserved.broker.max.id",
             "control.plane.listener.name",
         ),
-        _QUORUM: (
+        "the quorum's timing is fixed here": (
             "controller.performance.always.log.threshold.ms",
             "controller.performance.sample.period.ms",
             "controller.quorum.append.linger.ms",
@@ -73,13 +58,13 @@ KNOWN_UNUSED: dict[str, str] = {
             "server.max.startup.time.ms",
             "initial.broker.registration.timeout.ms",
         ),
-        _FORMAT: (
+        "only the newest format is written": (
             "inter.broker.protocol.version",
             "log.message.downconversion.enable",
             "log.message.format.version",
             "offsets.topic.compression.codec",
         ),
-        _METRICS: (
+        "Kafka's metrics plugins are Java classes": (
             "client.quota.callback.class",
             "metric.reporters",
             "metrics.num.samples",
@@ -89,17 +74,17 @@ KNOWN_UNUSED: dict[str, str] = {
             "kafka.metrics.reporters",
             "telemetry.max.bytes",
         ),
-        _INDEX: (
+        "indexes are small arrays in memory": (
             "log.flush.offset.checkpoint.interval.ms",
             "log.flush.start.offset.checkpoint.interval.ms",
             "producer.id.quota.manager.cache.size",
         ),
-        _CLEANER: (
+        "one worker process compacts, in steps of its own size": (
             "log.cleaner.io.buffer.load.factor",
             "log.cleaner.io.buffer.size",
             "log.cleaner.threads",
         ),
-        _QUOTA: (
+        "quotas are not enforced": (
             "alter.config.policy.class.name",
             "alter.log.dirs.replication.quota.window.num",
             "alter.log.dirs.replication.quota.window.size.seconds",
@@ -113,7 +98,7 @@ KNOWN_UNUSED: dict[str, str] = {
             "replication.quota.window.num",
             "replication.quota.window.size.seconds",
         ),
-        _COORDINATOR: (
+        "the coordinator's writes need no tuning": (
             "group.coordinator.append.linger.ms",
             "group.coordinator.new.enable",
             "group.coordinator.rebalance.protocols",
@@ -122,9 +107,13 @@ KNOWN_UNUSED: dict[str, str] = {
             "offsets.commit.required.acks",
             "transaction.state.log.load.buffer.size",
         ),
-        _VERIFICATION: ("transaction.partition.verification.enable",),
-        _DIRECTORIES: ("replica.alter.log.dirs.io.max.bytes.per.second",),
-        _SHARE: (
+        "what a transaction adds is always verified": (
+            "transaction.partition.verification.enable",
+        ),
+        "no replica moves between the directories of one broker": (
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+        ),
+        "there are no share groups": (
             "group.share.assignors",
             "group.share.enable",
             "group.share.heartbeat.interval.ms",
@@ -135,7 +124,7 @@ KNOWN_UNUSED: dict[str, str] = {
             "share.coordinator.state.topic.replication.factor",
             "share.coordinator.threads",
         ),
-        _REMOTE: (
+        "there is no tiered storage": (
             "remote.log.manager.copier.thread.pool.size",
             "remote.log.manager.task.interval.ms",
             "remote.log.metadata.manager.class.name",
@@ -147,7 +136,7 @@ KNOWN_UNUSED: dict[str, str] = {
             "log.local.retention.bytes",
             "log.local.retention.ms",
         ),
-        _SECURITY: (
+        "it configures Java's security classes": (
             "connections.max.reauth.ms",
             "delegation.token.expiry.check.interval.ms",
             "delegation.token.expiry.time.ms",
@@ -186,30 +175,18 @@ DYNAMIC_UNUSED: dict[str, Setting] = {
         dynamic=True,
         doc=f"No effect: {KNOWN_UNUSED[key]}.",
     )
-    for kind, at_least, keys in (
-        (
-            int,
-            1,
-            (
-                "background.threads",
-                "num.io.threads",
-                "num.network.threads",
-                "num.recovery.threads.per.data.dir",
-            ),
-        ),
-        (
-            int,
-            0,
-            (
-                "log.cleaner.io.buffer.size",
-                "log.cleaner.threads",
-                "replica.alter.log.dirs.io.max.bytes.per.second",
-            ),
-        ),
-        (int, -2, ("log.local.retention.bytes", "log.local.retention.ms")),
-        (float, 0, ("log.cleaner.io.buffer.load.factor",)),
-        (bool, None, ("transaction.partition.verification.enable",)),
-    )
-    for key in keys
+    for key, (kind, at_least) in {
+        "background.threads": (int, 1),
+        "num.io.threads": (int, 1),
+        "num.network.threads": (int, 1),
+        "num.recovery.threads.per.data.dir": (int, 1),
+        "log.cleaner.io.buffer.size": (int, 0),
+        "log.cleaner.threads": (int, 0),
+        "replica.alter.log.dirs.io.max.bytes.per.second": (int, 0),
+        "log.local.retention.bytes": (int, -2),
+        "log.local.retention.ms": (int, -2),
+        "log.cleaner.io.buffer.load.factor": (float, 0),
+        "transaction.partition.verification.enable": (bool, None),
+    }.items()
 }
 """The unused keys that Kafka changes while a broker runs, with the bounds that Kafka checks."""
