@@ -1,4 +1,4 @@
-"""The `minikafka` command: a table from command to module, each imported when it is called.
+"""The `minikafka` command: a table of commands, each imported when it is called.
 
 Owns how errors reach the terminal: one line on standard error, exit code 2 for what was asked
 wrongly, 1 for what went wrong. A command or group that needs more words answers none with its help.
@@ -13,73 +13,28 @@ from ..runtime.errors import ConfigError, MinikafkaError
 from ..runtime.spelling import did_you_mean
 
 COMMANDS = {
-    "up": ("minikafka.deploy.up:up", "Run a local cluster in the foreground."),
-    "topics": (
-        "minikafka.client.cli.topics:topics",
-        "Create, list, describe, alter and delete topics.",
-    ),
-    "configs": (
-        "minikafka.client.cli.configs:configs",
-        "Describe and change settings of topics and brokers.",
-    ),
-    "console-producer": (
-        "minikafka.client.cli.console_producer:console_producer",
-        "Write lines of standard input to a topic.",
-    ),
-    "console-consumer": (
-        "minikafka.client.cli.console_consumer:console_consumer",
-        "Print the records of topics.",
-    ),
-    "consumer-groups": (
-        "minikafka.client.cli.consumer_groups:consumer_groups",
-        "List, describe, delete and reset groups of consumers.",
-    ),
-    "groups": ("minikafka.client.cli.groups:groups", "List groups of every type."),
-    "transactions": (
-        "minikafka.client.cli.transactions:transactions",
-        "List, describe and abort transactions.",
-    ),
-    "get-offsets": (
-        "minikafka.client.cli.get_offsets:get_offsets",
-        "Print where partitions begin and end, or are at a time.",
-    ),
-    "delete-records": (
-        "minikafka.client.cli.delete_records:delete_records",
-        "Delete records before offsets.",
-    ),
-    "log-dirs": (
-        "minikafka.client.cli.log_dirs:log_dirs",
-        "Describe the directories of brokers.",
-    ),
-    "reassign-partitions": (
-        "minikafka.client.cli.reassign_partitions:reassign_partitions",
-        "Move copies of partitions to other brokers.",
-    ),
-    "leader-election": (
-        "minikafka.client.cli.leader_election:leader_election",
-        "Elect preferred leaders, or unclean ones where none is left.",
-    ),
-    "metadata-quorum": (
-        "minikafka.client.cli.metadata_quorum:metadata_quorum",
-        "Describe the quorum of controllers.",
-    ),
-    "features": (
-        "minikafka.client.cli.features:features",
-        "Describe and change the levels of features.",
-    ),
-    "dump-log": (
-        "minikafka.client.cli.dump_log:dump_log",
-        "Print log segments, indexes, snapshots and checkpoints from disk.",
-    ),
-    "producer-perf-test": (
-        "minikafka.client.cli.producer_perf_test:producer_perf_test",
-        "Measure producing.",
-    ),
-    "consumer-perf-test": (
-        "minikafka.client.cli.consumer_perf_test:consumer_perf_test",
-        "Measure consuming.",
-    ),
+    "up": "Run a local cluster in the foreground.",
+    "topics": "Create, list, describe, alter and delete topics.",
+    "configs": "Describe and change settings of topics and brokers.",
+    "console-producer": "Write lines of standard input to a topic.",
+    "console-consumer": "Print the records of topics.",
+    "consumer-groups": "List, describe, delete and reset groups of consumers.",
+    "groups": "List groups of every type.",
+    "transactions": "List, describe and abort transactions.",
+    "get-offsets": "Print where partitions begin and end, or are at a time.",
+    "delete-records": "Delete records before offsets.",
+    "log-dirs": "Describe the directories of brokers.",
+    "reassign-partitions": "Move copies of partitions to other brokers.",
+    "leader-election": "Elect preferred leaders, or unclean ones where none is left.",
+    "metadata-quorum": "Describe the quorum of controllers.",
+    "features": "Describe and change the levels of features.",
+    "dump-log": "Print log segments, indexes, snapshots and checkpoints from disk.",
+    "producer-perf-test": "Measure producing.",
+    "consumer-perf-test": "Measure consuming.",
 }
+"""Each command and its line of help. The module and the function have the command's name."""
+ELSEWHERE = {"up": "minikafka.deploy.up"}
+"""The modules that are not in `minikafka.client.cli`."""
 
 
 class LazyGroup(click.Group):
@@ -93,8 +48,9 @@ class LazyGroup(click.Group):
         """Import the module of one command and return the command."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        name = cmd_name.replace("-", "_")
+        module = ELSEWHERE.get(cmd_name, f"minikafka.client.cli.{name}")
+        command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
     def resolve_command(
@@ -109,7 +65,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, importing none."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 def _show_version(context: click.Context) -> None:
