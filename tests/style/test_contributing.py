@@ -109,7 +109,7 @@ def test_a_key_and_an_api_are_added_as_the_page_says(tree: Path) -> None:
 
 def test_the_example_is_what_the_page_is_about() -> None:
     """Each block of code is a step, so that none is shown and not followed."""
-    assert len(STEPS) == len(re.findall("^```(?:python|text)$", PAGE, re.MULTILINE)) == 10
+    assert len(STEPS) == len(re.findall("^```(?:python|text)$", PAGE, re.MULTILINE)) == 8
     assert len(COMMAND.findall(PAGE)) == 1
 
 
