@@ -4,12 +4,14 @@ Shared by the controller, which checks what is set, and by the broker, whose log
 broker's own defaults (`log.*`) are laid under a topic's settings by the broker, not here.
 """
 
-from ..runtime.config import INT32_MAX, INT64_MAX, GiB, MiB, config_table, setting
+from functools import partial
+
+from ..runtime import config
+from ..runtime.config import INT32_MAX, INT64_MAX, GiB, MiB, config_table
 from ..runtime.errors import ConfigError
 
 DAY_MS = 24 * 60 * 60 * 1000
 COMPRESSIONS = ("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
-_NOT_TIERED = "there is no tiered storage"
 WITHOUT_EFFECT: dict[str, str] = dict.fromkeys(
     (
         "local.retention.bytes",
@@ -18,9 +20,11 @@ WITHOUT_EFFECT: dict[str, str] = dict.fromkeys(
         "remote.log.delete.on.disable",
         "remote.storage.enable",
     ),
-    _NOT_TIERED,
+    "there is no tiered storage",
 )
 """Keys that are taken as long as they ask for nothing, so that Kafka's own files create topics."""
+setting = partial(config.setting, dynamic=True)
+"""Every setting of a topic changes while its logs are open."""
 
 
 @config_table
@@ -31,55 +35,47 @@ class TopicConfig:
         "cleanup.policy",
         ("delete",),
         choices=("delete", "compact"),
-        dynamic=True,
         doc="delete: old segments go by age and size; compact: the newest record of a key stays.",
     )
     compression_type: str = setting(
         "compression.type",
         "producer",
         choices=COMPRESSIONS,
-        dynamic=True,
         doc="Batches are stored as the producer compressed them; other values change nothing.",
     )
     delete_retention_ms: int = setting(
         "delete.retention.ms",
         DAY_MS,
         at_least=0,
-        dynamic=True,
         doc="How long compaction keeps the mark of a deleted key for readers that lag.",
     )
     file_delete_delay_ms: int = setting(
         "file.delete.delay.ms",
         60_000,
         at_least=0,
-        dynamic=True,
         doc="Accepted for Kafka's sake: files here go when their segment does.",
     )
     flush_messages: int = setting(
         "flush.messages",
         INT64_MAX,
         at_least=1,
-        dynamic=True,
         doc="Begin a flush at this many unflushed records. Nobody waits for it: see flush.policy.",
     )
     flush_ms: int = setting(
         "flush.ms",
         INT64_MAX,
         at_least=0,
-        dynamic=True,
         doc="Fsync what has been waiting this long. Replication, not fsync, protects data.",
     )
     follower_replication_throttled_replicas: tuple[str, ...] = setting(
         "follower.replication.throttled.replicas",
         (),
-        dynamic=True,
         doc="partition:broker,... or *: copies fetched within follower.replication.throttled.rate.",
     )
     flush_policy: str = setting(
         "flush.policy",
         "none",
         choices=("none", "group"),
-        dynamic=True,
         doc="group: acks 1 and all wait for an fdatasync, shared, on every copy that counts.",
     )
     index_interval_bytes: int = setting(
@@ -87,34 +83,29 @@ class TopicConfig:
         4096,
         at_least=0,
         at_most=INT32_MAX,
-        dynamic=True,
         doc="One index entry per this many bytes. Smaller: shorter walks, larger indexes.",
     )
     leader_replication_throttled_replicas: tuple[str, ...] = setting(
         "leader.replication.throttled.replicas",
         (),
-        dynamic=True,
         doc="partition:broker,... or *: copies served within leader.replication.throttled.rate.",
     )
     local_retention_bytes: int = setting(
         "local.retention.bytes",
         -2,
         at_least=-2,
-        dynamic=True,
         doc="Accepted for Kafka's sake: without tiered storage retention.bytes alone holds.",
     )
     local_retention_ms: int = setting(
         "local.retention.ms",
         -2,
         at_least=-2,
-        dynamic=True,
         doc="Accepted for Kafka's sake: without tiered storage retention.ms alone holds.",
     )
     max_compaction_lag_ms: int = setting(
         "max.compaction.lag.ms",
         INT64_MAX,
         at_least=1,
-        dynamic=True,
         doc="A record is compacted at the latest this long after it was written.",
     )
     max_message_bytes: int = setting(
@@ -122,28 +113,24 @@ class TopicConfig:
         MiB + 12,
         at_least=0,
         at_most=INT32_MAX,
-        dynamic=True,
         doc="Larger batches are refused with MESSAGE_TOO_LARGE.",
     )
     message_timestamp_after_max_ms: int = setting(
         "message.timestamp.after.max.ms",
         INT64_MAX,
         at_least=0,
-        dynamic=True,
         doc="Records this far ahead of the broker's clock are refused.",
     )
     message_timestamp_before_max_ms: int = setting(
         "message.timestamp.before.max.ms",
         INT64_MAX,
         at_least=0,
-        dynamic=True,
         doc="Records this far behind the broker's clock are refused.",
     )
     message_timestamp_type: str = setting(
         "message.timestamp.type",
         "CreateTime",
         choices=("CreateTime", "LogAppendTime"),
-        dynamic=True,
         doc="LogAppendTime: the broker's clock replaces the producer's timestamps.",
     )
     min_cleanable_dirty_ratio: float = setting(
@@ -151,14 +138,12 @@ class TopicConfig:
         0.5,
         at_least=0,
         at_most=1,
-        dynamic=True,
         doc="Compact when this share of the log is not yet compacted.",
     )
     min_compaction_lag_ms: int = setting(
         "min.compaction.lag.ms",
         0,
         at_least=0,
-        dynamic=True,
         doc="A record is not compacted earlier than this after it was written.",
     )
     min_insync_replicas: int = setting(
@@ -166,38 +151,32 @@ class TopicConfig:
         2,
         at_least=1,
         at_most=INT32_MAX,
-        dynamic=True,
         doc="With fewer replicas in sync acks=all is refused and nothing new becomes visible.",
     )
     preallocate: bool = setting(
         "preallocate",
         False,
-        dynamic=True,
         doc="Accepted for Kafka's sake: files grow as they are written.",
     )
     remote_log_copy_disable: bool = setting(
         "remote.log.copy.disable",
         False,
-        dynamic=True,
         doc="Accepted for Kafka's sake: there is no tiered storage to copy to.",
     )
     remote_log_delete_on_disable: bool = setting(
         "remote.log.delete.on.disable",
         False,
-        dynamic=True,
         doc="Accepted for Kafka's sake: there is no tiered storage to delete from.",
     )
     remote_storage_enable: bool = setting(
         "remote.storage.enable",
         False,
-        dynamic=True,
         doc="Only false: there is no tiered storage.",
     )
     records_validation: str = setting(
         "minikafka.records.validation",
         "auto",
         choices=("auto", "batch", "structure", "full"),
-        dynamic=True,
         doc="Checked of a batch: its header; also uncompressed records; full: compressed ones too."
         " auto: structure with the compiled codec, else batch.",
     )
@@ -205,14 +184,12 @@ class TopicConfig:
         "retention.bytes",
         -1,
         at_least=-1,
-        dynamic=True,
         doc="Delete the oldest segments of a partition larger than this; -1: no bound.",
     )
     retention_ms: int = setting(
         "retention.ms",
         7 * DAY_MS,
         at_least=-1,
-        dynamic=True,
         doc="Delete segments whose newest record is older than this; -1: keep for ever.",
     )
     segment_bytes: int = setting(
@@ -220,7 +197,6 @@ class TopicConfig:
         GiB,
         at_least=14,
         at_most=INT32_MAX,
-        dynamic=True,
         doc="Roll past this size. Larger: fewer files, slower recovery, coarser retention.",
     )
     segment_index_bytes: int = setting(
@@ -228,27 +204,23 @@ class TopicConfig:
         10 * MiB,
         at_least=4,
         at_most=INT32_MAX,
-        dynamic=True,
         doc="Roll when an index would grow past this.",
     )
     segment_jitter_ms: int = setting(
         "segment.jitter.ms",
         0,
         at_least=0,
-        dynamic=True,
         doc="Roll up to this much earlier, at random, so that partitions do not roll together.",
     )
     segment_ms: int = setting(
         "segment.ms",
         7 * DAY_MS,
         at_least=1,
-        dynamic=True,
         doc="Roll when a segment's timestamps span more than this.",
     )
     unclean_leader_election_enable: bool = setting(
         "unclean.leader.election.enable",
         False,
-        dynamic=True,
         doc="Lets a replica that misses acknowledged records lead when no other is left.",
     )
 
@@ -280,13 +252,11 @@ class TopicConfig:
             why = "Tiered Storage functionality is disabled in the broker. "
             why += "Topic cannot be configured with remote log storage."
             raise ConfigError("remote.storage.enable", "true", why)
-        for key, replicas in (
-            ("leader.replication.throttled.replicas", self.leader_replication_throttled_replicas),
-            (
-                "follower.replication.throttled.replicas",
-                self.follower_replication_throttled_replicas,
-            ),
+        for side, replicas in (
+            ("leader", self.leader_replication_throttled_replicas),
+            ("follower", self.follower_replication_throttled_replicas),
         ):
+            key = f"{side}.replication.throttled.replicas"
             if replicas != ("*",) and not all(map(_is_replica, replicas)):
                 raise ConfigError(key, ",".join(replicas), "must be partition:broker,... or *")
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
