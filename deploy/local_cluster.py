@@ -15,10 +15,10 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from ..runtime.errors import ConfigError
 from .daemons import Daemon, DaemonFailed, Daemons, Exited, NotReadyInTime, Program
@@ -315,16 +315,3 @@ def _is_alive(pid: str) -> bool:
     except (OSError, IndexError):
         return False
     return state not in "ZX"
-
-
-def memory_kilobytes(pids: Sequence[int]) -> dict[int, int]:
-    """Proportional set size of each process, from /proc."""
-    return {pid: _pss(pid) for pid in pids}
-
-
-def _pss(pid: int) -> int:
-    rows: dict[str, Any] = dict(
-        line.split(":", 1)
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
-    )
-    return int(rows["Pss"].split()[0])

@@ -1,13 +1,11 @@
 """The APIs of the Kafka protocol by number, and which versions of them we speak.
 
-The ranges are read off the message declarations (`messages/` must have been imported); this module
-decides only which version two peers use. It knows no connection and keeps no state.
+The ranges are read off the message declarations: `messages/` must have been imported.
 """
 
 from enum import IntEnum
 from typing import Final
 
-from .errors import LocalProtocolError
 from .schema import NEVER, REQUESTS, Versions, shape_of
 
 OWN_API_KEYS: Final = 30_000
@@ -115,28 +113,7 @@ class ApiKey(IntEnum):
     DESCRIBE_REPLICAS = 30_002
 
 
-def supported_versions(api_key: int) -> Versions:
-    """Give the versions we read and write; an empty range for an API we do not speak."""
-    declared = REQUESTS.get(api_key)
-    return NEVER if declared is None else shape_of(declared).versions
-
-
 def advertised_versions(api_key: int) -> Versions:
     """Give the versions that ApiVersions shows, which may begin below those we serve."""
     declared = REQUESTS.get(api_key)
     return NEVER if declared is None else shape_of(declared).advertised
-
-
-def pick_version(api_key: int, peer: Versions | tuple[int, int], at_most: int | None = None) -> int:
-    """Choose the highest version that both sides speak and that is not above `at_most`.
-
-    Raises LocalProtocolError if no version is: the caller must do without the API or the peer.
-    """
-    ours = supported_versions(api_key)
-    first, last = max(ours.first, peer[0]), min(ours.last, peer[1])
-    if at_most is not None:
-        last = min(last, at_most)
-    if first > last:
-        name = api_key.name if isinstance(api_key, ApiKey) else f"API {api_key}"
-        raise LocalProtocolError(f"{name}: we speak {ours}, the peer {peer[0]}-{peer[1]}")
-    return last

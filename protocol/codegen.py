@@ -96,8 +96,8 @@ def fixed_code(element: Element) -> str:
 def present(shape: Shape, version: int) -> tuple[list[Field], list[Field], list[Field]]:
     """Split the fields into those in place, those tagged, and those absent in `version`."""
     here = [f for f in shape.fields if version in f.versions]
-    tagged = sorted((f for f in here if version in f.tagged), key=lambda f: f.tag or 0)
-    in_place = [f for f in here if version not in f.tagged]
+    tagged = sorted((f for f in here if f.tag is not None), key=lambda f: f.tag or 0)
+    in_place = [f for f in here if f.tag is None]
     absent = [f for f in shape.fields if version not in f.versions]
     for f in absent:
         if f.default is UNSET:

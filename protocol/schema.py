@@ -48,7 +48,6 @@ Int8 = Annotated[int, Wire("int8", "b")]
 Int16 = Annotated[int, Wire("int16", "h")]
 UInt16 = Annotated[int, Wire("uint16", "H")]
 Int32 = Annotated[int, Wire("int32", "i")]
-UInt32 = Annotated[int, Wire("uint32", "I")]
 Int64 = Annotated[int, Wire("int64", "q")]
 Float64 = Annotated[float, Wire("float64", "d")]
 Uuid = Annotated[bytes, Wire("uuid", "16s")]
@@ -104,12 +103,7 @@ class Field:
     versions: Versions
     nullable: Versions
     tag: int | None
-    tagged: Versions
     default: Any
-
-    def fresh_default(self) -> Any:
-        """Give the value of the field in versions that lack it."""
-        return [] if isinstance(self.default, list) else self.default
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +137,14 @@ def field(
     default: Any = UNSET,
     nullable: str | None = None,
     tag: int | None = None,
-    tagged: str | None = None,
 ) -> Any:
     """Declare a field that is not in every version, has a default, or is tagged.
 
     `nullable` narrows the versions in which an `X | None` field may be null. A `tag` makes the
-    field optional on the wire, left out when it equals its default; `tagged` narrows the versions
-    in which that is so. A tagged struct is never null on the wire: None means absent.
+    field optional on the wire, left out when it equals its default. A tagged struct is never null
+    on the wire: None means absent.
     """
-    wire = {"versions": versions, "nullable": nullable, "tag": tag, "tagged": tagged}
+    wire = {"versions": versions, "nullable": nullable, "tag": tag}
     if isinstance(default, list):
         return dataclasses.field(default_factory=list, metadata={**wire, "default": []})
     if default is UNSET:
@@ -239,8 +232,7 @@ def _field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
             f"field {declared.name!r} is tagged, so it may be absent: it needs a default"
         )
     nullable = Versions.parse(wire.get("nullable") or "0+") if optional else NEVER
-    tagged = Versions.parse(wire.get("tagged") or "0+") if tag is not None else NEVER
-    return Field(declared.name, _element(hint), versions, nullable, tag, tagged, default)
+    return Field(declared.name, _element(hint), versions, nullable, tag, default)
 
 
 def _without_none(hint: Any) -> tuple[bool, Any]:

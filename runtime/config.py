@@ -233,11 +233,6 @@ def replaced(config: C, mapping: Mapping[str, str]) -> C:
     return _checked(dataclasses.replace(config, **values))  # type: ignore[type-var]
 
 
-def to_mapping(config: object) -> dict[str, str]:
-    """Give every setting as text, by its dotted key."""
-    return {row.key: row.format(getattr(config, row.field)) for row in settings_of(type(config))}
-
-
 def _checked(config: C) -> C:
     check = getattr(config, "check", None)
     if check is not None:

@@ -126,11 +126,6 @@ class SourceOptions:
     commit_offsets_group: str | None
     """The consumer group that is told of the progress, as a hint for tools."""
 
-    @property
-    def include_headers(self) -> bool:
-        """True if the rows have their headers."""
-        return "headers" in self.columns
-
 
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Read the options of a source; OptionError names the option, its value and what is allowed."""

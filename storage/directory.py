@@ -216,11 +216,6 @@ class LogDirectory:
         self.compacted.cut(partition, added.log_end_offset)
         return added
 
-    def high_watermark_of(self, partition: TopicPartition) -> int:
-        """Return the checkpoint's high watermark, within the bounds of the log, which is newer."""
-        known, owner = self.high_watermarks.get(partition, 0), self.logs[partition]
-        return min(max(known, owner.log_start_offset), owner.log_end_offset)
-
     def path_of(self, partition: TopicPartition) -> str:
         """Return the directory that holds or will hold the partition's files."""
         return f"{self.path}/{partition.topic}-{partition.partition}"

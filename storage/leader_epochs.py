@@ -76,11 +76,6 @@ class LeaderEpochs:
         at = bisect_right(self._starts, offset)
         return self._epochs[at - 1] if at else NO_EPOCH
 
-    def start_of(self, epoch: int) -> int:
-        """Return the offset at which exactly this epoch began, or -1."""
-        at = bisect_left(self._epochs, epoch)
-        return self._starts[at] if self._epochs[at : at + 1] == [epoch] else -1
-
     def truncate_from_end(self, offset: int) -> bool:
         """Forget epochs that begin at or after `offset`; True if there was one."""
         keep = bisect_left(self._starts, offset)

@@ -13,7 +13,7 @@ from minikafka.broker.settings import read_settings
 from minikafka.broker.topic_defaults import BROKER_KEYS, SYNONYMS, TopicDefaults, check_dynamic
 from minikafka.protocol.control import records as r
 from minikafka.protocol.control.image import MetadataImage
-from minikafka.runtime.config import settings_of, to_mapping
+from minikafka.runtime.config import settings_of
 from minikafka.runtime.errors import ConfigError
 from minikafka.runtime.kafka_keys import KNOWN_UNUSED
 from minikafka.storage.topic_config import WITHOUT_EFFECT, TopicConfig
@@ -180,5 +180,6 @@ def test_what_kafka_changes_at_run_time_and_means_nothing_here_is_checked_and_ta
 
 def test_what_is_read_can_be_written_and_read_again() -> None:
     config = read(num_partitions="5", log_dirs="/a,/b")
-    written = {key: value for key, value in to_mapping(config).items() if value}
-    assert read_settings(written).config == config
+    rows = settings_of(type(config))
+    written = {row.key: row.format(getattr(config, row.field)) for row in rows}
+    assert read_settings({key: value for key, value in written.items() if value}).config == config

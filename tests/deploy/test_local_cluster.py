@@ -13,7 +13,7 @@ import pytest
 
 from minikafka.deploy.daemons import DaemonFailed, Program
 from minikafka.deploy.layout import read_properties
-from minikafka.deploy.local_cluster import LocalCluster, memory_kilobytes
+from minikafka.deploy.local_cluster import LocalCluster
 from minikafka.runtime.errors import ConfigError
 
 pytestmark = pytest.mark.slow
@@ -217,12 +217,6 @@ def test_a_temporary_directory_is_removed_in_the_end() -> None:
         assert directory is not None
         assert (directory / "broker-1" / "server.properties").exists()
     assert not directory.exists()
-
-
-def test_memory_is_read_from_proc(cluster: LocalCluster) -> None:
-    cluster.start()
-    pids = list(cluster.pids.values())
-    assert all(100 < kilobytes < 1_000_000 for kilobytes in memory_kilobytes(pids).values())
 
 
 OWNER = """

@@ -36,10 +36,9 @@ def ours(cls: type, version: int) -> list[Fact]:
     for field in shape_of(cls).fields:
         if version not in field.versions or (field.tag or 0) >= OWN_TAGS:
             continue
-        tag = field.tag if version in field.tagged else None
-        struct_in_tag = tag is not None and field.element.struct is not None
+        struct_in_tag = field.tag is not None and field.element.struct is not None
         nullable = None if struct_in_tag else version in field.nullable
-        facts.append(Fact(field.name, _our_type(field.element, version), nullable, tag))
+        facts.append(Fact(field.name, _our_type(field.element, version), nullable, field.tag))
     return in_wire_order(facts)
 
 
@@ -128,8 +127,8 @@ def our_defaults(cls: type, version: int) -> dict[str, Any]:
         here = version in field.versions
         if (field.tag or 0) >= OWN_TAGS or field.element.struct or _holds_structs(field.element):
             continue
-        if not here or version in field.tagged:
-            found[field.name] = ABSENT if field.default is UNSET else field.fresh_default()
+        if not here or field.tag is not None:
+            found[field.name] = ABSENT if field.default is UNSET else field.default
     return found
 
 

@@ -1,13 +1,12 @@
-"""Version ranges and the choice between two peers' ranges."""
+"""The keys of APIs, and the versions that are advertised of each."""
 
 import pytest
 from kio.schema.index import api_key_map
 
-from minikafka.protocol import api
+from minikafka.protocol import api, codec
 from minikafka.protocol import messages as messages
 from minikafka.protocol.api import ApiKey
-from minikafka.protocol.errors import LocalProtocolError
-from minikafka.protocol.schema import Versions
+from minikafka.protocol.schema import Versions, shape_of
 
 ADVERTISED_BY_KAFKA_4_3 = {
     ApiKey.PRODUCE: (0, 13),
@@ -40,25 +39,9 @@ def test_versions_are_advertised_as_kafka_4_3_does(key: ApiKey, versions: tuple[
 
 
 def test_produce_0_to_2_are_advertised_and_not_served() -> None:
-    assert api.supported_versions(ApiKey.PRODUCE) == Versions(3, 13)
+    assert shape_of(codec.request_class(ApiKey.PRODUCE)).versions == Versions(3, 13)
 
 
 def test_an_api_we_do_not_speak_has_no_versions() -> None:
-    assert 0 not in api.supported_versions(ApiKey.STREAMS_GROUP_HEARTBEAT)
+    assert 0 not in api.advertised_versions(ApiKey.STREAMS_GROUP_HEARTBEAT)
     assert 0 not in api.advertised_versions(12345)
-
-
-@pytest.mark.parametrize(
-    ("peer", "at_most", "picked"),
-    [((0, 9), None, 9), ((0, 99), None, 13), ((3, 3), None, 3), ((0, 99), 12, 12)],
-)
-def test_the_highest_version_of_both_is_picked(
-    peer: tuple[int, int], at_most: int | None, picked: int
-) -> None:
-    assert api.pick_version(ApiKey.PRODUCE, peer, at_most) == picked
-
-
-@pytest.mark.parametrize("peer", [(0, 2), (14, 20), (1, 0)])
-def test_no_common_version_is_said_with_both_ranges(peer: tuple[int, int]) -> None:
-    with pytest.raises(LocalProtocolError, match=f"PRODUCE: we speak 3-13, the peer {peer[0]}-"):
-        api.pick_version(ApiKey.PRODUCE, peer)

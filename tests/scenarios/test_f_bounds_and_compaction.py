@@ -6,11 +6,14 @@ Crash points and damaged files are in test_f_storage.py, clusters in test_f_fail
 import itertools
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from minikafka.broker.partition.host import Host
+from minikafka.broker.partition.partition import Partition
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.types import TopicPartition
+from minikafka.protocol.types import TopicIdPartition, TopicPartition
 from minikafka.storage.directory import LogDirectory
 from minikafka.storage.log import Log, OffsetOutOfRange
 from minikafka.storage.producer_state import ProducedBatch
@@ -43,10 +46,10 @@ async def test_f_10_high_watermark_older_than_log_start(
     log.advance_log_start(15)
     await directory.close({name: 10})
     directory = await LogDirectory.open(runtime, str(tmp_path), node_id=1)
-    await directory.open_log(name, bytes(16), topic())
-    assert directory.high_watermark_of(name) == 15
-    directory.high_watermarks[name] = 100
-    assert directory.high_watermark_of(name) == 20
+    log = await directory.open_log(name, bytes(16), topic())
+    host, key = cast(Host, None), TopicIdPartition(bytes(16), 0)  # It is not asked for anything.
+    for checkpointed, is_meant in ((directory.high_watermarks[name], 15), (100, 20)):
+        assert Partition(host, key, name, log, checkpointed).high_watermark == is_meant
     await directory.close()
 
 

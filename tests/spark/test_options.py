@@ -18,7 +18,7 @@ def test_defaults_follow_the_connector() -> None:
     assert batch.topics == ("a", "b")
     assert (batch.starting.at, batch.ending.at) == ("earliest", "latest")
     assert batch.fail_on_data_loss
-    assert not batch.include_headers
+    assert "headers" not in batch.columns
     assert parse_source({**CLUSTER, "subscribe": "a"}, streaming=True).starting.at == "latest"
 
 

@@ -324,8 +324,7 @@ def test_columns_are_the_connectors_or_those_named() -> None:
     assert batch(includeHeaders="true").columns == (*every, "headers")
     assert batch(columns="offset, VALUE").columns == ("offset", "value")
     found = batch(columns="value,headers", includeHeaders="true")
-    assert found.include_headers
-    assert not batch(columns="value", includeHeaders="true").include_headers
+    assert found.columns == ("value", "headers")
     assert parse_columns({"Columns": "timestamptype"}) == ("timestampType",)
 
 

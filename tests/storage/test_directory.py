@@ -87,7 +87,7 @@ async def test_logs_are_found_again(runtime: TestRuntime, tmp_path: Path) -> Non
     directory = await opened(runtime, tmp_path)
     assert directory.stored() == [StoredLog(FLIGHTS, ID)]
     log = await directory.open_log(FLIGHTS, ID, topic())
-    assert directory.high_watermark_of(FLIGHTS) == 4
+    assert directory.high_watermarks.get(FLIGHTS, 0) == 4
     assert await read_all(log) == joined(made)
     assert (log.flushed_offset, log.leader_epochs.latest_epoch) == (5, 3)
     await directory.close({FLIGHTS: 4})
@@ -280,7 +280,7 @@ async def test_a_log_that_died_with_its_broker_vouches_for_none_of_its_name(
     directory.abandon()
     directory = await opened(runtime, tmp_path)
     log = await directory.open_log(FLIGHTS, bytes(16), topic())
-    assert (log.log_end_offset, directory.high_watermark_of(FLIGHTS)) == (20, 0)
+    assert (log.log_end_offset, directory.high_watermarks.get(FLIGHTS, 0)) == (20, 0)
     directory.abandon()
 
 
@@ -421,7 +421,7 @@ async def test_a_high_watermark_of_before_a_cut_does_not_vouch_for_what_comes_af
     directory.abandon()
     directory = await opened(runtime, tmp_path)
     await directory.open_log(FLIGHTS, ID, topic())
-    assert directory.high_watermark_of(FLIGHTS) <= 10
+    assert directory.high_watermarks.get(FLIGHTS, 0) <= 10
     directory.abandon()
 
 

@@ -20,7 +20,6 @@ def test_it_remembers_where_epochs_begin() -> None:
     assert list(epochs) == [(1, 0), (4, 10)]
     assert (epochs.latest_epoch, epochs.latest_start) == (4, 10)
     assert [epochs.epoch_for(offset) for offset in (-1, 0, 9, 10, 99)] == [-1, 1, 1, 4, 4]
-    assert [epochs.start_of(epoch) for epoch in (0, 1, 2, 4, 5)] == [-1, 0, -1, 10, -1]
 
 
 def test_an_assignment_removes_what_contradicts_it() -> None:

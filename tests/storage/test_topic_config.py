@@ -1,6 +1,6 @@
 import pytest
 
-from minikafka.runtime.config import settings_of, to_mapping
+from minikafka.runtime.config import settings_of
 from minikafka.runtime.errors import ConfigError
 from minikafka.storage.topic_config import TopicConfig
 from tests.storage.support import topic
@@ -15,7 +15,7 @@ def test_defaults_are_kafkas_but_for_safety() -> None:
     assert not config.unclean_leader_election_enable
     assert config.is_deleted
     assert not config.is_compacted
-    assert to_mapping(config)["cleanup.policy"] == "delete"
+    assert config.cleanup_policy == ("delete",)
 
 
 @pytest.mark.parametrize(
