@@ -4,10 +4,10 @@
 immutable: a change replaces them, so a shallow `copy` is a consistent one. Decides nothing.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Final
 
 from ..errors import RemoteProtocolError
 from ..types import NO_LEADER, TopicIdPartition
@@ -75,6 +75,16 @@ class PartitionState:
     def effective_min_isr(self, min_isr: int) -> int:
         """Bound min.insync.replicas by the number of replicas that are not being added."""
         return min(min_isr, len(self.replicas) - len(self.adding))
+
+
+_BROKER_FIELDS: Final = tuple(each.name for each in fields(BrokerRegistration))
+_PARTITION_FIELDS: Final = tuple(each.name for each in fields(PartitionState))
+"""The record in full has fields of the same names."""
+_CHANGEABLE: Final = tuple(
+    each.name
+    for each in fields(r.PartitionChangeRecord)
+    if each.name in _PARTITION_FIELDS and each.name != "unknown"
+)
 
 
 @dataclass(slots=True)
@@ -182,54 +192,18 @@ class MetadataImage:
         for name, level in self.features.items():
             yield r.FeatureRecord(name, level)
         for broker in self.brokers.values():
-            yield _broker_record(broker)
+            yield r.RegisterBrokerRecord(**_values(broker, _BROKER_FIELDS))
         for topic in self.topics.values():
             yield r.TopicRecord(topic.name, topic.topic_id, unknown=topic.unknown)
             for index, state in topic.partitions.items():
-                yield _partition_record(topic.topic_id, index, state)
+                values = _values(state, _PARTITION_FIELDS)
+                yield r.PartitionRecord(topic.topic_id, index, **values)
         for (resource_type, name), config in self.configs.items():
             for key, value in config.items():
                 yield r.ConfigRecord(resource_type, name, key, value)
         if self.next_producer_id:
             yield r.ProducerIdsRecord(-1, -1, self.next_producer_id)
         yield from self.unknown_records
-
-
-def _broker_record(broker: BrokerRegistration) -> r.RegisterBrokerRecord:
-    return r.RegisterBrokerRecord(
-        broker.broker_id,
-        broker.incarnation_id,
-        broker.directory_ids,
-        broker.endpoints,
-        broker.rack,
-        broker.features,
-        fenced=broker.fenced,
-        in_controlled_shutdown=broker.in_controlled_shutdown,
-        broker_epoch=broker.broker_epoch,
-        unknown=broker.unknown,
-    )
-
-
-def _partition_record(topic_id: bytes, index: int, state: PartitionState) -> r.PartitionRecord:
-    return r.PartitionRecord(
-        topic_id,
-        index,
-        state.replicas,
-        state.isr,
-        state.leader,
-        state.leader_epoch,
-        state.partition_epoch,
-        state.recovering,
-        state.elr,
-        state.last_known_elr,
-        state.adding,
-        state.removing,
-        state.directories,
-        state.unclean_epoch,
-        state.electing,
-        state.offline,
-        unknown=state.unknown,
-    )
 
 
 def _cluster(image: MetadataImage, record: r.ClusterRecord, offset: int, delta: Delta) -> None:
@@ -252,31 +226,19 @@ def _feature(image: MetadataImage, record: r.FeatureRecord, offset: int, delta: 
 def _register(
     image: MetadataImage, record: r.RegisterBrokerRecord, offset: int, delta: Delta
 ) -> None:
-    image.brokers[record.broker_id] = BrokerRegistration(
-        broker_id=record.broker_id,
-        broker_epoch=offset if record.broker_epoch < 0 else record.broker_epoch,
-        incarnation_id=record.incarnation_id,
-        directory_ids=record.directory_ids,
-        endpoints=record.endpoints,
-        rack=record.rack,
-        features=record.features,
-        fenced=record.fenced,
-        in_controlled_shutdown=record.in_controlled_shutdown,
-        unknown=record.unknown,
-    )
+    values = _values(record, _BROKER_FIELDS)
+    if record.broker_epoch < 0:
+        values["broker_epoch"] = offset
+    image.brokers[record.broker_id] = BrokerRegistration(**values)
     delta.changed_brokers[record.broker_id] = None
 
 
 def _change_broker(
     image: MetadataImage, record: r.BrokerChangeRecord, offset: int, delta: Delta
 ) -> None:
-    broker = image.brokers.get(record.broker_id)
-    if broker is None or broker.broker_epoch != record.broker_epoch:
-        raise RemoteProtocolError(f"offset {offset}: no broker for {record}")
+    broker = _known_broker(image, record, offset)
     image.brokers[record.broker_id] = replace(
-        broker,
-        fenced=_or(record.fenced, broker.fenced),
-        in_controlled_shutdown=_or(record.in_controlled_shutdown, broker.in_controlled_shutdown),
+        broker, **_set_in(record, ("fenced", "in_controlled_shutdown"))
     )
     delta.changed_brokers[record.broker_id] = None
 
@@ -284,9 +246,7 @@ def _change_broker(
 def _unregister(
     image: MetadataImage, record: r.UnregisterBrokerRecord, offset: int, delta: Delta
 ) -> None:
-    broker = image.brokers.get(record.broker_id)
-    if broker is None or broker.broker_epoch != record.broker_epoch:
-        raise RemoteProtocolError(f"offset {offset}: no broker for {record}")
+    _known_broker(image, record, offset)
     del image.brokers[record.broker_id]
     delta.changed_brokers[record.broker_id] = None
 
@@ -315,23 +275,7 @@ def _remove_topic(
 
 def _partition(image: MetadataImage, record: r.PartitionRecord, offset: int, delta: Delta) -> None:
     topic = _known_topic(image, record.topic_id, offset)
-    topic.partitions[record.partition] = PartitionState(
-        replicas=_shared(record.replicas),
-        isr=_shared(record.isr),
-        leader=record.leader,
-        leader_epoch=record.leader_epoch,
-        partition_epoch=record.partition_epoch,
-        recovering=record.recovering,
-        elr=record.elr,
-        last_known_elr=record.last_known_elr,
-        adding=record.adding,
-        removing=record.removing,
-        directories=record.directories,
-        unclean_epoch=record.unclean_epoch,
-        electing=record.electing,
-        offline=record.offline,
-        unknown=record.unknown,
-    )
+    topic.partitions[record.partition] = _state(_values(record, _PARTITION_FIELDS))
     delta.changed_partitions[TopicIdPartition(record.topic_id, record.partition)] = None
 
 
@@ -348,24 +292,12 @@ def _change_partition(
 
 def changed(old: PartitionState, change: r.PartitionChangeRecord) -> PartitionState:
     """The partition after the change."""
-    leader_epoch = old.leader_epoch + (change.leader is not None)
-    return PartitionState(
-        replicas=_shared(_or(change.replicas, old.replicas)),
-        isr=_shared(_or(change.isr, old.isr)),
-        leader=_or(change.leader, old.leader),
-        leader_epoch=leader_epoch,
-        partition_epoch=old.partition_epoch + 1,
-        recovering=_or(change.recovering, old.recovering),
-        elr=_or(change.elr, old.elr),
-        last_known_elr=_or(change.last_known_elr, old.last_known_elr),
-        adding=_or(change.adding, old.adding),
-        removing=_or(change.removing, old.removing),
-        directories=_or(change.directories, old.directories),
-        unclean_epoch=leader_epoch if change.recovering else old.unclean_epoch,
-        electing=_or(change.electing, old.electing),
-        offline=_or(change.offline, old.offline),
-        unknown=old.unknown,
-    )
+    values = _values(old, _PARTITION_FIELDS) | _set_in(change, _CHANGEABLE)
+    values["leader_epoch"] += change.leader is not None
+    values["partition_epoch"] += 1
+    if change.recovering:
+        values["unclean_epoch"] = values["leader_epoch"]
+    return _state(values)
 
 
 def _config(image: MetadataImage, record: r.ConfigRecord, offset: int, delta: Delta) -> None:
@@ -415,11 +347,26 @@ def _shared(brokers: tuple[int, ...]) -> tuple[int, ...]:
     return brokers
 
 
-V = TypeVar("V")
+def _state(values: dict[str, Any]) -> PartitionState:
+    values["replicas"], values["isr"] = _shared(values["replicas"]), _shared(values["isr"])
+    return PartitionState(**values)
 
 
-def _or(new: V | None, old: V) -> V:
-    return old if new is None else new
+def _values(one: object, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in names}
+
+
+def _set_in(change: object, names: Iterable[str]) -> dict[str, Any]:
+    return {name: new for name in names if (new := getattr(change, name)) is not None}
+
+
+def _known_broker(
+    image: MetadataImage, record: r.BrokerChangeRecord | r.UnregisterBrokerRecord, offset: int
+) -> BrokerRegistration:
+    broker = image.brokers.get(record.broker_id)
+    if broker is None or broker.broker_epoch != record.broker_epoch:
+        raise RemoteProtocolError(f"offset {offset}: no broker for {record}")
+    return broker
 
 
 def _known_topic(image: MetadataImage, topic_id: bytes, offset: int) -> Topic:
