@@ -7,9 +7,10 @@ Source: Kafka's schemas GroupMetadataKey, OffsetCommitValue, TransactionLogValue
 """
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, TypeVar
+from typing import Any, Final
 
 from . import codec
 from .errors import RemoteProtocolError
@@ -27,14 +28,7 @@ from .schema import (
 )
 from .types import NO_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 
-T = TypeVar("T")
 _KIND: Final = struct.Struct(">h")
-OFFSET_COMMIT_KINDS: Final = (0, 1)
-"""Kind 0 was written by brokers before 0.9; its layout is the same."""
-GROUP_METADATA_KIND: Final = 2
-TRANSACTION_KIND: Final = 0
-COMMIT_GROUP_KIND: Final = 30_000
-"""Our own kind in `__transaction_state`; Kafka's tools and older brokers pass it over."""
 
 
 class TransactionStatus(IntEnum):
@@ -214,11 +208,21 @@ Record = OffsetCommitRecord | GroupMetadataRecord | TransactionRecord | CommitGr
 GroupRecord = OffsetCommitRecord | GroupMetadataRecord | UnknownRecord
 TransactionStateRecord = TransactionRecord | CommitGroupRecord | UnknownRecord
 
+_Kinds = Mapping[int, tuple[Any, type, type]]
+_OFFSET_COMMIT: Final = (OffsetCommitRecord, OffsetCommitKey, OffsetCommitValue)
+_GROUP_METADATA: Final = (GroupMetadataRecord, GroupMetadataKey, GroupMetadataValue)
+# Kind 0 was written by brokers before 0.9; its layout is that of kind 1.
+_GROUP_KINDS: _Kinds = {0: _OFFSET_COMMIT, 1: _OFFSET_COMMIT, 2: _GROUP_METADATA}
+# Kind 30000 is our own: Kafka's tools and older brokers pass it over.
+_TRANSACTION_KINDS: _Kinds = {
+    0: (TransactionRecord, TransactionLogKey, TransactionLogValue),
+    30_000: (CommitGroupRecord, CommitGroupKey, CommitGroupValue),
+}
 _KEY_VERSIONS: Final = {
     OffsetCommitKey: 1,
     GroupMetadataKey: 2,
-    TransactionLogKey: TRANSACTION_KIND,
-    CommitGroupKey: COMMIT_GROUP_KIND,
+    TransactionLogKey: 0,
+    CommitGroupKey: 30_000,
 }
 _VALUE_VERSIONS: Final = {
     OffsetCommitValue: 3,
@@ -244,33 +248,27 @@ def encode_record(record: Record, *, version: int | None = None) -> tuple[bytes,
 
 def decode_group_record(key: bytes, value: bytes | None) -> GroupRecord:
     """Read a record of `__consumer_offsets`; RemoteProtocolError when its bytes are bad."""
-    kind = _kind(key)
-    if kind in OFFSET_COMMIT_KINDS:
-        offset_key = codec.decode_at(OffsetCommitKey, kind, memoryview(key), _KIND.size)
-        offset_value = _decode_value(OffsetCommitValue, value)
-        if offset_value is not None or value is None:
-            return OffsetCommitRecord(offset_key, offset_value)
-    elif kind == GROUP_METADATA_KIND:
-        group_key = codec.decode_at(GroupMetadataKey, kind, memoryview(key), _KIND.size)
-        group_value = _decode_value(GroupMetadataValue, value)
-        if group_value is not None or value is None:
-            return GroupMetadataRecord(group_key, group_value)
-    return UnknownRecord(kind, key, value)
+    found: GroupRecord = _decode(_GROUP_KINDS, key, value)
+    return found
 
 
 def decode_transaction_record(key: bytes, value: bytes | None) -> TransactionStateRecord:
     """Read a record of `__transaction_state`; RemoteProtocolError when its bytes are bad."""
+    found: TransactionStateRecord = _decode(_TRANSACTION_KINDS, key, value)
+    return found
+
+
+def _decode(kinds: _Kinds, key: bytes, value: bytes | None) -> Any:
     kind = _kind(key)
-    if kind == TRANSACTION_KIND:
-        found = codec.decode_at(TransactionLogKey, kind, memoryview(key), _KIND.size)
-        state = _decode_value(TransactionLogValue, value)
-        if state is not None or value is None:
-            return TransactionRecord(found, state)
-    elif kind == COMMIT_GROUP_KIND:
-        group_key = codec.decode_at(CommitGroupKey, kind, memoryview(key), _KIND.size)
-        group_value = _decode_value(CommitGroupValue, value)
-        if group_value is not None or value is None:
-            return CommitGroupRecord(group_key, group_value)
+    if kind in kinds:
+        record, key_class, value_class = kinds[kind]
+        found: Any = codec.decode_at(key_class, kind, memoryview(key), _KIND.size)
+        if value is None:
+            return record(found, None)
+        version = _kind(value)
+        if version in shape_of(value_class).versions:
+            state: Any = codec.decode_at(value_class, version, memoryview(value), _KIND.size)
+            return record(found, state)
     return UnknownRecord(kind, key, value)
 
 
@@ -283,13 +281,3 @@ def _kind(encoded: bytes) -> int:
         raise RemoteProtocolError(f"a coordinator's record has a key of {len(encoded)} bytes")
     (kind,) = _KIND.unpack_from(encoded)
     return int(kind)
-
-
-def _decode_value(cls: type[T], encoded: bytes | None) -> T | None:
-    """Read a value; None for a tombstone and for a version that is not known here."""
-    if encoded is None:
-        return None
-    version = _kind(encoded)
-    if version not in shape_of(cls).versions:
-        return None
-    return codec.decode_at(cls, version, memoryview(encoded), _KIND.size)
