@@ -180,21 +180,11 @@ def _without_none(hint: Any) -> Any:
 
 
 def _array_reader(item: Reader) -> Reader:
-    def read(value: Any) -> tuple[Any, ...]:
-        if type(value) is not list:
-            raise RemoteProtocolError(f"expected an array, got {_name(value)}")
-        return tuple([item(each) for each in value])
-
-    return read
+    return lambda value: tuple([item(each) for each in _read_list(value)])
 
 
 def _map_reader(item: Reader) -> Reader:
-    def read(value: Any) -> dict[str, Any]:
-        if type(value) is not dict:
-            raise RemoteProtocolError(f"expected a map, got {_name(value)}")
-        return {_read_str(key): item(each) for key, each in value.items()}
-
-    return read
+    return lambda value: {_read_str(key): item(each) for key, each in _read_dict(value).items()}
 
 
 def _read_int(value: Any) -> int:
@@ -215,31 +205,25 @@ def _bounded_reader(bounds: Bounds) -> Reader:
     return read
 
 
-def _read_bool(value: Any) -> bool:
-    if type(value) is not bool:
-        raise RemoteProtocolError(f"expected a boolean, got {_name(value)}")
-    return value
+def _reader_of(kind: type[T], what: str) -> Callable[[Any], T]:
+    def read(value: Any) -> T:
+        if type(value) is not kind:
+            raise RemoteProtocolError(f"expected {what}, got {_name(value)}")
+        return value
 
-
-def _read_str(value: Any) -> str:
-    if type(value) is not str:
-        raise RemoteProtocolError(f"expected a string, got {_name(value)}")
-    return value
-
-
-def _read_bytes(value: Any) -> bytes:
-    if type(value) is not bytes:
-        raise RemoteProtocolError(f"expected bytes, got {_name(value)}")
-    return value
+    return read
 
 
 def _name(value: Any) -> str:
     return type(value).__name__
 
 
+_read_list = _reader_of(list, "an array")
+_read_dict = _reader_of(dict, "a map")
+_read_str = _reader_of(str, "a string")
 _SCALARS: dict[Any, Reader] = {
     int: _read_int,
-    bool: _read_bool,
+    bool: _reader_of(bool, "a boolean"),
     str: _read_str,
-    bytes: _read_bytes,
+    bytes: _reader_of(bytes, "bytes"),
 }
