@@ -59,6 +59,8 @@ class Doors:
         self.connections: dict[Guest, None] = {}
         self._hosts: dict[str, int] = {}
         self._is_closed = False
+        self.admitted = self.refused = 0
+        """Connections since the start."""
         self.bound(connections_max=connections_max, per_host_max=per_host_max)
 
     def bound(self, *, connections_max: int, per_host_max: int) -> None:
@@ -74,6 +76,16 @@ class Doors:
 
     def admit(self, guest: Guest) -> str | None:
         """Take a new connection in, or say why not."""
+        refused = self._find_place(guest)
+        if refused is None:
+            self.admitted += 1
+            self.connections[guest] = None
+            self._hosts[guest.host] = self._hosts.get(guest.host, 0) + 1
+        else:
+            self.refused += 1
+        return refused
+
+    def _find_place(self, guest: Guest) -> str | None:
         if self._is_closed:
             return "the broker stops"
         from_there = self._hosts.get(guest.host, 0)
@@ -85,8 +97,6 @@ class Doors:
                 return f"{len(self.connections)} clients are connected: there is no place left"
             self.release(silent)
             silent.cut("it is silent, and its place is needed: as many are connected as can be")
-        self.connections[guest] = None
-        self._hosts[guest.host] = self._hosts.get(guest.host, 0) + 1
         return None
 
     def release(self, guest: Guest) -> None:

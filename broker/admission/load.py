@@ -75,7 +75,7 @@ class Load:
         now_ms: Callable[[], int],
         later: Callable[[int, Callable[[], None]], object],
     ) -> None:
-        self._caps = caps
+        self.caps = caps
         self._stall_ms = stall_ms
         self._now_ms = now_ms
         self._later = later
@@ -103,6 +103,11 @@ class Load:
         """Responses not yet taken, and what parked fetches have read."""
         return self._responses.total
 
+    @property
+    def waiting_count(self) -> int:
+        """Connections whose frame waits, unread, for room."""
+        return len(self._waiting)
+
     def hold_requests(self, peer: Peer, size: int) -> None:
         """Note what a connection holds of requests and buffers for them now."""
         before = self._requests.total
@@ -116,7 +121,7 @@ class Load:
         now_ms = self._now_ms()
         self._responses.hold(peer, size, now_ms)
         self._note_room()
-        excess = self._responses.total - self._caps.responses
+        excess = self._responses.total - self.caps.responses
         if excess > 0:
             for holder in self._responses.in_the_way(excess, now_ms, 0):
                 self._cut(holder, "responses that it does not read fill the memory for them")
@@ -149,7 +154,7 @@ class Load:
 
     def _excess(self, more: int) -> int:
         """Return by how much `more` bytes of requests exceed the cap for a buffer of that size."""
-        cap, held = self._caps.requests, self._requests
+        cap, held = self.caps.requests, self._requests
         for_large = cap - cap // 4
         if more >= SMALL_BYTES:
             return held.total + more - for_large
@@ -164,7 +169,7 @@ class Load:
             self._cut(holder, "its unfinished requests fill the memory that others wait for")
 
     def _note_room(self) -> None:
-        room = (self._caps.responses - self._responses.total) // RESPONSE_PART
+        room = (self.caps.responses - self._responses.total) // RESPONSE_PART
         self.response_room = max(room, LEAST_RESPONSE)
 
     def _shed(self) -> None:
@@ -174,10 +179,10 @@ class Load:
 
     def _may_exceed(self, peer: Peer, capacity: int) -> bool:
         """True if its frame is the oldest, and those before it left room for one whole frame."""
-        more = min(capacity, self._caps.frame - capacity)
-        excess = self._requests.total + more - self._caps.requests
+        more = min(capacity, self.caps.frame - capacity)
+        excess = self._requests.total + more - self.caps.requests
         unfinished = (each for each in self._requests if each is peer or each.half_received)
-        return excess <= self._caps.frame and next(unfinished, peer) is peer
+        return excess <= self.caps.frame and next(unfinished, peer) is peer
 
     def _cut(self, peer: Peer, why: str) -> None:
         self.forget(peer)

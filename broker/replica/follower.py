@@ -145,6 +145,8 @@ class FollowerReplica:
     phase: Phase = Phase.HALTED
     _delay_ms: int = DELAY_MIN_MS
     _delayed_until_ms: int = 0
+    leader_high_watermark: int = NO_OFFSET
+    """The leader's own, as its last answer had it: we may have yet to fetch what is below."""
     _lost_to: int | None = None
     """Our end before the first truncation that an unclean election made necessary."""
 
@@ -196,6 +198,7 @@ class FollowerReplica:
         if answer.error:
             return self._on_error(answer.error, now_ms)
         self._delay_ms = DELAY_MIN_MS
+        self.leader_high_watermark = answer.high_watermark
         if answer.diverging is not None:
             # Its high watermark speaks of a history that is not ours yet.
             return self._on_diverging(answer.diverging, answer.log_start_offset, log)

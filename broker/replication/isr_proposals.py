@@ -39,6 +39,9 @@ class IsrProposals:
         self._waiting: dict[Partition, ProposeIsr] = {}
         self._task = OwnedTask(runtime, "isr proposals")
         self._refusals = Refusals()
+        self.shrunk = self.expanded = self.refused = 0
+        """Proposals since the start that the controller accepted, as smaller or larger ISRs, or
+        refused for good."""
 
     def propose(self, partition: Partition, proposal: ProposeIsr) -> None:
         """Send the proposal with the next request; it replaces an older one of the partition."""
@@ -77,6 +80,8 @@ class IsrProposals:
 
     async def _send(self, sent: dict[Partition, ProposeIsr]) -> dict[Partition, ProposeIsr]:
         """Send one request and take its answer; return the proposals to send again."""
+        # The answer may be overtaken by its own metadata: compared is what was proposed now.
+        growth = {each: len(sent[each].isr) - len(each.metadata.isr) for each in sent}
         request = AlterPartitions(
             self._broker_id,
             self._channel.broker_epoch,
@@ -97,6 +102,8 @@ class IsrProposals:
             elif result.error:
                 retry.update(self._fail(partition, proposal, ErrorCode(result.error)))
             else:
+                self.expanded += growth[partition] > 0
+                self.shrunk += growth[partition] < 0
                 self._accept(partition, proposal, result)
         return retry
 
@@ -117,6 +124,7 @@ class IsrProposals:
         effects = leader.on_proposal_failed(proposal, error, self._runtime.monotonic_ms())
         if proposal in effects:
             return {partition: proposal}
+        self.refused += 1
         # What is refused is proposed again as long as a follower fetches: said once, until the
         # partition has changed.
         cause = (partition.key, proposal.partition_epoch, error)

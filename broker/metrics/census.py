@@ -1,0 +1,121 @@
+"""Counts over the partitions of a broker, taken in one walk at each scrape.
+
+Pure. What under-replicated, at and under min ISR mean is Kafka's `Partition` and `ReplicaManager`.
+"""
+
+from collections.abc import Iterator
+
+from ...protocol.errors import ErrorCode
+from ...runtime.metrics import Family, gauge, labels
+from ..partition.partition import Partition
+from ..replica.leader import LeaderReplica
+
+_COUNTS = "kafka_server_replicamanager_"
+
+
+class Behind:
+    """How far one follower is behind this broker: the worst of the partitions led here."""
+
+    __slots__ = ("milliseconds", "records")
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.milliseconds = 0
+
+
+class Census:
+    """The counts of one walk so far."""
+
+    def __init__(self, now_ms: int) -> None:
+        """`now_ms` is monotonic: lag in milliseconds is counted from it."""
+        self._now_ms = now_ms
+        self.online = 0
+        self.offline = 0
+        self.led = 0
+        self.under_replicated = 0
+        self.under_min_isr = 0
+        self.at_min_isr = 0
+        self.reassigning = 0
+        self.producer_ids = 0
+        self.followers: dict[int, Behind] = {}
+
+    def count(self, partition: Partition) -> None:
+        """Count one replica of this broker."""
+        if partition.offline_because:
+            # A deleted one is not here any more, so this one's disk has failed.
+            self.offline += partition.offline_because is ErrorCode.KAFKA_STORAGE_ERROR
+            return
+        self.online += 1
+        self.producer_ids += len(partition.log.producers)
+        leader = partition.leader
+        if leader is not None:
+            self._count_led(leader, partition.log.log_start_offset)
+
+    def _count_led(self, leader: LeaderReplica, start: int) -> None:
+        metadata = leader.metadata
+        in_sync, least = len(metadata.isr), leader.min_isr
+        self.led += 1
+        self.under_replicated += is_under_replicated(leader)
+        self.under_min_isr += in_sync < least
+        self.at_min_isr += in_sync == least
+        self.reassigning += bool(metadata.adding)
+        end = leader.log_end_offset
+        for follower, progress in leader.followers.items():
+            behind = self.followers.get(follower)
+            if behind is None:
+                behind = self.followers[follower] = Behind()
+            if progress.held_offset < end:
+                missing = end - max(progress.held_offset, start)
+                late_ms = self._now_ms - progress.caught_up_at_ms
+                behind.records = max(behind.records, missing)
+                behind.milliseconds = max(behind.milliseconds, late_ms)
+
+    def families(self) -> Iterator[Family]:
+        """Give the counts, once the walk is over."""
+        yield gauge(_COUNTS + "partitioncount", "Replicas here that work.", self.online)
+        yield gauge(_COUNTS + "leadercount", "Partitions that are led here.", self.led)
+        yield gauge(
+            _COUNTS + "offlinereplicacount", "Replicas here whose disk failed.", self.offline
+        )
+        yield gauge(
+            _COUNTS + "underreplicatedpartitions",
+            "Partitions led here whose ISR lacks a replica.",
+            self.under_replicated,
+        )
+        yield gauge(
+            _COUNTS + "underminisrpartitioncount",
+            "Partitions led here whose ISR is smaller than min.insync.replicas.",
+            self.under_min_isr,
+        )
+        yield gauge(
+            _COUNTS + "atminisrpartitioncount",
+            "Partitions led here that lose acks=all with the next member of the ISR.",
+            self.at_min_isr,
+        )
+        yield gauge(
+            _COUNTS + "reassigningpartitions",
+            "Partitions led here that wait for replicas of a reassignment.",
+            self.reassigning,
+        )
+        yield gauge(
+            _COUNTS + "produceridcount",
+            "Producers that the replicas here remember, each once per partition.",
+            self.producer_ids,
+        )
+        followers = sorted(self.followers.items())
+        yield gauge(
+            "minikafka_follower_lag_records",
+            "Offsets that a follower has yet to hold, in the partition where it lacks most.",
+            [(labels(follower=each), behind.records) for each, behind in followers],
+        )
+        yield gauge(
+            "minikafka_follower_lag_milliseconds",
+            "Time since a follower last held all of the partition where that is longest ago.",
+            [(labels(follower=each), behind.milliseconds) for each, behind in followers],
+        )
+
+
+def is_under_replicated(leader: LeaderReplica) -> bool:
+    """Return True if the ISR is smaller than the replicas, those being added apart."""
+    metadata = leader.metadata
+    return len(metadata.isr) < len(metadata.replicas) - len(metadata.adding)

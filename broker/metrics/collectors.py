@@ -1,0 +1,23 @@
+"""Puts the collectors of a broker together, in the order in which they are written."""
+
+from ...runtime.metrics import Collector
+from ..edge import Edge
+from ..replication.isr_proposals import IsrProposals
+from .connections import ConnectionMetrics
+from .coordinators import CoordinatorMetrics
+from .labelled import Labelled
+from .logs import LogMetrics
+from .partitions import PartitionMetrics
+from .replication import ReplicationMetrics
+
+
+def collectors_of(edge: Edge, proposals: IsrProposals) -> tuple[Collector, ...]:
+    """Return everything that one broker tells, but for its process."""
+    labelled = Labelled(edge.partitions)
+    return (
+        PartitionMetrics(edge, labelled),
+        LogMetrics(edge.partitions.store, labelled),
+        ReplicationMetrics(proposals, labelled),
+        CoordinatorMetrics(edge),
+        ConnectionMetrics(edge),
+    )

@@ -1,0 +1,60 @@
+"""The connections of clients, and the memory that they hold."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ...runtime.metrics import Family, counter, gauge, labels
+from ..edge import Edge
+from ..net.connection import Connection
+
+
+class ConnectionMetrics:
+    """The collector of connections and of what `Load` counts."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+
+    def __call__(self) -> Iterator[Family]:
+        """Give the families of one scrape."""
+        doors, load = self._edge.doors, self._edge.load
+        guests = (each for each in doors.connections if isinstance(each, Connection))
+        listeners = Counter(each.listener for each in guests)
+        yield gauge(
+            "kafka_server_socket_server_metrics_connection_count",
+            "Open connections by listener.",
+            [
+                (labels(listener=name, networkProcessor=0), count)
+                for name, count in sorted(listeners.items())
+            ],
+        )
+        yield counter(
+            "minikafka_connections_admitted",
+            "Connections that were let in.",
+            [("", doors.admitted)],
+        )
+        yield counter(
+            "minikafka_connections_refused",
+            "Connections that found no place, or too many from their address.",
+            [("", doors.refused)],
+        )
+        yield gauge(
+            "minikafka_memory_bytes",
+            "Memory that connections hold, by what it is for.",
+            [
+                (labels(holds="requests"), load.request_bytes),
+                (labels(holds="responses"), load.response_bytes),
+            ],
+        )
+        yield gauge(
+            "minikafka_memory_limit_bytes",
+            "The bound of the same.",
+            [
+                (labels(holds="requests"), load.caps.requests),
+                (labels(holds="responses"), load.caps.responses),
+            ],
+        )
+        yield gauge(
+            "minikafka_memory_waiting_connections",
+            "Connections that are not read from until there is memory for their request.",
+            load.waiting_count,
+        )

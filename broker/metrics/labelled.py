@@ -1,0 +1,53 @@
+"""The label text of each partition here, made once and kept as long as the partition is.
+
+Pure.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import TypeVar
+
+from ...runtime.metrics import labels
+from ..partition.partition import Partition
+
+T = TypeVar("T")
+Row = tuple[str, Partition]
+"""The labels of a partition in braces, and the partition."""
+
+
+class Labelled:
+    """The partitions of one broker with their labels."""
+
+    def __init__(self, partitions: Iterable[Partition]) -> None:
+        """Walk over `partitions`, which change while the broker runs."""
+        self._partitions = partitions
+        self._tails: dict[Partition, str] = {}
+
+    def __iter__(self) -> Iterator[Row]:
+        """Walk over the partitions that are here as the walk begins; new ones get their labels."""
+        here, tails = list(self._partitions), self._tails
+        if len(tails) > len(here):
+            kept = ((each, tails.get(each)) for each in here)
+            tails = self._tails = {each: tail for each, tail in kept if tail is not None}
+        for partition in here:
+            tail = tails.get(partition)
+            if tail is None:
+                tail = labels(topic=partition.topic, partition=partition.index)
+                tails[partition] = tail
+            yield tail, partition
+
+
+@lru_cache(maxsize=20_000)
+def of_topic(topic: str) -> str:
+    """Return the labels of a topic."""
+    return labels(topic=topic)
+
+
+def keep(walk: Iterable[T], rows: list[T]) -> Iterator[T]:
+    """Pass a walk on, and keep its rows for the families that come after the first one.
+
+    So the first family does the walk, in the slices in which it is written.
+    """
+    for row in walk:
+        rows.append(row)
+        yield row

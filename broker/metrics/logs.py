@@ -1,0 +1,47 @@
+"""The logs of a broker's replicas, and its data directories."""
+
+from collections.abc import Iterator
+
+from ...runtime.metrics import Family, gauge
+from ..partition.log_store import LogStore
+from .labelled import Labelled, Row, keep
+
+_OF_LOG = "kafka_log_log_"
+
+
+class LogMetrics:
+    """The collector of logs and data directories."""
+
+    def __init__(self, store: LogStore, labelled: Labelled) -> None:
+        self._store = store
+        self._labelled = labelled
+
+    def __call__(self) -> Iterator[Family]:
+        """Give the families of one scrape; a log on a failed disk is in none of them."""
+        rows: list[Row] = []
+        online = ((tail, each) for tail, each in self._labelled if not each.offline_because)
+        yield gauge(
+            _OF_LOG + "logendoffset",
+            "Offset that the next record of the replica gets.",
+            ((tail, partition.log.log_end_offset) for tail, partition in keep(online, rows)),
+        )
+        yield gauge(
+            _OF_LOG + "logstartoffset",
+            "First offset of the replica that can be read.",
+            ((tail, partition.log.log_start_offset) for tail, partition in rows),
+        )
+        yield gauge(
+            _OF_LOG + "size",
+            "Bytes of batches in all segments.",
+            ((tail, partition.log.size_bytes) for tail, partition in rows),
+        )
+        yield gauge(
+            _OF_LOG + "numlogsegments",
+            "Segments of the log; none before the first append.",
+            ((tail, len(partition.log.segments)) for tail, partition in rows),
+        )
+        yield gauge(
+            "kafka_log_logmanager_offlinelogdirectorycount",
+            "Data directories that failed since the start.",
+            len(self._store.offline_directory_ids),
+        )

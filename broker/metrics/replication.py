@@ -1,0 +1,60 @@
+"""The lag of replicas that follow others, and the changes of the ISRs that this broker leads."""
+
+from collections.abc import Iterator
+
+from ...runtime.metrics import Family, Sample, counter, gauge, labels
+from ..partition.partition import Partition
+from ..replication.isr_proposals import IsrProposals
+from .labelled import Labelled
+
+_OF_MANAGER = "kafka_server_replicamanager_"
+
+
+class ReplicationMetrics:
+    """The collector of followed partitions and of ISR changes."""
+
+    def __init__(self, proposals: IsrProposals, labelled: Labelled) -> None:
+        self._proposals = proposals
+        self._labelled = labelled
+
+    def __call__(self) -> Iterator[Family]:
+        """Give the families of one scrape."""
+        lags = _Lags()
+        yield gauge(
+            "kafka_server_fetcherlagmetrics_consumerlag",
+            "Committed offsets of the leader that a replica here has yet to fetch.",
+            lags.of(self._labelled),
+        )
+        yield gauge(
+            "kafka_server_replicafetchermanager_maxlag",
+            "The greatest lag of a replica that follows here.",
+            [(labels(clientId="Replica"), lags.greatest)],
+        )
+        changes = self._proposals
+        for name, help_text, count in (
+            ("isrshrinks", "Smaller ISRs that the controller accepted.", changes.shrunk),
+            ("isrexpands", "Larger ISRs that the controller accepted.", changes.expanded),
+            ("failedisrupdates", "Proposed ISRs that the controller refused.", changes.refused),
+        ):
+            yield counter(_OF_MANAGER + name, help_text, [("", count)])
+
+
+class _Lags:
+    """The lag of each followed partition, and the greatest of them."""
+
+    def __init__(self) -> None:
+        self.greatest = 0
+
+    def of(self, labelled: Labelled) -> Iterator[Sample]:
+        for tail, partition in labelled:
+            if partition.follower is not None:
+                lag = _lag(partition)
+                self.greatest = max(self.greatest, lag)
+                yield tail, lag
+
+
+def _lag(partition: Partition) -> int:
+    follower = partition.follower
+    if follower is None:
+        return 0
+    return max(0, follower.leader_high_watermark - partition.log.log_end_offset)
