@@ -48,6 +48,9 @@ class Runtime(Protocol):
         not last longer because its holder slept.
         """
 
+    def monotonic_us(self) -> int:
+        """Microseconds on the same clock: for durations that are told, never deadlines."""
+
     def wall_ms(self) -> int:
         """Milliseconds since the epoch: for record timestamps and retention, never deadlines."""
 
@@ -75,6 +78,10 @@ class SystemRuntime:
     def monotonic_ms(self) -> int:
         """Milliseconds on a clock that goes on while the machine is suspended."""
         return time.clock_gettime_ns(_CLOCK) // 1_000_000
+
+    def monotonic_us(self) -> int:
+        """Microseconds on the same clock."""
+        return time.clock_gettime_ns(_CLOCK) // 1_000
 
     def wall_ms(self) -> int:
         """Return milliseconds since the epoch."""

@@ -39,7 +39,7 @@ from .files import (
     STRAY,
     Files,
 )
-from .flushing import FlushesDue
+from .flushing import FlushesDue, FlushTimes
 from .identity import belong, identify
 from .log import Log
 from .recovery_points import RecoveryPoints
@@ -75,6 +75,7 @@ class LogDirectory:
         """The checkpoints as read at start; 0 for partitions that they do not list."""
         # Bound once: each of a thousand idle logs would hold two of its own.
         self._on_flush_due = FlushesDue(runtime, path).add
+        files.flush_times = self.flush_times = FlushTimes(runtime.monotonic_us)
         self._on_truncating = self._take_back
         self.compacted = CleanerOffsets(files)
         self._points = RecoveryPoints(files, f"{path}/{RECOVERY_POINTS}", {})

@@ -67,12 +67,16 @@ class Durability:
         if self.is_abandoned:
             return  # Another log may have its place.
         end, cuts = self._state.log_end_offset, self._state.cuts
+        times = self._files.flush_times
+        began_us = 0 if times is None else times.now_us()
         self._epoch_file.write()
         await self._epoch_file.sync()
         # A newest segment that was cut to nothing ends at the flushed offset, and is not stable.
         await self._segments.flush(self.flushed_offset - self.rolls_next)
         if self._files.failure is not None:
             raise self._files.failure
+        if times is not None and end > self.flushed_offset:
+            times.note(began_us)
         if cuts == self._state.cuts:
             self.rolls_next = False
             self._stable_cuts = cuts

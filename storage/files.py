@@ -16,11 +16,14 @@ import errno
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..protocol.types import Buffer
 from ..runtime.errors import LogDirectoryFailed
 from ..runtime.fs import File, FileSystem
+
+if TYPE_CHECKING:
+    from .flushing import FlushTimes
 
 LOG, INDEX, TIME_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".snapshot"
 ABORTED_INDEX = ".txnindex"
@@ -96,6 +99,8 @@ class Files:
         """Set once, for good: every further use of the directory raises it."""
         self.on_failed: Callable[[LogDirectoryFailed], None] | None = None
         """Called once, at the directory's failure."""
+        self.flush_times: FlushTimes | None = None
+        """The durations of its logs' flushes, if somebody wants to know them."""
         self.guard = _Guard(self)
         self._max_open = max_open
         self._open: dict[Evictable, None] = {}

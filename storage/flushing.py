@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from ..runtime.errors import LogDirectoryFailed
+from ..runtime.metrics import Durations
 from ..runtime.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -55,6 +56,21 @@ def _look_at(turn: asyncio.Future[None]) -> None:
     """Retrieve the turn's error: its callers have it, and `Files` has noted it."""
     if not turn.cancelled():
         turn.exception()
+
+
+class FlushTimes:
+    """The durations of the flushes of one directory's logs."""
+
+    __slots__ = ("durations", "now_us")
+
+    def __init__(self, now_us: Callable[[], int]) -> None:
+        """`now_us` is a monotonic clock in microseconds."""
+        self.now_us = now_us
+        self.durations = Durations()
+
+    def note(self, began_us: int) -> None:
+        """Note that a flush which began then has ended well."""
+        self.durations.record(self.now_us() - began_us)
 
 
 class FlushesDue:

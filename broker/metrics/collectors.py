@@ -16,7 +16,7 @@ def collectors_of(edge: Edge, proposals: IsrProposals) -> tuple[Collector, ...]:
     labelled = Labelled(edge.partitions)
     return (
         PartitionMetrics(edge, labelled),
-        LogMetrics(edge.partitions.store, labelled),
+        LogMetrics(edge.runtime, edge.partitions.store, labelled),
         ReplicationMetrics(proposals, labelled),
         CoordinatorMetrics(edge),
         ConnectionMetrics(edge),

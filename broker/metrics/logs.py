@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from ...runtime.metrics import Family, gauge
+from ...runtime.metrics import Family, gauge, labels, summary
+from ...runtime.runtime import Runtime
 from ..partition.log_store import LogStore
 from .labelled import Labelled, Row, keep
 
@@ -12,7 +13,8 @@ _OF_LOG = "kafka_log_log_"
 class LogMetrics:
     """The collector of logs and data directories."""
 
-    def __init__(self, store: LogStore, labelled: Labelled) -> None:
+    def __init__(self, runtime: Runtime, store: LogStore, labelled: Labelled) -> None:
+        self._runtime = runtime
         self._store = store
         self._labelled = labelled
 
@@ -44,4 +46,13 @@ class LogMetrics:
             "kafka_log_logmanager_offlinelogdirectorycount",
             "Data directories that failed since the start.",
             len(self._store.offline_directory_ids),
+        )
+        yield summary(
+            "kafka_log_logflushstats_logflushrateandtimems",
+            "Milliseconds that flushes of logs took, by data directory.",
+            [
+                (labels(logDirectory=each.path), each.flush_times.durations)
+                for each in self._store.directories
+            ],
+            self._runtime.monotonic_ms(),
         )

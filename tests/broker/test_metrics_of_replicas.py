@@ -160,6 +160,21 @@ async def test_offsets_sizes_and_segments_are_those_of_the_log(told: Told) -> No
     assert found("kafka_log_log_size", **FIRST) == partition.log.size_bytes > 90
 
 
+async def test_flushes_are_timed_where_there_was_something_to_flush(told: Told) -> None:
+    partition = await told.give(LED)
+    now_us = iter(range(0, 1_000_000, 5_000))
+    (directory,) = told.partitions.directories
+    directory.flush_times.now_us = lambda: next(now_us)
+    name, where = "kafka_log_logflushstats_logflushrateandtimems", directory.path
+    told.produce(b"a")
+    await partition.log.flush()
+    await partition.log.flush()
+    found = told.scrape()
+    assert found(name + "_count", logDirectory=where) == 1
+    assert found(name + "_sum", logDirectory=where) == 5
+    assert 5 <= found(name, logDirectory=where, quantile="0.99") <= 6
+
+
 async def test_who_leads_and_whether_it_should(told: Told) -> None:
     await told.give(LED, state(ME, replicas=(B, ME), isr=(B, ME)))
     found = told.scrape()

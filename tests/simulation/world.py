@@ -42,6 +42,10 @@ class SimRuntime:
         seconds = (self._loop._now - START_TIME) * self.process.host.clock_rate
         return int((seconds + self._start) * 1000)
 
+    def monotonic_us(self) -> int:
+        seconds = (self._loop._now - START_TIME) * self.process.host.clock_rate
+        return int((seconds + self._start) * 1_000_000)
+
     def wall_ms(self) -> int:
         skew: int = self.process.host.wall_skew_ms
         return WALL_START_MS + skew + int((self._loop.time() - START_TIME) * 1000)
