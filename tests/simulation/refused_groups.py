@@ -227,15 +227,25 @@ async def static(refused: Refused) -> None:
     await group.commit(NONE, again.member_id, again.generation_id)
     # A second one: the group waits until the first has joined again.
     joining = asyncio.ensure_future(group.join(NONE, instance="two", lane=1))
-    await group.until_moving(again.member_id, again.generation_id)
-    await group.sync(MOVING, again.member_id, again.generation_id)
-    await group.join(NONE, again.member_id, "one", speaks=SPEAKS_OTHERWISE)
-    second = await joining
+    try:
+        await group.until_moving(again.member_id, again.generation_id)
+        await group.sync(MOVING, again.member_id, again.generation_id)
+        await group.join(NONE, again.member_id, "one", speaks=SPEAKS_OTHERWISE)
+        second = await joining
+    finally:
+        await _given_up([joining])
     await group.leave(NONE, instance="two")
     await group.heartbeat(UNKNOWN, second.member_id, second.generation_id, "two")
     await group.delete(ErrorCode.NON_EMPTY_GROUP)
     await group.leave(NONE, instance="one")
     await group.delete(NONE)
+
+
+async def _given_up(joining: list["asyncio.Task[Any]"]) -> None:
+    """End those who still join, and hear how it went: a fault may have ended the story first."""
+    for each in joining:
+        each.cancel()
+    await asyncio.gather(*joining, return_exceptions=True)
 
 
 async def full(refused: Refused) -> None:
@@ -255,9 +265,7 @@ async def full(refused: Refused) -> None:
         if not any(each.error_code for each in answers):
             raise Wrong(f"{len(joining)} joined {group.name}, {GROUP_MOST} may be in")
     finally:
-        for each in joining:
-            each.cancel()
-        await asyncio.gather(*joining, return_exceptions=True)
+        await _given_up(joining)
 
 
 async def forgotten(refused: Refused) -> None:

@@ -10,6 +10,7 @@ from minikafka.protocol.messages.end_txn import EndTxnResponse
 from . import scenario
 from .coverage import REFUSALS
 from .refusals import Refused, Unsaid, errors_of
+from .refused_groups import Group
 
 SEED = next(seed for seed in range(100) if scenario.shape_of(seed).refuses)
 
@@ -47,6 +48,18 @@ def test_where_nobody_answers_nothing_is_said() -> None:
     outcome = told.run()
     assert outcome.violation is None
     assert outcome.coverage.counts["refusal topics"] == 0
+
+
+def test_who_joins_when_a_fault_ends_the_story_is_not_left_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def hears_no_more(*_: object) -> None:
+        raise Unsaid("nobody there")
+
+    monkeypatch.setattr(Group, "until_moving", hears_no_more)
+    told = scenario.Scenario(SEED, 0.5)
+    told.refused.stories = {"static-members": told.refused.stories["static-members"]}
+    assert told.run().violation is None
 
 
 @pytest.mark.parametrize(
