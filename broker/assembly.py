@@ -20,11 +20,10 @@ from .admission.limits import ConnectionLimits
 from .admission.load import Caps, Load
 from .api.fetch_sessions import FetchSessions
 from .api.table import make_apis
-from .config import BrokerConfig, controller_addresses, inter_broker_listener
+from .config import BrokerConfig, inter_broker_listener
 from .control.auto_creation import AutoCreation
 from .control.controller_channel import (
     ActiveController,
-    ChannelSettings,
     ControllerChannel,
     Reports,
 )
@@ -45,7 +44,6 @@ from .peers import Peers
 from .publishing import Publishing
 from .replica.lease import LeaderLease
 from .replica.selector import ReplicaSelectorConfig
-from .replication.fetcher import FetchSettings
 from .replication.fetchers import ReplicaFetchers
 from .replication.isr_proposals import IsrProposals
 from .replication.log_end_reports import LogEndReports
@@ -54,8 +52,8 @@ from .replication.repair import Repairs
 from .settings import Settings
 from .topic_defaults import TopicDefaults
 from .upkeep.compaction import Compaction, CompactionConfig
-from .upkeep.scrub import Scrub, ScrubSettings
-from .upkeep.upkeep import Upkeep, UpkeepSettings
+from .upkeep.scrub import Scrub
+from .upkeep.upkeep import Upkeep
 from .whereabouts import Metadata, Whereabouts
 
 NO_BOUND = 1 << 62
@@ -136,7 +134,7 @@ def assemble(
         alarms.on_metadata_lost,
     )
     whereabouts = Whereabouts(follower, config.node_id, inter_broker_listener(config))
-    fetchers = ReplicaFetchers(runtime, _fetch_settings(config, channel), whereabouts.peer)
+    fetchers = ReplicaFetchers(runtime, config, channel, whereabouts.peer)
     proposals = IsrProposals(runtime, channel, config.node_id)
     log_ends = LogEndReports(runtime, channel, lambda partition: partitions.is_electing(partition))
     lost = LostReplicas(runtime, channel, config.log_dir_failure_timeout_ms, alarms.crash)
@@ -170,7 +168,7 @@ def assemble(
         lost=lost,
         repairs=repairs,
         upkeep=_make_upkeep(ground, follower, partitions, position),
-        scrub=_make_scrub(ground, partitions),
+        scrub=Scrub(runtime, config, partitions),
         compaction=compaction,
         peers=peers,
         edge=edge,
@@ -185,12 +183,6 @@ def _make_channel(
     reports: Reports,
 ) -> ControllerChannel:
     config = ground.settings.config
-    settings = ChannelSettings(
-        addresses=controller_addresses(config),
-        heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
-        session_timeout_ms=config.broker_session_timeout_ms,
-        request_timeout_ms=config.request_timeout_ms,
-    )
     epochs = {each.clean_broker_epoch for each in directories}
     # A stop was clean only if all directories say so, of one and the same run.
     clean = directories[0].clean_broker_epoch if len(epochs) == 1 else None
@@ -204,26 +196,12 @@ def _make_channel(
         previous_broker_epoch=-1 if clean is None else clean,
     )
     cluster_id = config.cluster_id or directories[0].cluster_id
-    return ControllerChannel(ground.runtime, settings, registration, cluster_id, reports)
+    return ControllerChannel(ground.runtime, config, registration, cluster_id, reports)
 
 
 def _make_position(ground: Ground, store: LogStore) -> MetadataPosition:
     given_up_at = from_mapping(MetadataConfig, ground.settings.properties).given_up_at
     return MetadataPosition(lambda: store.online, given_up_at=given_up_at)
-
-
-def _fetch_settings(config: BrokerConfig, channel: ControllerChannel) -> FetchSettings:
-    return FetchSettings(
-        broker_id=config.node_id,
-        broker_epoch=lambda: channel.broker_epoch,
-        partition_max_bytes=config.replica_fetch_max_bytes,
-        response_max_bytes=config.replica_fetch_response_max_bytes,
-        min_bytes=config.replica_fetch_min_bytes,
-        max_wait_ms=config.replica_fetch_wait_max_ms,
-        socket_timeout_ms=config.replica_socket_timeout_ms,
-        fetchers_per_leader=config.num_replica_fetchers,
-        cluster_id=lambda: channel.cluster_id,
-    )
 
 
 def _crash_without_any(store: LogStore, failed: LogDirectory, crash: Callable[[str], None]) -> None:
@@ -245,24 +223,14 @@ def _make_partitions(ground: Ground, store: LogStore, links: Links) -> Partition
 def _make_upkeep(
     ground: Ground, metadata: Metadata, partitions: Partitions, position: MetadataPosition
 ) -> Upkeep:
-    config, value_of = ground.settings.config, ground.defaults.broker_value
-    settings = UpkeepSettings(
-        checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
-        retention_interval_ms=config.log_retention_check_interval_ms,
-        lag_max_ms=config.replica_lag_time_max_ms,
-        flush_interval_ms=config.log_flush_scheduler_interval_ms,
-        producer_expiration_ms=lambda: value_of(metadata.image, "producer.id.expiration.ms"),
+    value_of = ground.defaults.broker_value
+    return Upkeep(
+        ground.runtime,
+        ground.settings.config,
+        partitions,
+        lambda: value_of(metadata.image, "producer.id.expiration.ms"),
+        position.save,
     )
-    return Upkeep(ground.runtime, settings, partitions, position.save)
-
-
-def _make_scrub(ground: Ground, partitions: Partitions) -> Scrub:
-    config = ground.settings.config
-    settings = ScrubSettings(
-        interval_ms=config.log_scrub_interval_ms,
-        bytes_per_second=config.log_scrub_bytes_per_second,
-    )
-    return Scrub(ground.runtime, settings, partitions)
 
 
 def _make_compaction(ground: Ground, metadata: Metadata, partitions: Partitions) -> Compaction:

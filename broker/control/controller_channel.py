@@ -31,6 +31,7 @@ from ...protocol.control.messages import (
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
+from ..config import BrokerConfig, controller_addresses
 from ..replica.lease import LeaderLease
 from .controller_addresses import ControllerAddresses
 from .heartbeats import Heartbeats
@@ -40,6 +41,8 @@ A = TypeVar("A")
 
 RECONNECT: Final = Backoff(first_ms=20, most_ms=1000, steady_count=10)
 CONNECT_TIMEOUT_MS: Final = 1_500
+REGISTERED_WITHIN_MS: Final = 60_000
+"""Milliseconds to go on while another start of this broker still counts as alive."""
 FATAL: Final = (
     ErrorCode.INCONSISTENT_CLUSTER_ID,
     ErrorCode.INVALID_REGISTRATION,
@@ -63,18 +66,6 @@ class ActiveController(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelSettings:
-    """The addresses of controllers, and how long to wait for them."""
-
-    addresses: tuple[tuple[str, int], ...]
-    heartbeat_interval_ms: int
-    session_timeout_ms: int
-    request_timeout_ms: int
-    registration_timeout_ms: int = 60_000
-    """Milliseconds to go on while another start of this broker still counts as alive."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
     """The channel's sources of facts about its broker, and its callback for a refusal."""
 
@@ -91,29 +82,29 @@ class ControllerChannel:
     def __init__(
         self,
         runtime: Runtime,
-        settings: ChannelSettings,
+        config: BrokerConfig,
         registration: RegisterBroker,
         cluster_id: str | None,
         reports: Reports,
     ) -> None:
         """`registration` is what to tell the controller of this start of the broker."""
         self._runtime = runtime
-        self._settings = settings
+        self._config = config
         self._registration = registration
         self.cluster_id = cluster_id
         self.broker_epoch = -1
-        self.lifecycle = Lifecycle(settings.heartbeat_interval_ms)
+        self.lifecycle = Lifecycle(config.broker_heartbeat_interval_ms)
         self.lease = LeaderLease()
         self._reports = reports
         self._connection: ControlConnection | None = None
-        self._addresses = ControllerAddresses(settings.addresses)
+        self._addresses = ControllerAddresses(controller_addresses(config))
         self._connected = asyncio.Event()
         self._registered = asyncio.Event()
         self._unfenced = asyncio.Event()
         self._may_stop = asyncio.Event()
         self._poked = asyncio.Event()
         self._task = OwnedTask(runtime, "controller channel")
-        self._heartbeats = Heartbeats(runtime, settings.heartbeat_interval_ms)
+        self._heartbeats = Heartbeats(runtime, config.broker_heartbeat_interval_ms)
 
     # What others ask of it.
 
@@ -171,7 +162,7 @@ class ControllerChannel:
 
         ApiError: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, or the controller's refusal.
         """
-        timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        timeout_ms = self._config.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self._runtime.monotonic_ms() + timeout_ms
         connection = await self._connection_until(deadline_ms)
         left_ms = max(1, deadline_ms - self._runtime.monotonic_ms())
@@ -187,13 +178,13 @@ class ControllerChannel:
 
         Every try carries one idempotency key: the controller answers a repeat as the first time.
         """
-        deadline_ms = self._runtime.monotonic_ms() + self._settings.request_timeout_ms
+        deadline_ms = self._runtime.monotonic_ms() + self._config.request_timeout_ms
         request = ForwardedRequest(
             api_key=api_key,
             api_version=api_version,
             body=body,
             principal="User:ANONYMOUS",
-            deadline_ms=self._settings.request_timeout_ms,
+            deadline_ms=self._config.request_timeout_ms,
             idempotency_key=self._runtime.rng.randbytes(16),
         )
         answer = await self._call_until(deadline_ms, request)
@@ -204,7 +195,7 @@ class ControllerChannel:
     async def allocate_producer_ids(self) -> tuple[int, int]:
         """Reserve producer ids; return the first, and how many."""
         await self._registered.wait()
-        deadline_ms = self._runtime.monotonic_ms() + self._settings.request_timeout_ms
+        deadline_ms = self._runtime.monotonic_ms() + self._config.request_timeout_ms
         request = AllocateProducerIds(self._registration.broker_id, self.broker_epoch)
         answer = await self._call_until(deadline_ms, request)
         if answer.error:
@@ -277,7 +268,7 @@ class ControllerChannel:
             return False
         if error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             waited_ms = self._runtime.monotonic_ms() - started_ms
-            return waited_ms >= self._settings.registration_timeout_ms
+            return waited_ms >= REGISTERED_WITHIN_MS
         return error.code in FATAL
 
     async def _connect_and_use(self, address: tuple[str, int]) -> None:
@@ -329,7 +320,7 @@ class ControllerChannel:
         raise ApiError(ErrorCode.NETWORK_EXCEPTION, await connection.wait_until_closed())
 
     async def _register(self, connection: ControlConnection) -> None:
-        timeout_ms = self._settings.request_timeout_ms
+        timeout_ms = self._config.request_timeout_ms
         answer = await connection.call(self._registration, timeout_ms=timeout_ms)
         if answer.error:
             raise ApiError(ErrorCode(answer.error), answer.message)
@@ -355,7 +346,7 @@ class ControllerChannel:
             offline_directory_ids=self._reports.offline_directory_ids(),
         )
         # A controller that takes longer is as good as gone: another connection may find it alive.
-        timeout_ms = max(1000, self._settings.session_timeout_ms // 3)
+        timeout_ms = max(1000, self._config.broker_session_timeout_ms // 3)
         answer = await connection.call(request, timeout_ms=timeout_ms)
         if answer.error in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
             log.warning("the controller does not know this start of the broker: registering anew")

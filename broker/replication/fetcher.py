@@ -9,7 +9,6 @@ fetch offset is the acknowledgement. Decides nothing about a partition.
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from ...client.net.connection import ConnectionOptions, KafkaConnection
 from ...client.net.errors import ClientError
@@ -21,6 +20,8 @@ from ...protocol.errors import ErrorCode, RemoteProtocolError
 from ...protocol.messages import fetch as wire
 from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
+from ..config import BrokerConfig
+from ..control.controller_channel import ControllerChannel
 from ..partition.partition import Partition
 from ..replica.follower import Fetched, FetchPosition, Phase
 from . import following
@@ -39,22 +40,6 @@ SESSION_ERRORS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchSettings:
-    """The settings of every replica fetch of a broker."""
-
-    broker_id: int
-    broker_epoch: Callable[[], int]
-    partition_max_bytes: int
-    response_max_bytes: int
-    min_bytes: int
-    max_wait_ms: int
-    socket_timeout_ms: int
-    cluster_id: Callable[[], str | None]
-    """None while this broker does not know the id: then no leader compares it."""
-    fetchers_per_leader: int = 1
-
-
 class SessionLost(Exception):
     """The leader forgot our session; the next fetch must be full."""
 
@@ -65,12 +50,14 @@ class ReplicaFetcher:
     def __init__(
         self,
         runtime: Runtime,
-        settings: FetchSettings,
+        config: BrokerConfig,
+        channel: ControllerChannel,
         leader_id: int,
         endpoint_of: Callable[[int], Endpoint | None],
     ) -> None:
         self._runtime = runtime
-        self._settings = settings
+        self._config = config
+        self._channel = channel
         self.leader_id = leader_id
         self._endpoint_of = endpoint_of
         self._partitions: dict[tuple[bytes, int], Partition] = {}
@@ -171,15 +158,16 @@ class ReplicaFetcher:
             if endpoint is None:
                 return
             options = ConnectionOptions(
-                client_id=f"broker-{self._settings.broker_id}-fetcher",
-                connect_timeout_ms=min(self._settings.socket_timeout_ms, SILENCE_MS),
-                request_timeout_ms=self._settings.max_wait_ms + self._settings.socket_timeout_ms,
+                client_id=f"broker-{self._config.node_id}-fetcher",
+                connect_timeout_ms=min(self._config.replica_socket_timeout_ms, SILENCE_MS),
+                request_timeout_ms=self._config.replica_fetch_wait_max_ms
+                + self._config.replica_socket_timeout_ms,
             )
             self._session = ReplicaSession()
             watched = await WatchedConnection.open(
                 self._runtime, endpoint.host, endpoint.port, options
             )
-            watched.patience_ms = self._settings.max_wait_ms + SILENCE_MS
+            watched.patience_ms = self._config.replica_fetch_wait_max_ms + SILENCE_MS
             self._connection = watched
         connection = self._connection
         while True:
@@ -241,7 +229,7 @@ class ReplicaFetcher:
         topics: dict[bytes, list[wire.FetchPartition]] = {}
         forgotten: dict[bytes, list[int]] = {}
         # The first of a session is answered at once: only then can another go ahead of it.
-        wait_ms = 0 if session.is_new else self._settings.max_wait_ms
+        wait_ms = 0 if session.is_new else self._config.replica_fetch_wait_max_ms
         for key in keys:
             partition = self._partitions.get(key)
             position = self._position(partition, now_ms)
@@ -285,7 +273,7 @@ class ReplicaFetcher:
             last_fetched_epoch=position.last_fetched_epoch,
             log_start_offset=position.log_start_offset,
             flushed_offset=position.flushed_offset,
-            partition_max_bytes=self._settings.partition_max_bytes,
+            partition_max_bytes=self._config.replica_fetch_max_bytes,
         )
 
     def _request(
@@ -294,15 +282,15 @@ class ReplicaFetcher:
         forgotten: dict[bytes, list[int]],
         wait_ms: int,
     ) -> wire.FetchRequest:
-        settings, session = self._settings, self._session
+        config, session = self._config, self._session
         return wire.FetchRequest(
-            cluster_id=settings.cluster_id(),
+            cluster_id=self._channel.cluster_id,
             replica_state=wire.ReplicaState(
-                replica_id=settings.broker_id, replica_epoch=settings.broker_epoch()
+                replica_id=config.node_id, replica_epoch=self._channel.broker_epoch
             ),
             max_wait_ms=wait_ms,
-            min_bytes=settings.min_bytes,
-            max_bytes=settings.response_max_bytes,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
             session_id=session.id,
             session_epoch=session.epoch,
             topics=[wire.FetchTopic(topic_id=each, partitions=topics[each]) for each in topics],
@@ -341,7 +329,7 @@ class ReplicaFetcher:
         if not asking:
             return
         epochs = [partition.leader_epoch for partition in asking]
-        answers = await leader_offsets(connection, self._settings.broker_id, asking)
+        answers = await leader_offsets(connection, self._config.node_id, asking)
         now_ms = self._runtime.monotonic_ms()
         for partition, epoch, answer in zip(asking, epochs, answers, strict=True):
             follower = partition.follower

@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 from ...protocol.control.messages import Endpoint
 from ...runtime.runtime import Runtime
+from ..config import BrokerConfig
+from ..control.controller_channel import ControllerChannel
 from ..partition.partition import Partition
-from .fetcher import FetchSettings, ReplicaFetcher
+from .fetcher import ReplicaFetcher
 
 
 class Place(NamedTuple):
@@ -27,11 +29,13 @@ class ReplicaFetchers:
     def __init__(
         self,
         runtime: Runtime,
-        settings: FetchSettings,
+        config: BrokerConfig,
+        channel: ControllerChannel,
         endpoint_of: Callable[[int], Endpoint | None],
     ) -> None:
         self._runtime = runtime
-        self._settings = settings
+        self._config = config
+        self._channel = channel
         self._endpoint_of = endpoint_of
         self._fetchers: dict[Place, ReplicaFetcher] = {}
         self._place_of: dict[Partition, Place] = {}
@@ -51,7 +55,7 @@ class ReplicaFetchers:
         fetcher = self._fetchers.get(place)
         if fetcher is None:
             fetcher = ReplicaFetcher(
-                self._runtime, self._settings, place.leader_id, self._endpoint_of
+                self._runtime, self._config, self._channel, place.leader_id, self._endpoint_of
             )
             self._fetchers[place] = fetcher
             fetcher.start()
@@ -96,4 +100,4 @@ class ReplicaFetchers:
 
     def _number_of(self, partition: Partition) -> int:
         topic = int.from_bytes(partition.topic_id[:4], "big")
-        return (topic + partition.index) % self._settings.fetchers_per_leader
+        return (topic + partition.index) % self._config.num_replica_fetchers

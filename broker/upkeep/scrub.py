@@ -9,11 +9,11 @@ fraction of a millisecond (docs/decisions/0020).
 
 import asyncio
 import logging
-from dataclasses import dataclass
 
 from ...runtime.errors import LogDirectoryFailed
 from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
+from ..config import BrokerConfig
 from ..partition.partition import Partition
 from ..partitions import Partitions
 
@@ -23,28 +23,19 @@ FIRST_AFTER_MS = 600_000
 """A broker that is restarted often must get round to it, and a start has better things to do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScrubSettings:
-    """The interval and the rate of the scrub."""
-
-    interval_ms: int
-    """0: the scrub is off."""
-    bytes_per_second: int
-
-
 class Scrub:
     """The background reading of one broker."""
 
-    def __init__(self, runtime: Runtime, settings: ScrubSettings, partitions: Partitions) -> None:
+    def __init__(self, runtime: Runtime, config: BrokerConfig, partitions: Partitions) -> None:
         self._runtime = runtime
-        self._settings = settings
+        self._config = config
         self._partitions = partitions
         self._free_at_ms = 0.0
         self._task = OwnedTask(runtime, "scrub")
 
     def start(self) -> None:
         """Begin, unless it is off."""
-        if self._settings.interval_ms > 0:
+        if self._config.log_scrub_interval_ms > 0:
             self._task.start(self._run)
 
     async def close(self) -> None:
@@ -52,7 +43,7 @@ class Scrub:
         await self._task.stop()
 
     async def _run(self) -> None:
-        interval_ms = self._settings.interval_ms
+        interval_ms = self._config.log_scrub_interval_ms
         await asyncio.sleep(min(interval_ms, FIRST_AFTER_MS) / 1000)
         while True:
             began_ms = self._runtime.monotonic_ms()
@@ -94,6 +85,6 @@ class Scrub:
         """Wait until so many bytes may be read."""
         now_ms = self._runtime.monotonic_ms()
         start_ms = max(self._free_at_ms, now_ms)
-        self._free_at_ms = start_ms + count * 1000 / self._settings.bytes_per_second
+        self._free_at_ms = start_ms + count * 1000 / self._config.log_scrub_bytes_per_second
         if start_ms > now_ms:
             await asyncio.sleep((start_ms - now_ms) / 1000)

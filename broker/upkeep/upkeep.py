@@ -7,13 +7,13 @@ interval because a restart needs them only roughly: followers and leaders learn 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from ...protocol.types import TopicPartition
 from ...runtime.errors import LogDirectoryFailed
 from ...runtime.runtime import Runtime
 from ...storage.directory import LogDirectory
 from ...storage.log import Log
+from ..config import BrokerConfig
 from ..partition.leading import carry_out
 from ..partition.partition import Partition
 from ..partitions import Partitions
@@ -26,39 +26,32 @@ TURN_PARTITIONS = 200
 """Partitions looked at before the loop gets its turn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpkeepSettings:
-    """The intervals of the upkeep."""
-
-    checkpoint_interval_ms: int
-    retention_interval_ms: int
-    lag_max_ms: int
-    flush_interval_ms: int
-    producer_expiration_ms: Callable[[], int]
-    """Asked at each look: it may change while the broker runs."""
-
-
 class Upkeep:
     """The recurring work of one broker."""
 
     def __init__(
         self,
         runtime: Runtime,
-        settings: UpkeepSettings,
+        config: BrokerConfig,
         partitions: Partitions,
+        producer_expiration_ms: Callable[[], int],
         note_metadata: Callable[[], Awaitable[None]],
     ) -> None:
-        """`note_metadata` keeps how far the metadata was followed, as often as checkpoints."""
+        """`producer_expiration_ms` is asked at each look: it may change while the broker runs.
+
+        `note_metadata` keeps how far the metadata was followed, as often as checkpoints.
+        """
         self._runtime = runtime
         self._partitions = partitions
-        self._producer_expiration_ms = settings.producer_expiration_ms
+        self._producer_expiration_ms = producer_expiration_ms
+        checkpoint_ms = config.replica_high_watermark_checkpoint_interval_ms
         self._works: list[tuple[str, int, Callable[[], Awaitable[None]]]] = [
-            ("checkpoints", settings.checkpoint_interval_ms, self.checkpoint),
-            ("retention", settings.retention_interval_ms, self.retire),
-            ("lag check", max(1, settings.lag_max_ms // 4), self.check_lag),
+            ("checkpoints", checkpoint_ms, self.checkpoint),
+            ("retention", config.log_retention_check_interval_ms, self.retire),
+            ("lag check", max(1, config.replica_lag_time_max_ms // 4), self.check_lag),
             ("silence check", LOOK_MS, self.check_silence),
-            ("flush", settings.flush_interval_ms, self.flush),
-            ("metadata position", settings.checkpoint_interval_ms, note_metadata),
+            ("flush", config.log_flush_scheduler_interval_ms, self.flush),
+            ("metadata position", checkpoint_ms, note_metadata),
         ]
         self._tasks: list[asyncio.Task[None]] = []
 

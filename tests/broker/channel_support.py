@@ -4,9 +4,18 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
+from minikafka.broker.config import BrokerConfig
 from minikafka.broker.control.controller_channel import ControllerChannel
 from minikafka.broker.control.lifecycle import Lifecycle
 from minikafka.broker.replica.lease import LeaderLease
+from minikafka.runtime.config import from_mapping
+
+
+def config_with(**settings: object) -> BrokerConfig:
+    """A broker's configuration with these settings, and defaults."""
+    least = {"node.id": "1", "controller.quorum.bootstrap.servers": "localhost:1"}
+    named = {name.replace("_", "."): str(value) for name, value in settings.items()}
+    return from_mapping(BrokerConfig, least | named)
 
 
 class FakeChannel:
@@ -14,6 +23,7 @@ class FakeChannel:
 
     def __init__(self) -> None:
         self.broker_id = 1
+        self.cluster_id: str | None = None
         self.broker_epoch = 3
         self.lifecycle = Lifecycle(1_000)
         self.lease = LeaderLease()

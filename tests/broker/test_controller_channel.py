@@ -8,7 +8,8 @@ from typing import Any
 import asyncio_dgram
 import pytest
 
-from minikafka.broker.control.controller_channel import ChannelSettings, ControllerChannel, Reports
+from minikafka.broker.control import controller_channel
+from minikafka.broker.control.controller_channel import ControllerChannel, Reports
 from minikafka.client.net.control import ControlStream
 from minikafka.protocol.control.frames import Frame
 from minikafka.protocol.control.heartbeat import decode_heartbeat
@@ -29,7 +30,7 @@ from minikafka.protocol.control.messages import (
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.runtime.runtime import SystemRuntime
 
-from .channel_support import until
+from .channel_support import config_with, until
 
 pytestmark = pytest.mark.plain_loop
 
@@ -98,7 +99,8 @@ MakeChannel = Callable[..., ControllerChannel]
 
 
 @pytest.fixture
-async def make_channel() -> AsyncIterator[MakeChannel]:
+async def make_channel(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeChannel]:
+    monkeypatch.setattr(controller_channel, "REGISTERED_WITHIN_MS", 100)
     runtime = SystemRuntime("broker-1")
     made: list[ControllerChannel] = []
 
@@ -107,17 +109,16 @@ async def make_channel() -> AsyncIterator[MakeChannel]:
         request_timeout_ms: int = 5_000,
         on_refused: Callable[[ApiError], None] = lambda error: None,
     ) -> ControllerChannel:
-        settings = ChannelSettings(
-            addresses=addresses,
-            heartbeat_interval_ms=20,
-            session_timeout_ms=600,
+        config = config_with(
+            controller_quorum_bootstrap_servers=",".join(f"{host}:{at}" for host, at in addresses),
+            broker_heartbeat_interval_ms=20,
+            broker_session_timeout_ms=600,
             request_timeout_ms=request_timeout_ms,
-            registration_timeout_ms=100,
         )
         reports = Reports(
             metadata_offset=lambda: -1, offline_directory_ids=tuple, on_refused=on_refused
         )
-        channel = ControllerChannel(runtime, settings, ME, None, reports)
+        channel = ControllerChannel(runtime, config, ME, None, reports)
         channel.start()
         made.append(channel)
         return channel

@@ -15,12 +15,11 @@ from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partition.requests import FetchAnswer, FetchSpec
 from minikafka.broker.replica.follower import Phase
 from minikafka.broker.replica.leader import ProposeIsr
-from minikafka.broker.replication.fetcher import FetchSettings
 from minikafka.broker.replication.fetchers import ReplicaFetchers
 from minikafka.protocol.control.image import PartitionState
 from minikafka.protocol.control.messages import Endpoint
 
-from .channel_support import until
+from .channel_support import FakeChannel, config_with, until
 from .edge_support import FakeController, Front, Stock, connections_of
 from .node_support import ME, B, C, Node, state, values_in
 
@@ -80,18 +79,18 @@ async def pair_of(tmp_path: Path, *, max_wait_ms: int) -> AsyncIterator[Pair]:
     server = await asyncio.get_running_loop().create_server(
         lambda: Connection(edge, "PLAINTEXT", apis), "127.0.0.1", 0
     )
+    channel = FakeChannel()
+    channel.broker_epoch = follower.epoch(B)
     fetchers = ReplicaFetchers(
         follower.runtime,
-        FetchSettings(
-            broker_id=B,
-            broker_epoch=lambda: follower.epoch(B),
-            partition_max_bytes=300,
-            response_max_bytes=1 << 20,
-            min_bytes=1,
-            max_wait_ms=max_wait_ms,
-            socket_timeout_ms=5_000,
-            cluster_id=lambda: None,
+        config_with(
+            node_id=B,
+            replica_fetch_max_bytes=300,
+            replica_fetch_response_max_bytes=1 << 20,
+            replica_fetch_wait_max_ms=max_wait_ms,
+            replica_socket_timeout_ms=5_000,
         ),
+        channel.as_channel(),
         lambda broker_id: Endpoint("PLAINTEXT", "127.0.0.1", made.port),
     )
     made = Pair(leader, follower, edge, front.sessions, server, fetchers)
@@ -214,7 +213,7 @@ async def test_a_fetcher_ends_with_its_last_partition(pair: Pair) -> None:
 
 async def test_partitions_are_shared_out_over_the_fetchers_of_a_leader(pair: Pair) -> None:
     """Each of them keeps its fetcher, whatever else comes and goes."""
-    pair.fetchers._settings = replace(pair.fetchers._settings, fetchers_per_leader=3)
+    pair.fetchers._config = replace(pair.fetchers._config, num_replica_fetchers=3)
     await pair.give(*[state(ME, **TWO)] * 7)
     assert len(pair.fetchers) == 3
     await until(lambda: len(connections_of(pair.edge)) == 3)
@@ -358,7 +357,8 @@ async def test_a_lost_connection_ends_its_watch(pair: Pair) -> None:
 
 async def test_a_small_budget_serves_every_partition_in_turn(pair: Pair) -> None:
     """300 bytes a partition and 1000 in all: nobody waits for an append to be read again."""
-    pair.fetchers._settings = replace(pair.fetchers._settings, response_max_bytes=1_000)
+    less = replace(pair.fetchers._config, replica_fetch_response_max_bytes=1_000)
+    pair.fetchers._config = less
     await pair.give(*[state(ME, **TWO)] * 8)
     for index in range(8):
         for n in range(20):

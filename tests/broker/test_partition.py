@@ -10,7 +10,7 @@ import pytest
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partition.requests import Appended, FetchSpec
 from minikafka.broker.replica.follower import Phase
-from minikafka.broker.upkeep.upkeep import Upkeep, UpkeepSettings
+from minikafka.broker.upkeep.upkeep import Upkeep
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.fetch import EpochEndOffset
 from minikafka.protocol.messages.list_offsets import (
@@ -25,6 +25,7 @@ from minikafka.runtime.errors import LogDirectoryFailed
 from minikafka.storage.checkpoints import decode_offsets
 from minikafka.storage.log import Log
 
+from .channel_support import config_with
 from .node_support import (
     ME,
     ORDERS,
@@ -498,18 +499,10 @@ async def test_a_clean_stop_keeps_the_high_watermark(tmp_path: Path) -> None:
 
 
 async def test_high_watermarks_are_checkpointed_only_where_one_moved(node: Node) -> None:
-    settings = UpkeepSettings(
-        checkpoint_interval_ms=5_000,
-        retention_interval_ms=5_000,
-        lag_max_ms=10_000,
-        flush_interval_ms=5_000,
-        producer_expiration_ms=lambda: 60_000,
-    )
-
     async def note_metadata() -> None:
         pass
 
-    upkeep = Upkeep(node.runtime, settings, node.partitions, note_metadata)
+    upkeep = Upkeep(node.runtime, config_with(), node.partitions, lambda: 60_000, note_metadata)
     path = node.root / "data" / "replication-offset-checkpoint"
     await node.give(LEAD)
     node.produce(b"a")
