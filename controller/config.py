@@ -14,7 +14,7 @@ from ..runtime.config import INT32_MAX, MiB, check_keys, config_table, from_mapp
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from .broker_keys import BROKER_KEYS
-from .metadata.decision import MIN_ISR, UNCLEAN_ELECTION, BalanceSettings, Defaults
+from .metadata.decision import MIN_ISR, UNCLEAN_ELECTION, Defaults
 from .quorum.voters import QuorumSettings
 
 
@@ -178,15 +178,6 @@ class ControllerConfig:
         0: for ever.
         """
         return self.broker_session_timeout_ms if self.leader_lease_enable else 0
-
-    @property
-    def balance(self) -> BalanceSettings:
-        """The settings by which preferred leaders are put back."""
-        return BalanceSettings(
-            is_on=self.auto_leader_rebalance_enable,
-            interval_ms=self.leader_imbalance_check_interval_seconds * 1000,
-            percentage=self.leader_imbalance_per_broker_percentage,
-        )
 
     @property
     def defaults(self) -> Defaults:

@@ -35,9 +35,10 @@ from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.types import NO_LEADER, uuid_to_text
 from ..runtime.errors import InvariantViolation
 from ..runtime.runtime import Runtime
+from .config import ControllerConfig
 from .leases import LeaseExpired, Leases
 from .metadata.brokers import fence_expired
-from .metadata.decision import Cluster, Decision, Defaults
+from .metadata.decision import Cluster, Decision
 from .metadata.features import first_records
 from .quorum.raft import RaftQuorum
 
@@ -50,18 +51,6 @@ STOP_WITHIN_MS: Final = 2_000
 """Milliseconds that a stop waits for pending records: without a majority they never commit."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The part of the configuration that the driver uses."""
-
-    node_id: int
-    cluster_id: str | None
-    """None: the cluster's first leader makes one up."""
-    session_ms: int
-    snapshot_interval_bytes: int
-    defaults: Defaults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,15 +82,21 @@ class Controller:
     """Decides, and drives what follows from it."""
 
     def __init__(
-        self, runtime: Runtime, quorum: RaftQuorum, settings: Settings, events: Events
+        self,
+        runtime: Runtime,
+        quorum: RaftQuorum,
+        config: ControllerConfig,
+        cluster_id: str | None,
+        events: Events,
     ) -> None:
+        """Without a `cluster_id` the cluster's first leader makes one up."""
         self.runtime = runtime
         self.quorum = quorum
-        self.settings = settings
-        self.leases = Leases(settings.session_ms)
+        self._config = config
+        self.leases = Leases(config.broker_session_timeout_ms)
         self._events = events
-        self.cluster_id = settings.cluster_id
-        self.cluster = Cluster(MetadataImage(), settings.defaults)
+        self.cluster_id = cluster_id
+        self.cluster = Cluster(MetadataImage(), config.defaults)
         """The state at the newest append: for decisions only."""
         self.committed = MetadataImage()
         """The state at the last commit: for everything that leaves this process."""
@@ -191,7 +186,7 @@ class Controller:
         if self.quorum.log_end_offset == 0:
             cluster_id = self.cluster_id or uuid_to_text(self.runtime.rng.randbytes(16))
             first.extend(first_records(self.cluster, cluster_id))
-        first.append(ControllerElected(self.settings.node_id, epoch))
+        first.append(ControllerElected(self._config.node_id, epoch))
         self._first_of_reign = self.quorum.append(first)
         self._settle()
 
@@ -227,7 +222,7 @@ class Controller:
         self._settle()
 
     def _settle(self) -> None:
-        others = self.quorum.leader_id not in (-1, self.settings.node_id)
+        others = self.quorum.leader_id not in (-1, self._config.node_id)
         if self._is_active or others:
             self._settled.set()
         else:
@@ -349,7 +344,7 @@ class Controller:
     # Snapshots.
 
     def _maybe_snapshot(self) -> None:
-        if self.quorum.unsnapshotted_bytes < self.settings.snapshot_interval_bytes:
+        if self.quorum.unsnapshotted_bytes < self._config.snapshot_interval_bytes:
             return
         if self._snapshotting is None or self._snapshotting.done():
             image = self.committed.copy()

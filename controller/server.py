@@ -21,7 +21,7 @@ from .api.answers import Answers
 from .api.session import Session
 from .api.sessions import Sessions
 from .config import ControllerConfig, Listener, listener_of, quorum_of
-from .driver import Controller, Events, Settings
+from .driver import Controller, Events
 from .handovers import Handovers
 from .liveness import Liveness
 from .quorum.lost_log import open_metadata_log
@@ -50,14 +50,6 @@ class ControllerServer:
         """Use `start`."""
         self.runtime = runtime
         self.config = config
-        cluster_id = directory.cluster_id
-        self.settings = Settings(
-            node_id=config.node_id,
-            cluster_id=cluster_id,
-            session_ms=config.broker_session_timeout_ms,
-            snapshot_interval_bytes=config.snapshot_interval_bytes,
-            defaults=config.defaults,
-        )
         events = Events(
             on_failed=on_failed,
             on_active=self._on_active,
@@ -65,7 +57,7 @@ class ControllerServer:
             on_cluster_id=self._on_cluster_id,
             on_replayed=self._on_replayed,
         )
-        self.controller = Controller(runtime, quorum, self.settings, events)
+        self.controller = Controller(runtime, quorum, config, directory.cluster_id, events)
         self.liveness = Liveness(
             runtime,
             self.controller.leases,
@@ -73,7 +65,7 @@ class ControllerServer:
             on_expired=self.controller.on_lease_expired,
             endpoint_of=self._endpoint_of,
         )
-        self.upkeep = Upkeep(self.controller, config.balance)
+        self.upkeep = Upkeep(self.controller, config)
         self.handovers = Handovers(self.controller, config.leader_lease_ms)
         self.answers = Answers()
         self.sessions = Sessions(runtime.descriptor_limit())

@@ -14,8 +14,9 @@ from ..protocol.control.messages import Noted, ReportLogEnds
 from ..protocol.control.records import MetadataRecord, PartitionChangeRecord
 from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.types import TopicIdPartition
+from .config import ControllerConfig
 from .driver import Controller
-from .metadata.decision import BalanceSettings, Cluster, Decision
+from .metadata.decision import Cluster, Decision
 from .metadata.elections import BALANCED_AT_ONCE, balance, elect_longest
 from .metadata.longest_logs import LongestLogs, Winner
 
@@ -25,9 +26,9 @@ log = logging.getLogger(__name__)
 class Upkeep:
     """Timers of the active controller."""
 
-    def __init__(self, controller: Controller, settings: BalanceSettings) -> None:
+    def __init__(self, controller: Controller, config: ControllerConfig) -> None:
         self._controller = controller
-        self._settings = settings
+        self._config = config
         self._logs = LongestLogs()
         self._deadline: asyncio.TimerHandle | None = None
         self._due_ms: int | None = None
@@ -107,8 +108,8 @@ class Upkeep:
             self._elect()
 
     def _set_balance(self) -> None:
-        if self._settings.is_on:
-            delay = self._settings.interval_ms / 1000
+        if self._config.auto_leader_rebalance_enable:
+            delay = self._config.leader_imbalance_check_interval_seconds
             self._balance = asyncio.get_running_loop().call_later(delay, self._on_balance)
 
     def _on_balance(self) -> None:
@@ -116,7 +117,7 @@ class Upkeep:
         controller = self._controller
         if not controller.is_active:
             return
-        decision = balance(controller.cluster, self._settings.percentage)
+        decision = balance(controller.cluster, self._config.leader_imbalance_per_broker_percentage)
         if decision.answer:
             log.info("preferred leaders lead again: %d partitions", decision.answer)
             self._submit(decision)

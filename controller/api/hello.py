@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def answer(server: "ControllerServer", greeting: Hello) -> HelloAnswer:
     """Welcome the peer, or say why not."""
-    controller, node_id = server.controller, server.settings.node_id
+    controller, node_id = server.controller, server.config.node_id
     cluster_id = controller.cluster_id
     version = min(greeting.max_version, PROTOCOL_VERSION_MAX)
     if version < max(greeting.min_version, PROTOCOL_VERSION_MIN):

@@ -40,15 +40,6 @@ class Defaults:
 
 
 @dataclass(frozen=True, slots=True)
-class BalanceSettings:
-    """How often preferred leaders are put back, and the imbalance from which on."""
-
-    is_on: bool = True
-    interval_ms: int = 300_000
-    percentage: int = 10
-
-
-@dataclass(frozen=True, slots=True)
 class Living:
     """The brokers that may lead once a decision is carried out."""
 

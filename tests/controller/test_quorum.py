@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from minikafka.controller import driver
-from minikafka.controller.driver import Controller, Events, Settings
-from minikafka.controller.metadata.decision import Cluster, Decision, Defaults
+from minikafka.controller.config import ControllerConfig
+from minikafka.controller.driver import Controller, Events
+from minikafka.controller.metadata.decision import Cluster, Decision
 from minikafka.controller.quorum import metadata_log
 from minikafka.controller.quorum import node as quorum_node
 from minikafka.controller.quorum.metadata_log import MetadataLog
@@ -50,7 +51,8 @@ class Node:
         self.disk = FaultyDisk()
         self.failures: list[str] = []
         self.runtime = runtime_on(self.disk, self.failures)
-        self.settings = Settings(9, CLUSTER_ID, 2000, snapshot_interval_bytes, Defaults())
+        written = {"metadata.log.max.record.bytes.between.snapshots": str(snapshot_interval_bytes)}
+        self.config = from_mapping(ControllerConfig, {"node.id": "9"} | written)
         self.controller: Controller
         self.quorum: RaftQuorum
 
@@ -66,7 +68,7 @@ class Node:
             on_cluster_id=lambda cluster_id: None,
             on_replayed=lambda records: None,
         )
-        self.controller = Controller(self.runtime, self.quorum, self.settings, events)
+        self.controller = Controller(self.runtime, self.quorum, self.config, CLUSTER_ID, events)
         await self.controller.start()
         await self.controller.wait_until_settled(30_000)
         self.controller.check_active()

@@ -69,7 +69,10 @@ async def test_a_killed_broker_is_fenced_at_once_and_its_partitions_elect(lab: L
     started = asyncio.get_running_loop().time()
     two.connection.abort("kill -9")  # its port 1 refuses
     await one.follow_until(lambda image: image.brokers[2].fenced)
-    assert asyncio.get_running_loop().time() - started < lab.server.settings.session_ms / 1000
+    assert (
+        asyncio.get_running_loop().time() - started
+        < lab.server.config.broker_session_timeout_ms / 1000
+    )
     after = one.image.topics[topic.topic_id].partitions
     assert all(state.leader == 1 and state.isr == (1,) for state in after.values())
     for index, state in after.items():
@@ -105,7 +108,7 @@ async def test_a_foreign_cluster_is_refused(lab: Lab) -> None:
         await lab.connect(1, cluster_id="AAAAAAAAAAAAAAAAAAAAAA")
     assert refused.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
     connection = await lab.connect(1)
-    assert connection.peer.cluster_id == lab.server.settings.cluster_id
+    assert connection.peer.cluster_id == lab.server.controller.cluster_id
 
 
 async def test_a_version_that_is_not_spoken_is_refused(lab: Lab) -> None:
@@ -281,11 +284,11 @@ async def test_a_restarted_controller_knows_what_it_answered(tmp_path: Path) -> 
     broker = await lab.broker(1)
     await broker.come_up()
     await broker.create_topic("t", 3, 1)
-    cluster_id, before = lab.server.settings.cluster_id, lab.server.controller.committed.copy()
+    cluster_id, before = lab.server.controller.cluster_id, lab.server.controller.committed.copy()
     await lab.server.stop()
     await broker.connection.wait_until_closed()
     await lab.start()
-    assert lab.server.settings.cluster_id == cluster_id
+    assert lab.server.controller.cluster_id == cluster_id
     assert lab.server.controller.committed.topics == before.topics
     assert lab.server.controller.committed.brokers == before.brokers
     assert lab.server.controller.committed.epoch == before.epoch + 1
