@@ -17,7 +17,6 @@ from ...protocol.messages.describe_quorum import (
     QuorumTopicData,
     ReplicaState,
 )
-from ..quorum.description import CopyDescription, QuorumDescription
 
 if TYPE_CHECKING:
     from ..driver import Controller
@@ -29,11 +28,12 @@ def describe_quorum(
     """Describe the quorum; ApiError NOT_CONTROLLER if this controller does not lead it."""
     controller.check_active()
     described = controller.quorum.describe()
+    described.observers += _brokers(controller)
     topics = [
         QuorumTopicData(
             topic_name=topic.topic_name,
             partitions=[
-                _partition(controller, described)
+                described
                 if topic.topic_name == METADATA_TOPIC and asked.partition_index == 0
                 else _unknown(asked.partition_index)
                 for asked in topic.partitions
@@ -46,22 +46,9 @@ def describe_quorum(
             node_id=node_id,
             listeners=[QuorumListener(name=endpoint.name, host=endpoint.host, port=endpoint.port)],
         )
-        for node_id, endpoint in described.endpoints
+        for node_id, endpoint in controller.quorum.endpoints.items()
     ]
     return DescribeQuorumResponse(error_message=None, topics=topics, nodes=nodes)
-
-
-def _partition(controller: "Controller", described: QuorumDescription) -> QuorumPartitionData:
-    observers = [_replica(copy) for copy in described.observers]
-    return QuorumPartitionData(
-        partition_index=0,
-        error_message=None,
-        leader_id=described.leader_id,
-        leader_epoch=described.epoch,
-        high_watermark=described.high_watermark,
-        current_voters=[_replica(copy) for copy in described.voters],
-        observers=[*observers, *_brokers(controller)],
-    )
 
 
 def _brokers(controller: "Controller") -> list[ReplicaState]:
@@ -84,16 +71,6 @@ def _brokers(controller: "Controller") -> list[ReplicaState]:
             )
         )
     return found
-
-
-def _replica(copy: CopyDescription) -> ReplicaState:
-    return ReplicaState(
-        replica_id=copy.node_id,
-        replica_directory_id=copy.directory_id,
-        log_end_offset=copy.log_end_offset,
-        last_fetch_timestamp=copy.last_fetch_ms,
-        last_caught_up_timestamp=copy.last_caught_up_ms,
-    )
 
 
 def _unknown(index: int) -> QuorumPartitionData:

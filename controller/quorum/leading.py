@@ -9,11 +9,9 @@
 Pure. A fetch that brings nothing new waits here until something is new or its time is over.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...protocol.control.messages import Endpoint
 from ...protocol.control.quorum_messages import (
     BeginQuorumEpoch,
     FetchQuorumLog,
@@ -21,8 +19,8 @@ from ...protocol.control.quorum_messages import (
     VoterKey,
 )
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_quorum import QuorumPartitionData, ReplicaState
 from ...protocol.types import ZERO_UUID
-from .description import CopyDescription, QuorumDescription
 from .effects import Answer, AnswerWithRecords, Committed, QuorumEffect, Send
 from .log_facts import LogFacts, Match, compare
 from .voters import QuorumSettings, Voters
@@ -254,25 +252,32 @@ class Leading:
         return tuple(sorted(followers, key=lambda each: (-followers[each].end_offset, each)))
 
 
-def describe(
-    role: Leading, endpoints: Mapping[int, Endpoint], wall_ms: int, ahead_ms: int
-) -> QuorumDescription:
-    """The quorum in words. `ahead_ms` is how far wall clock is ahead of ours."""
+def describe(role: Leading, wall_ms: int, ahead_ms: int) -> QuorumPartitionData:
+    """Describe the copies of the log. `ahead_ms` is how far wall clock is ahead of ours."""
 
-    def copy(one: Progress) -> CopyDescription:
-        times = [-1 if at < 0 else at + ahead_ms for at in (one.fetched_ms, one.caught_up_ms)]
-        directory_id = one.key.directory_id or ZERO_UUID
-        return CopyDescription(one.key.voter_id, one.end_offset, directory_id, *times)
+    def copy(one: Progress) -> ReplicaState:
+        return ReplicaState(
+            replica_id=one.key.voter_id,
+            replica_directory_id=one.key.directory_id or ZERO_UUID,
+            log_end_offset=one.end_offset,
+            last_fetch_timestamp=-1 if one.fetched_ms < 0 else one.fetched_ms + ahead_ms,
+            last_caught_up_timestamp=-1 if one.caught_up_ms < 0 else one.caught_up_ms + ahead_ms,
+        )
 
     me = role.settings.me
-    directory_id = me.directory_id or ZERO_UUID
-    own = CopyDescription(me.voter_id, role.log.stable.offset, directory_id, -1, wall_ms)
+    own = ReplicaState(
+        replica_id=me.voter_id,
+        replica_directory_id=me.directory_id or ZERO_UUID,
+        log_end_offset=role.log.stable.offset,
+        last_caught_up_timestamp=wall_ms,
+    )
     others = {voter_id: copy(one) for voter_id, one in role.followers.items()}
-    return QuorumDescription(
-        me.voter_id,
-        role.epoch,
-        role.high_watermark,
-        tuple(others.get(voter_id, own) for voter_id in role.voters.ids),
-        tuple(copy(one) for one in role.observers.values()),
-        tuple(endpoints.items()),
+    return QuorumPartitionData(
+        partition_index=0,
+        error_message=None,
+        leader_id=me.voter_id,
+        leader_epoch=role.epoch,
+        high_watermark=role.high_watermark,
+        current_voters=[others.get(voter_id, own) for voter_id in role.voters.ids],
+        observers=[copy(one) for one in role.observers.values()],
     )

@@ -22,12 +22,12 @@ from ...protocol.control.quorum_messages import (
 )
 from ...protocol.control.records import MetadataRecord
 from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from ...protocol.messages.describe_quorum import QuorumPartitionData
 from ...runtime.errors import CorruptLog, StorageError
 from ...runtime.runtime import Runtime
 from ...storage.files import Files
 from . import effects as e
 from .checks import EPOCH_MAX
-from .description import QuorumDescription
 from .errands import Errands
 from .following import Following
 from .leading import Leading, describe
@@ -80,7 +80,8 @@ class RaftQuorum:
         self.high_watermark = node.standing.high_watermark
         self._runtime = runtime
         self._log = metadata_log
-        self._endpoints = dict(endpoints)
+        self.endpoints = dict(endpoints)
+        """The address of each controller, as far as it is known."""
         self._listener: QuorumListener
         self._errands = Errands(runtime, node, metadata_log.directory, self._carry_out)
         self._writer = LogWriter(
@@ -125,7 +126,7 @@ class RaftQuorum:
         """Take part, and report to `listener`."""
         self._listener = listener
         self._errands.spawn(self._writer.run(), "metadata log")
-        self._errands.start(self._endpoints)
+        self._errands.start(self.endpoints)
 
     async def answer(self, request: QuorumRequest) -> Any:
         """Answer another controller's request, once the machine has decided."""
@@ -145,7 +146,7 @@ class RaftQuorum:
 
     def leader_endpoint(self) -> Endpoint | None:
         """The address at which the leader listens, as the configuration names it."""
-        return self._endpoints.get(self.node.standing.leader_id)
+        return self.endpoints.get(self.node.standing.leader_id)
 
     @property
     def log_start_offset(self) -> int:
@@ -170,13 +171,13 @@ class RaftQuorum:
         """The metadata says which cluster this is."""
         self._errands.take(self.node.on_cluster_id(cluster_id))
 
-    def describe(self) -> QuorumDescription:
+    def describe(self) -> QuorumPartitionData:
         """The quorum as this leader sees it; ApiError on other nodes."""
         role = self.node.standing.role
         if not isinstance(role, Leading):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this controller does not lead")
         wall_ms = self._runtime.wall_ms()
-        return describe(role, self._endpoints, wall_ms, wall_ms - self._errands.now_ms())
+        return describe(role, wall_ms, wall_ms - self._errands.now_ms())
 
     def _carry_out(self, effect: e.LogEffect) -> None:
         match effect:
