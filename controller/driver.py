@@ -276,6 +276,12 @@ class Controller:
             self._pending.append(_Pending(end_offset, decision.answer, future))
         return future
 
+    def carry_out(self, decision: Decision[object]) -> None:
+        """Append a decision for whose answer nobody waits; ApiError if that cannot be done here."""
+        if decision.records:
+            future = self.submit(decision)
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+
     def on_lease_expired(self, expired: LeaseExpired) -> None:
         """Fence the broker; if the log cannot be written, the lease will expire again."""
         broker_id, broker_epoch = expired.broker_id, expired.broker_epoch
@@ -284,8 +290,7 @@ class Controller:
         decision = fence_expired(self.cluster, broker_id, broker_epoch)
         if decision.records:
             log.warning("fencing broker %d: %s", broker_id, expired.reason)
-            future = self.submit(decision)
-            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self.carry_out(decision)
 
     # The quorum's listener.
 

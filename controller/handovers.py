@@ -102,14 +102,10 @@ class Handovers:
             self._set_timer()
 
     def _elect(self, partitions: Released) -> None:
-        if not partitions:
-            return
-        decision = elect_released(self._controller.cluster, partitions)
-        if decision.records:
+        if partitions:
             # Another controller waits for all leases anew.
             with contextlib.suppress(ApiError):
-                future = self._controller.submit(decision)
-                future.add_done_callback(lambda done: done.cancelled() or done.exception())
+                self._controller.carry_out(elect_released(self._controller.cluster, partitions))
 
     def _now_ms(self) -> int:
         return self._controller.runtime.monotonic_ms()

@@ -6,7 +6,6 @@ anything.
 """
 
 import asyncio
-import errno
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, assert_never
@@ -18,6 +17,7 @@ from ..protocol.control.messages import Endpoint
 from ..protocol.errors import RemoteProtocolError
 from ..runtime.runtime import Runtime
 from .leases import LeaseEffect, LeaseExpired, Leases, Probe, ProbeOutcome, Warning
+from .quorum.peers import is_refusal
 
 PROBE_WAIT_MS: Final = 500
 PROBE_STAYS_MS: Final = 50
@@ -133,7 +133,7 @@ class Liveness:
         except TimeoutError:
             return ProbeOutcome.SILENT
         except OSError as error:
-            return ProbeOutcome.REFUSED if _is_refusal(error) else ProbeOutcome.SILENT
+            return ProbeOutcome.REFUSED if is_refusal(error) else ProbeOutcome.SILENT
         return ProbeOutcome.ANSWERED
 
     @staticmethod
@@ -169,10 +169,3 @@ class _Door(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Note that the loop has closed the connection."""
         self.closed.set()
-
-
-def _is_refusal(error: OSError) -> bool:
-    """True if the host refused. A name with several addresses fails with one error about all."""
-    return isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(
-        error
-    )

@@ -16,7 +16,7 @@ from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.types import TopicIdPartition
 from .config import ControllerConfig
 from .driver import Controller
-from .metadata.decision import Cluster, Decision
+from .metadata.decision import Cluster
 from .metadata.elections import BALANCED_AT_ONCE, balance, elect_longest
 from .metadata.longest_logs import LongestLogs, Winner
 
@@ -83,13 +83,8 @@ class Upkeep:
             longest = {key: winner.broker_id for key, winner in winners.items()}
             for key, winner in winners.items():
                 log.warning("%s", _told(controller.cluster, key, winner))
-            self._submit(elect_longest(controller.cluster, longest))
+            controller.carry_out(elect_longest(controller.cluster, longest))
         self._set_deadline()
-
-    def _submit(self, decision: Decision[object]) -> None:
-        if decision.records:
-            future = self._controller.submit(decision)
-            future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def _set_deadline(self) -> None:
         now_ms = self._controller.runtime.monotonic_ms()
@@ -120,7 +115,7 @@ class Upkeep:
         decision = balance(controller.cluster, self._config.leader_imbalance_per_broker_percentage)
         if decision.answer:
             log.info("preferred leaders lead again: %d partitions", decision.answer)
-            self._submit(decision)
+            controller.carry_out(decision)
         if decision.answer == BALANCED_AT_ONCE:
             loop = asyncio.get_running_loop()
             self._balance = loop.call_later(1, self._on_balance)

@@ -114,7 +114,7 @@ class Peer:
                 failures += 1
                 level = logging.INFO if failures == 1 else logging.DEBUG
                 log.log(level, "voter %d: %s", self.voter_id, error)
-                if _is_refusal(error.__cause__):
+                if is_refusal(error.__cause__):
                     self._events.on_refused(self.voter_id)
             else:
                 failures = 0
@@ -134,7 +134,7 @@ class Peer:
         self._events.on_lost(self.voter_id)
 
 
-def _is_refusal(error: BaseException | None) -> bool:
+def is_refusal(error: BaseException | None) -> bool:
     """True if the host refused. A name with several addresses fails with one error about all."""
     return isinstance(error, ConnectionRefusedError) or (
         isinstance(error, OSError) and f"[Errno {errno.ECONNREFUSED}]" in str(error)
