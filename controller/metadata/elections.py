@@ -5,7 +5,8 @@ partition is put into `electing`, its living replicas report their logs, and the
 elected.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from ...protocol.control.image import PartitionState
 from ...protocol.control.records import PartitionChangeRecord
@@ -19,8 +20,8 @@ from ...protocol.messages.elect_leaders import (
 )
 from ...protocol.types import NO_LEADER, TopicIdPartition
 from .decision import DECISION_RECORDS_MAX, Cluster, Decision
-from .partition_change import Election, PartitionChange
-from .sweeps import copy_is_away, every_partition, records_of, rules_of
+from .partition_change import Election
+from .sweeps import change_of, every_partition, records_of
 
 BALANCED_AT_ONCE = 1_000
 """Leaders moved by one decision of the balance check."""
@@ -28,42 +29,25 @@ BALANCED_AT_ONCE = 1_000
 
 def elect_uncleanly(cluster: Cluster, names: Iterable[str]) -> list[PartitionChangeRecord]:
     """Begin elections for every leaderless partition of topics that now allow unclean ones."""
-
-    def changes() -> Iterator[PartitionChange]:
-        for name in names:
-            topic = cluster.image.topic(name)
-            rules = rules_of(cluster, name)
-            for index, state in topic.partitions.items() if topic is not None else ():
-                if state.leader == NO_LEADER and topic is not None:
-                    yield PartitionChange(
-                        TopicIdPartition(topic.topic_id, index),
-                        state,
-                        rules,
-                        cluster.living,
-                        copy_is_away=copy_is_away(cluster, state),
-                    )
-
-    return records_of(changes())
+    return records_of(
+        change_of(cluster, TopicIdPartition(topic.topic_id, index))
+        for name in names
+        if (topic := cluster.image.topic(name)) is not None
+        for index, state in topic.partitions.items()
+        if state.leader == NO_LEADER
+    )
 
 
 def elect_longest(cluster: Cluster, longest: Mapping[TopicIdPartition, int]) -> Decision[None]:
     """Elect the replicas with the longest logs, now that the living ones have reported."""
-
-    def changes() -> Iterator[PartitionChange]:
-        for partition, broker_id in longest.items():
-            state = cluster.image.partition(*partition)
-            if state is None or not state.electing or broker_id not in state.replicas:
-                continue
-            yield PartitionChange(
-                partition,
-                state,
-                rules_of(cluster, cluster.image.topics[partition.topic_id].name),
-                cluster.living,
-                longest=broker_id,
-                copy_is_away=copy_is_away(cluster, state),
-            )
-
-    return Decision(None, records_of(changes()))
+    changes = (
+        replace(change_of(cluster, partition), longest=broker_id)
+        for partition, broker_id in longest.items()
+        if (state := cluster.image.partition(*partition)) is not None
+        and state.electing
+        and broker_id in state.replicas
+    )
+    return Decision(None, records_of(changes))
 
 
 def balance(cluster: Cluster, percentage: int) -> Decision[int]:
@@ -86,7 +70,7 @@ def balance(cluster: Cluster, percentage: int) -> Decision[int]:
         for partition in astray[broker_id]
     ]
     changes = (
-        _change(cluster, partition, Election.PREFERRED)
+        replace(change_of(cluster, partition), election=Election.PREFERRED)
         for partition in wanted
         if _prefers(cluster, partition)
     )
@@ -145,12 +129,12 @@ def _elect(
     if topic is None or state is None:
         detail = f"there is no partition {name}-{index}"
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail)
-    partition = TopicIdPartition(topic.topic_id, index)
+    change = change_of(cluster, TopicIdPartition(topic.topic_id, index))
     if election is ElectionType.PREFERRED:
         if state.leader == state.replicas[0]:
             detail = f"{name}-{index}: {state.leader} leads already"
             raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, detail)
-        record = _change(cluster, partition, Election.PREFERRED).build()
+        record = replace(change, election=Election.PREFERRED).build()
         # With leases nobody leads until the old leader has heard of it; then the first one does.
         waits = record is not None and record.leader == NO_LEADER and _is_ready(cluster, state)
         if record is None or (record.leader != state.replicas[0] and not waits):
@@ -160,7 +144,7 @@ def _elect(
     if state.leader != NO_LEADER:
         detail = f"{name}-{index}: broker {state.leader} leads"
         raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, detail)
-    record = _change(cluster, partition, Election.UNCLEAN).build()
+    record = replace(change, election=Election.UNCLEAN).build()
     if record is None or (record.leader is None and not record.electing):
         detail = f"{name}-{index}: no replica is alive, or they are being asked already"
         raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, detail)
@@ -176,16 +160,3 @@ def _prefers(cluster: Cluster, partition: TopicIdPartition) -> bool:
 def _is_ready(cluster: Cluster, state: PartitionState) -> bool:
     first = state.replicas[0]
     return first in state.isr and first not in state.offline and cluster.is_active(first)
-
-
-def _change(cluster: Cluster, partition: TopicIdPartition, election: Election) -> PartitionChange:
-    topic = cluster.image.topics[partition.topic_id]
-    state = topic.partitions[partition.partition]
-    return PartitionChange(
-        partition,
-        state,
-        rules_of(cluster, topic.name),
-        cluster.living,
-        election=election,
-        copy_is_away=copy_is_away(cluster, state),
-    )

@@ -4,6 +4,8 @@ The order of the checks matters: each error tells the leader something else abou
 on record. All changes pass through `PartitionChange`.
 """
 
+from dataclasses import replace
+
 from ...protocol.control.image import PartitionState, changed
 from ...protocol.control.messages import (
     AlterPartitions,
@@ -17,7 +19,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.types import TopicIdPartition, uuid_to_text
 from .decision import Cluster, Decision
 from .partition_change import PartitionChange
-from .sweeps import rules_of
+from .sweeps import change_of
 
 
 def alter_partitions(cluster: Cluster, request: AlterPartitions) -> Decision[PartitionsAltered]:
@@ -54,14 +56,7 @@ def _change(
     if not cluster.is_active(state.leader):
         # On its way out, it stayed until somebody had caught up: that one leads from here on.
         isr = tuple(member for member in isr if cluster.is_active(member)) or isr
-    return PartitionChange(
-        partition,
-        state,
-        rules_of(cluster, cluster.image.topics[partition.topic_id].name),
-        cluster.living,
-        isr=isr,
-        recovering=proposal.recovering,
-    )
+    return replace(change_of(cluster, partition), isr=isr, recovering=proposal.recovering)
 
 
 def _check(cluster: Cluster, sender: int, proposal: Proposal) -> PartitionState:

@@ -9,6 +9,8 @@ replica. A new target drops new replicas that it has no use for, so that cancell
 back to `replicas` without `adding`.
 """
 
+from dataclasses import replace
+
 from ...protocol.control.image import PartitionState
 from ...protocol.control.records import PartitionChangeRecord
 from ...protocol.errors import ApiError, ErrorCode
@@ -28,7 +30,7 @@ from ...protocol.messages.list_partition_reassignments import (
 from ...protocol.types import TopicIdPartition
 from .decision import DECISION_RECORDS_MAX, Cluster, Decision
 from .partition_change import PartitionChange, Placement, without
-from .sweeps import copy_is_away, rules_of
+from .sweeps import change_of
 
 
 def alter_reassignments(
@@ -93,15 +95,8 @@ def _change(
         )
     isr = tuple(each for each in state.isr if each in placement.replicas)
     _check_isr(where, state, placement, isr)
-    return PartitionChange(
-        TopicIdPartition(topic.topic_id, wanted.partition_index),
-        state,
-        rules_of(cluster, name),
-        cluster.living,
-        isr=isr,
-        placement=placement,
-        copy_is_away=copy_is_away(cluster, state),
-    )
+    change = change_of(cluster, TopicIdPartition(topic.topic_id, wanted.partition_index))
+    return replace(change, isr=isr, placement=placement)
 
 
 def _check_target(cluster: Cluster, where: str, target: tuple[int, ...]) -> None:

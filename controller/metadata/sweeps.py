@@ -5,6 +5,7 @@ pass through `PartitionChange`.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from ...protocol.control.image import PartitionState
@@ -40,6 +41,19 @@ def every_partition(cluster: Cluster) -> Iterator[Found]:
         rules = rules_of(cluster, topic.name)
         for index, state in topic.partitions.items():
             yield Found(TopicIdPartition(topic.topic_id, index), state, rules)
+
+
+def change_of(cluster: Cluster, partition: TopicIdPartition) -> PartitionChange:
+    """Begin a change of a partition that there is: nothing is wanted yet but a leader."""
+    topic = cluster.image.topics[partition.topic_id]
+    state = topic.partitions[partition.partition]
+    return PartitionChange(
+        partition,
+        state,
+        rules_of(cluster, topic.name),
+        cluster.living,
+        copy_is_away=copy_is_away(cluster, state),
+    )
 
 
 def records_of(changes: Iterator[PartitionChange]) -> list[PartitionChangeRecord]:
@@ -136,20 +150,12 @@ def with_broker(cluster: Cluster, broker_id: int) -> list[PartitionChangeRecord]
 
 def released(cluster: Cluster, partitions: Iterable[TopicIdPartition]) -> Decision[None]:
     """Elect new leaders for partitions whose old leaders act as such no more."""
-
-    def changes() -> Iterator[PartitionChange]:
-        for partition in partitions:
-            state = cluster.image.partition(*partition)
-            if state is not None and state.leader == NO_LEADER:
-                yield PartitionChange(
-                    partition,
-                    state,
-                    rules_of(cluster, cluster.image.topics[partition.topic_id].name),
-                    cluster.living,
-                    copy_is_away=copy_is_away(cluster, state),
-                )
-
-    return Decision(None, records_of(changes()))
+    changes = (
+        change_of(cluster, partition)
+        for partition in partitions
+        if (state := cluster.image.partition(*partition)) is not None and state.leader == NO_LEADER
+    )
+    return Decision(None, records_of(changes))
 
 
 def lost_replicas(cluster: Cluster, request: OfflinePartitions) -> Decision[Noted]:
@@ -168,15 +174,11 @@ def lost_replicas(cluster: Cluster, request: OfflinePartitions) -> Decision[Note
             state = cluster.image.partition(*partition)
             if state is None or broker_id not in state.replicas or broker_id in state.offline:
                 continue
-            yield PartitionChange(
-                partition,
-                state,
-                rules_of(cluster, cluster.image.topics[partition.topic_id].name),
-                cluster.living,
+            yield replace(
+                change_of(cluster, partition),
                 isr=without(state.isr, (broker_id,)),
                 emptied=(broker_id,),
                 offline=(*state.offline, broker_id),
-                copy_is_away=copy_is_away(cluster, state),
             )
 
     return Decision(Noted(ErrorCode.NONE), records_of(changes()))
