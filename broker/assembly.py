@@ -7,12 +7,14 @@ all are there. Starting and ending them is for `server.py`.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..client.net.refusals import Refusals
 from ..protocol.control.messages import Endpoint, RegisterBroker
 from ..protocol.control.records import SUPPORTED_FEATURES
 from ..protocol.errors import ApiError
 from ..runtime.config import from_mapping
+from ..runtime.metrics_config import metrics_address
 from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
 from .admission.doors import Doors, share_descriptors
@@ -37,6 +39,7 @@ from .coordinator.transaction.config import TransactionConfig
 from .coordinator.transactions import TransactionParts, Transactions
 from .deadlines import Deadlines
 from .edge import Edge
+from .metrics.collectors import collectors_of
 from .net.answer import Api
 from .partition.log_store import LogStore
 from .partitions import Links, Partitions, PartitionSettings
@@ -55,6 +58,9 @@ from .upkeep.compaction import Compaction, CompactionConfig
 from .upkeep.scrub import Scrub
 from .upkeep.upkeep import Upkeep
 from .whereabouts import Metadata, Whereabouts
+
+if TYPE_CHECKING:
+    from ..runtime.metrics_listener import MetricsListener
 
 NO_BOUND = 1 << 62
 PEER_REQUEST_MS = 5_000
@@ -108,6 +114,8 @@ class Parts:
     peers: Peers
     edge: Edge
     apis: Mapping[int, Api]
+    metrics: "MetricsListener | None"
+    """None: nobody is told."""
 
 
 def assemble(
@@ -173,6 +181,7 @@ def assemble(
         peers=peers,
         edge=edge,
         apis=make_apis(make_sessions(runtime, config)),
+        metrics=_make_metrics(edge, channel, proposals),
     )
 
 
@@ -237,6 +246,23 @@ def _make_compaction(ground: Ground, metadata: Metadata, partitions: Partitions)
     table_of = ground.defaults.table_of
     return Compaction(
         ground.runtime, lambda: table_of(metadata.image, CompactionConfig), partitions
+    )
+
+
+def _make_metrics(
+    edge: Edge, channel: ControllerChannel, proposals: IsrProposals
+) -> "MetricsListener | None":
+    address = metrics_address(edge.config.metrics_listener)
+    if address is None:
+        return None
+    # Imported here: a broker that serves no metrics need not wait for HTTP.
+    from ..runtime.metrics_listener import MetricsListener
+
+    return MetricsListener(
+        edge.runtime,
+        address,
+        collectors_of(edge, proposals),
+        lambda: channel.lifecycle.why_not_in_service,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..runtime.config import INT32_MAX, INT64_MAX, MiB, config_table, setting
 from ..runtime.errors import ConfigError
+from ..runtime.metrics_config import metrics_address, metrics_listener
 
 SECURITY_PROTOCOLS = ("PLAINTEXT",)
 ANY_ADDRESS = ("0.0.0.0", "::")
@@ -273,6 +274,7 @@ class BrokerConfig:
         at_most=INT32_MAX,
         doc="How long a request to the controller may take.",
     )
+    metrics_listener: str | None = metrics_listener()
 
     def check(self) -> None:
         """Rules that span keys."""
@@ -291,6 +293,7 @@ class BrokerConfig:
         if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
             why = "must not exceed replica.lag.time.max.ms: an idle follower would leave the ISR"
             raise ConfigError("replica.fetch.wait.max.ms", self.replica_fetch_wait_max_ms, why)
+        metrics_address(self.metrics_listener)
         if not controller_addresses(self):
             why = "is required: where is the controller?"
             raise ConfigError("controller.quorum.bootstrap.servers", None, why)

@@ -89,8 +89,13 @@ class Broker:
         return Connection(self.parts.edge, listener, self.parts.apis)
 
     def ready(self) -> Mapping[str, object]:
-        """Node id and bound listeners."""
-        return {"node_id": self.config.node_id, "listeners": self._listeners.bound()}
+        """Node id and bound listeners; where metrics are served, that address."""
+        told: dict[str, object] = {
+            "node_id": self.config.node_id,
+            "listeners": self._listeners.bound(),
+        }
+        metrics = self.parts.metrics
+        return told if metrics is None else told | {"metrics": metrics.address}
 
     async def stop(self) -> None:
         """Hand over what is led here, then flush, and leave the mark of a clean stop."""
@@ -111,6 +116,8 @@ class Broker:
 
     async def _live(self) -> None:
         parts, channel = self.parts, self.parts.channel
+        if parts.metrics is not None:
+            await parts.metrics.open()
         channel.start()
         await parts.partitions.load()
         await self._unless_refused(channel.wait_until_registered())
@@ -181,6 +188,8 @@ class Broker:
         )
         for each in working:
             await each.close()
+        if parts.metrics is not None:
+            await parts.metrics.close()
         if not keep_channel:
             edge.doors.close()
             await parts.channel.close()

@@ -13,6 +13,7 @@ from ..protocol.types import uuid_from_text
 from ..runtime.config import INT32_MAX, MiB, check_keys, config_table, from_mapping, setting
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
+from ..runtime.metrics_config import metrics_address, metrics_listener
 from .broker_keys import BROKER_KEYS
 from .metadata.decision import MIN_ISR, UNCLEAN_ELECTION, Defaults
 from .quorum.voters import QuorumSettings
@@ -154,10 +155,12 @@ class ControllerConfig:
         doc="Gives up what an only controller's damaged metadata log held from this offset on: the"
         " one that its refusal to start names. Nothing where the log is not damaged there.",
     )
+    metrics_listener: str | None = metrics_listener()
 
     def check(self) -> None:
         """Refuse what cannot be carried out."""
         listener_of(self)
+        metrics_address(self.metrics_listener)
         voters = [voter.partition("@")[0] for voter in self.controller_quorum_voters]
         if voters and str(self.node_id) not in voters:
             why = f"this controller's node.id={self.node_id} is not among them"

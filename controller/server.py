@@ -8,13 +8,14 @@ doors, connections, log, lock.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..client.net.refusals import Refusals
 from ..protocol.control.messages import Endpoint
 from ..protocol.control.records import MetadataRecord
 from ..protocol.types import uuid_to_text
 from ..runtime.errors import ConfigError
+from ..runtime.metrics_config import metrics_address
 from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
 from .api.answers import Answers
@@ -27,6 +28,9 @@ from .liveness import Liveness
 from .quorum.lost_log import open_metadata_log
 from .quorum.raft import RaftQuorum
 from .upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from ..runtime.metrics_listener import MetricsListener
 
 START_WITHIN_MS: Final = 60_000
 BIND_ATTEMPTS: Final = 10
@@ -70,6 +74,7 @@ class ControllerServer:
         self.answers = Answers()
         self.sessions = Sessions(runtime.descriptor_limit())
         self.refusals = Refusals()
+        self.metrics = self._make_metrics()
         self._directory = directory
         self._doors: asyncio.Server | None = None
         self.address: tuple[str, int] = ("", 0)
@@ -106,6 +111,8 @@ class ControllerServer:
             raise
         server = cls(runtime, config, directory, quorum=quorum, on_failed=on_failed)
         try:
+            if server.metrics is not None:
+                await server.metrics.open()
             await server._open_doors(listener_of(config))
             await server.controller.start()
             if len(settings.voters) == 1:
@@ -118,8 +125,9 @@ class ControllerServer:
 
     def ready(self) -> Mapping[str, object]:
         """Return what the process reports once brokers can register."""
-        name = listener_of(self.config).name
-        return {"node_id": self.config.node_id, "listeners": {name: list(self.address)}}
+        listeners = {listener_of(self.config).name: list(self.address)}
+        told: dict[str, object] = {"node_id": self.config.node_id, "listeners": listeners}
+        return told if self.metrics is None else told | {"metrics": self.metrics.address}
 
     async def stop(self) -> None:
         """Finish what is pending, hand over, stop taking requests, close the log."""
@@ -132,7 +140,24 @@ class ControllerServer:
         for session in list(self.sessions.all):
             session.close()
         await self.controller.stop()
+        if self.metrics is not None:
+            await self.metrics.close()
         self._directory.abandon()
+
+    def _make_metrics(self) -> "MetricsListener | None":
+        address = metrics_address(self.config.metrics_listener)
+        if address is None:
+            return None
+        # Imported here: a controller that serves no metrics need not wait for HTTP.
+        from ..runtime.metrics_listener import MetricsListener
+
+        return MetricsListener(self.runtime, address, (), self._why_not_ready)
+
+    def _why_not_ready(self) -> str | None:
+        """A sentence that says why no broker can be served through this controller."""
+        if self.controller.quorum.leader_id >= 0:
+            return None
+        return "no controller leads, as far as this one knows"
 
     def _on_active(self) -> None:
         self.handovers.on_active()

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 from ...storage.files import DEFAULT_MAX_OPEN
 
 KEPT_MAX: Final = 256
-"""Descriptors for all but clients and logs: checkpoints, flushes, other brokers."""
+"""Descriptors for all but clients and logs: checkpoints, flushes, other brokers, scrapes."""
 LOOKED_AT: Final = 64
 """Connections looked at for one that can go, when somebody new comes."""
 

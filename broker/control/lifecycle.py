@@ -67,6 +67,20 @@ class Lifecycle:
         """True if the broker is on the way out."""
         return self.state in (State.LEAVING, State.GONE)
 
+    @property
+    def why_not_in_service(self) -> str | None:
+        """A sentence that says why clients find no leader here; None if the broker may lead."""
+        match self.state:
+            case State.STARTING:
+                return "the broker starts: it registers, recovers its logs, reads the metadata"
+            case State.RECOVERED:
+                return "the broker has started and waits for the controller to unfence it"
+            case State.RUNNING if self.is_fenced:
+                return "the controller has fenced the broker: it had not heard from it in time"
+            case State.LEAVING | State.GONE:
+                return "the broker stops"
+        return None
+
     def pause_ms(self) -> int:
         """Milliseconds to wait before the next heartbeat, unless something happens."""
         match self.state:

@@ -16,7 +16,7 @@ HELD_BYTES_MAX: Final = 128 << 20
 FREE_BYTES: Final = 64 << 10
 """Bytes that each connection may hold uncounted: other controllers ask for no more."""
 DESCRIPTORS_KEPT: Final = 128
-"""Descriptors for the log, its snapshots, and the other controllers."""
+"""Descriptors for the log, its snapshots, the other controllers, and scrapes."""
 
 
 class Sessions:

@@ -69,3 +69,19 @@ def test_leaving_once_is_enough() -> None:
     life.on_stop_requested(now_ms=5_000, within_ms=100)
     life.on_stop_requested(now_ms=6_000, within_ms=100)
     assert life.next_deadline_ms() == 5_100
+
+
+def test_a_broker_says_why_it_is_not_in_service_and_nothing_when_it_is() -> None:
+    life = Lifecycle(heartbeat_interval_ms=1_000)
+    said = [life.why_not_in_service]
+    life.on_recovered()
+    said.append(life.why_not_in_service)
+    life.on_heartbeat_answered(FREE)
+    assert life.why_not_in_service is None
+    life.on_heartbeat_answered(FENCED)
+    said.append(life.why_not_in_service)
+    life.on_stop_requested(0, within_ms=1)
+    said.append(life.why_not_in_service)
+    for each, word in zip(said, ("registers", "unfence", "fenced", "stops"), strict=True):
+        assert each is not None
+        assert word in each

@@ -1,0 +1,28 @@
+"""The setting that brokers and controllers share: the address at which they serve metrics."""
+
+from typing import Any, Final
+
+from .config import setting
+from .errors import ConfigError
+
+KEY: Final = "metrics.listener"
+
+
+def metrics_listener() -> Any:
+    """Declare the field of a configuration table, of type `str | None`."""
+    return setting(
+        KEY,
+        None,
+        doc="host:port to serve /metrics, /health/live and /health/ready at, by plain HTTP, to"
+        " whoever reaches it; unset, nothing is served.",
+    )
+
+
+def metrics_address(text: str | None) -> tuple[str, int] | None:
+    """Return host and port to listen on, None if unset; ConfigError if it is no address."""
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not (host and port.isascii() and port.isdigit() and int(port) <= 65_535):
+        raise ConfigError(KEY, text, "must be host:port, as in 127.0.0.1:9404")
+    return host.strip("[]"), int(port)

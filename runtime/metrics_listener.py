@@ -1,0 +1,228 @@
+"""Serves a daemon's metrics and health over HTTP: GET /metrics, /health/live and /health/ready.
+
+Owns the listener, its few connections and the measuring of the loop's delay. One request is served
+on each connection. Metrics are written slice by slice, one slice in a turn of the loop over all
+connections, and the next one when the last has been sent: whoever reads slowly holds one slice.
+HTTP is h11's business. Knows nothing of brokers and controllers.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from http import HTTPStatus
+from itertools import chain
+from typing import Final
+
+import h11
+
+from .errors import ConfigError
+from .metrics import Collector, Format, write
+from .metrics_config import KEY
+from .process_metrics import LoopDelay, ProcessMetrics
+from .runtime import Runtime
+
+CONNECTIONS_MAX: Final = 16
+HEAD_BYTES_MAX: Final = 16 << 10
+REQUEST_WITHIN_S: Final = 5.0
+RESPONSE_WITHIN_S: Final = 10.0
+"""Prometheus gives up a scrape after as long."""
+
+_PLAIN: Final = "text/plain; charset=utf-8"
+_FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+log = logging.getLogger(__name__)
+
+WhyNotReady = Callable[[], str | None]
+"""Gives a sentence that says why the daemon is not in service, None if it is."""
+
+
+class MetricsListener:
+    """The address at which one daemon tells of itself, from `open` until `close`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        address: tuple[str, int],
+        collectors: Sequence[Collector],
+        why_not_ready: WhyNotReady,
+    ) -> None:
+        """`collectors` give the daemon's own metrics; those of its process are added here."""
+        self._runtime = runtime
+        self.address = address
+        """Host and port; once it is open, the port that was bound."""
+        self._delay = LoopDelay()
+        process = ProcessMetrics(self._delay, runtime.monotonic_ms)
+        self._collectors: tuple[Collector, ...] = (process, *collectors)
+        self._why_not_ready = why_not_ready
+        self._server: asyncio.Server | None = None
+        self._visits: dict[_Visit, asyncio.Task[None]] = {}
+        self._turn = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Listen, and begin to measure the loop; ConfigError if the address is not available."""
+        host, port = self.address
+        try:
+            self._server = await asyncio.start_server(
+                self._on_connected, host, port, limit=HEAD_BYTES_MAX, backlog=CONNECTIONS_MAX
+            )
+        except OSError as error:
+            why = f"cannot listen: {error.strerror or error}"
+            raise ConfigError(KEY, f"{host}:{port}", why) from None
+        self.address = host, self._server.sockets[0].getsockname()[1]
+        self._delay.start()
+
+    async def close(self) -> None:
+        """Listen no more, and end the connections that are open."""
+        self._delay.close()
+        if self._server is not None:
+            self._server.close()
+        visits = dict(self._visits)
+        for visit, task in visits.items():
+            task.cancel()
+            visit.end()
+        await asyncio.gather(*visits.values(), return_exceptions=True)
+
+    def _on_connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._visits) >= CONNECTIONS_MAX and not self._end_a_silent_one():
+            writer.write(_FULL)
+            writer.close()
+            return
+        visit = _Visit(reader, writer)
+        self._visits[visit] = self._runtime.spawn(self._serve(visit), "metrics request")
+
+    def _end_a_silent_one(self) -> bool:
+        """Give away the place of the oldest connection that has not asked yet, if there is one."""
+        silent = next((each for each in self._visits if each.request is None), None)
+        if silent is None:
+            return False
+        self._visits.pop(silent).cancel()
+        silent.end()
+        return True
+
+    async def _serve(self, visit: "_Visit") -> None:
+        try:
+            async with asyncio.timeout(REQUEST_WITHIN_S):
+                refusal = await visit.read()
+            async with asyncio.timeout(RESPONSE_WITHIN_S):
+                if refusal is not None:
+                    await visit.tell(*refusal)
+                elif visit.request is not None:
+                    await self._answer(visit)
+        except (TimeoutError, OSError):
+            pass  # It is slow, or gone.
+        except Exception:
+            log.exception("a request for metrics could not be served")
+        finally:
+            # Nothing that was written waits in the process any more, unless it is given up.
+            visit.end()
+            self._visits.pop(visit, None)
+
+    async def _answer(self, visit: "_Visit") -> None:
+        match visit.path:
+            case b"/metrics":
+                await self._send_metrics(visit)
+            case b"/health/live":
+                await visit.tell(HTTPStatus.OK, "alive")
+            case b"/health/ready":
+                why = self._why_not_ready()
+                if why is None:
+                    await visit.tell(HTTPStatus.OK, "ready")
+                else:
+                    await visit.tell(HTTPStatus.SERVICE_UNAVAILABLE, why)
+            case _:
+                paths = "ask for /metrics, /health/live or /health/ready"
+                await visit.tell(HTTPStatus.NOT_FOUND, paths)
+
+    async def _send_metrics(self, visit: "_Visit") -> None:
+        is_open = b"application/openmetrics-text" in visit.header(b"accept")
+        text_format = Format.OPEN_METRICS if is_open else Format.PROMETHEUS
+        visit.begin(HTTPStatus.OK, [("Content-Type", text_format)])
+        if not visit.wants_body:
+            return await visit.finish()
+        families = chain.from_iterable(collect() for collect in self._collectors)
+        slices = write(families, text_format)
+        while (lines := await self._next(slices)) is not None:
+            await visit.send(lines)
+        await visit.finish()
+
+    async def _next(self, slices: Iterator[bytes]) -> bytes | None:
+        """Make one slice; between two of them, whoever asks, the loop does all its other work."""
+        async with self._turn:
+            lines = next(slices, None)
+            await asyncio.sleep(0)
+        return lines
+
+
+class _Visit:
+    """One connection: its request and the response to it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Written is what the system has taken: no slice waits in the process beside another one.
+        writer.transport.set_write_buffer_limits(high=0)
+        self.request: h11.Request | None = None
+        self._reader = reader
+        self._writer = writer
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
+
+    @property
+    def path(self) -> bytes:
+        """The path that was asked for, without a query."""
+        return b"" if self.request is None else self.request.target.partition(b"?")[0]
+
+    @property
+    def wants_body(self) -> bool:
+        """False for HEAD: the body would not be read."""
+        return self.request is None or self.request.method != b"HEAD"
+
+    def header(self, name: bytes) -> bytes:
+        """All values of a header of the request, which is named in small letters."""
+        assert self.request is not None
+        return b",".join(value for key, value in self.request.headers if key == name)
+
+    async def read(self) -> tuple[HTTPStatus, str] | None:
+        """Read the head of the request; status and sentence if it must be refused."""
+        try:
+            while (event := self._http.next_event()) is h11.NEED_DATA:
+                self._http.receive_data(await self._reader.read(HEAD_BYTES_MAX))
+        except h11.RemoteProtocolError as error:
+            return HTTPStatus(error.error_status_hint), str(error)
+        if not isinstance(event, h11.Request):
+            return None  # It has closed the connection without a word.
+        self.request = event
+        if event.method not in (b"GET", b"HEAD"):
+            return HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are served"
+        return None
+
+    def begin(self, status: HTTPStatus, headers: list[tuple[str, str]]) -> None:
+        """Write the head of the response."""
+        closing = [*headers, ("Connection", "close")]
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            closing.append(("Allow", "GET, HEAD"))
+        self._write(h11.Response(status_code=status, reason=status.phrase, headers=closing))
+
+    async def send(self, body: bytes) -> None:
+        """Write a part of the body, and return when the system has taken it."""
+        self._write(h11.Data(data=body))
+        await self._writer.drain()
+
+    async def finish(self) -> None:
+        """End the response."""
+        self._write(h11.EndOfMessage())
+        await self._writer.drain()
+
+    async def tell(self, status: HTTPStatus, sentence: str) -> None:
+        """Write a whole response of one line."""
+        body = f"{sentence}\n".encode()
+        self.begin(status, [("Content-Type", _PLAIN), ("Content-Length", str(len(body)))])
+        if self.wants_body:
+            await self.send(body)
+        await self.finish()
+
+    def end(self) -> None:
+        """Close the connection; what the system has not taken is dropped."""
+        self._writer.transport.abort()
+
+    def _write(self, event: h11.Event) -> None:
+        data = self._http.send(event)
+        if data:
+            self._writer.write(data)
