@@ -14,7 +14,7 @@ noted once, reported once, and nothing under the directory is written again.
 
 import errno
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
@@ -236,23 +236,16 @@ class Files:
         with self.guard:
             if not self.fs.exists(path):
                 return None
-            file = self._open_file(path)
-            try:
+            with closing(self._open_file(path)) as file:
                 return bytes(self.read_some(file, 0, file.size()))
-            finally:
-                file.close()
 
     def read_tail(self, path: str, entry: int) -> bytes | None:
         """Return the last entry of a file of entries; None if the file ends within an entry."""
-        with self.guard:
-            file = self._open_file(path)
-            try:
-                size = file.size()
-                if size % entry:
-                    return None
-                return bytes(self.read_some(file, max(size - entry, 0), entry))
-            finally:
-                file.close()
+        with self.guard, closing(self._open_file(path)) as file:
+            size = file.size()
+            if size % entry:
+                return None
+            return bytes(self.read_some(file, max(size - entry, 0), entry))
 
     def replace_small(self, path: str, data: bytes) -> None:
         """Put a file in place of another in one step. Not yet on stable storage on return."""
@@ -267,12 +260,8 @@ class Files:
 
     async def prepare(self, path: str, data: bytes) -> None:
         """Do the first half of `replace_durably`: make the new file, stable, beside the old one."""
-        with self.guard:
-            file = self._write_new(path + TEMPORARY, data)
-            try:
-                await file.fdatasync()
-            finally:
-                file.close()
+        with self.guard, closing(self._write_new(path + TEMPORARY, data)) as file:
+            await file.fdatasync()
 
     async def put_in_place(self, path: str) -> None:
         """The second half. The new file is seen at once, and stable on return."""
@@ -283,11 +272,8 @@ class Files:
     def replace_now(self, path: str, data: bytes) -> None:
         """Do `replace_durably` at once, on the loop, which waits for the disk."""
         with self.guard:
-            file = self._write_new(f"{path}.now{TEMPORARY}", data)
-            try:
+            with closing(self._write_new(f"{path}.now{TEMPORARY}", data)) as file:
                 file.fdatasync_wait()
-            finally:
-                file.close()
             self.fs.rename(f"{path}.now{TEMPORARY}", path)
             self.fs.fsync_dir_wait(path.rpartition("/")[0])
 
@@ -363,8 +349,5 @@ class Files:
         """Do `fdatasync` for a file that is not open; nothing if the file does not exist."""
         with self.guard:
             if self.fs.exists(path):
-                file = self._open_file(path, write=True)
-                try:
+                with closing(self._open_file(path, write=True)) as file:
                     await file.fdatasync()
-                finally:
-                    file.close()

@@ -13,6 +13,7 @@ Either all of the old segments are found afterwards or all of the new one.
 """
 
 import logging
+from contextlib import closing
 
 from ...protocol.records.record_batch import HEADER_SIZE
 from ..files import LOG, SEGMENT_SUFFIXES, Files, file_name, offset_in
@@ -65,17 +66,13 @@ def _remove_segment(files: Files, directory: str, base: int) -> None:
 def _end_of(files: Files, path: str, base_offset: int) -> int | None:
     """Return the offset behind a segment file if every byte in it is good, else None."""
     rules = Rules(LeaderEpochs(), has_gaps=True)
-    with files.guard:
-        file = files.fs.open(path)
-        try:
-            size, at, offset = file.size(), 0, base_offset
-            while at < size:
-                head = files.read_some(file, at, HEADER_SIZE)
-                batch = files.read_some(file, at, min(size_of_first(head), size - at))
-                verdict = judge(batch, offset, rules)
-                if verdict.problem or not verdict.size:
-                    return None
-                at, offset = at + verdict.size, verdict.next_offset
-        finally:
-            file.close()
+    with files.guard, closing(files.fs.open(path)) as file:
+        size, at, offset = file.size(), 0, base_offset
+        while at < size:
+            head = files.read_some(file, at, HEADER_SIZE)
+            batch = files.read_some(file, at, min(size_of_first(head), size - at))
+            verdict = judge(batch, offset, rules)
+            if verdict.problem or not verdict.size:
+                return None
+            at, offset = at + verdict.size, verdict.next_offset
     return offset

@@ -19,6 +19,7 @@ a file that is in use. What goes and what stays:
 """
 
 from collections import OrderedDict
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from ...protocol.errors import RemoteProtocolError
@@ -170,16 +171,13 @@ class Round:
         count = 0
         while self._dirty and count < budget:
             source, position = self._dirty[0], self._at[1]
-            reader = Reader(files, self.order.directory, source)
-            try:
+            with closing(Reader(files, self.order.directory, source)) as reader:
                 for header, view in reader.window(position):
                     if not self._note(reader, header, view):
                         self._dirty.clear()
                         break
                     position += header.size
                     count += header.size
-            finally:
-                reader.close()
             self._at = (0, position)
             if position >= source.size and self._dirty:
                 del self._dirty[0]
@@ -215,17 +213,14 @@ class Round:
         made = self._made
         if made is None:
             made = self._made = Made(files, self.order, group)
-        file = made.open(files)
         count = made.size
-        try:
+        with closing(made.open(files)) as file:
             read = self._rewrite_some(files, made, budget)
             made.write(files, file)
             count = read + made.size - count
             if self._at[0] < len(group):
                 return Step(count)
             finished = made.finish(files, file, self._group)
-        finally:
-            file.close()
         self._group += 1
         self._at, self._made = (0, 0), None
         return Step(count, finished)
@@ -234,15 +229,12 @@ class Round:
         group, count = made.group, 0
         while self._at[0] < len(group) and count < budget:
             at, position = self._at
-            reader = Reader(files, self.order.directory, group[at])
-            try:
+            with closing(Reader(files, self.order.directory, group[at])) as reader:
                 for header, view in reader.window(position):
                     position += header.size
                     count += header.size
                     is_last = at + 1 == len(group) and position == group[at].size
                     made.add(header, self._decided(made, reader, (header, view), is_last=is_last))
-            finally:
-                reader.close()
             self._at = (at + 1, 0) if position >= group[at].size else (at, position)
         return count
 
