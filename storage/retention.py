@@ -3,47 +3,34 @@
 Decides only; `Log.delete_old_segments` acts. A segment that reaches the high watermark stays.
 """
 
+from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .log import Log
+    from .segment import Segment
 
 
 def deletable(log: "Log", now_ms: int, high_watermark: int) -> int:
     """Return how many segments, from the oldest on, may be deleted at this wall time."""
-    below = 0
-    for segment in log.segments:
-        if segment.next_offset > high_watermark or not segment.size:
-            break
-        below += 1
-    count = max(_before_start(log), _by_time(log, now_ms), _by_size(log))
-    return min(count, below)
+    segments, start = log.segments, log.log_start_offset
+    below = _count(segments, lambda each: each.size > 0 and each.next_offset <= high_watermark)
+    # The newest one stays for its name.
+    before_start = _count(segments[:-1], lambda each: each.next_offset <= start)
+    return min(max(before_start, _by_time(log, now_ms), _by_size(log)), below)
 
 
-def _before_start(log: "Log") -> int:
-    """Count the segments that end at or before the log's start.
-
-    The newest one stays for its name.
-    """
-    count = 0
-    for segment in log.segments[:-1]:
-        if segment.next_offset > log.log_start_offset:
-            break
-        count += 1
-    return count
+def _count(segments: "Iterable[Segment]", may_go: "Callable[[Segment], bool]") -> int:
+    """Count the segments up to the first that may not go."""
+    return sum(1 for _ in takewhile(may_go, segments))
 
 
 def _by_time(log: "Log", now_ms: int) -> int:
     retention_ms = log.config.retention_ms
     if retention_ms < 0 or not log.config.is_deleted:
         return 0
-    count = 0
-    for segment in log.segments:
-        newest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.seen_ms
-        if now_ms - newest <= retention_ms:
-            break
-        count += 1
-    return count
+    return _count(log.segments, lambda each: now_ms - each.newest_ms > retention_ms)
 
 
 def _by_size(log: "Log") -> int:

@@ -102,6 +102,11 @@ class Segment(SegmentFile):
             self.hints.clear()
 
     @property
+    def newest_ms(self) -> int:
+        """The greatest timestamp, in ms; `seen_ms` if the records have none."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self.seen_ms
+
+    @property
     def has_unsynced_indexes(self) -> bool:
         """True if the index files were written since they were last on stable storage."""
         return self._are_indexes_unsynced or self.aborted.is_unsynced

@@ -63,7 +63,7 @@ def due(owner: Log, compacted_to: int, up_to: int, now_ms: int) -> Due | None:
         if segment.next_offset <= compacted_to:
             clean_bytes += segment.size
         else:
-            if config.min_compaction_lag_ms and _newest(segment) > youngest:
+            if config.min_compaction_lag_ms and segment.newest_ms > youngest:
                 break
             oldest = oldest or segment
             dirty_bytes += segment.size
@@ -79,12 +79,8 @@ def due(owner: Log, compacted_to: int, up_to: int, now_ms: int) -> Due | None:
     return Due(tuple(segments), first_dirty, ratio, is_overdue)
 
 
-def _newest(segment: Segment) -> int:
-    return segment.max_timestamp if segment.max_timestamp >= 0 else segment.seen_ms
-
-
 def _oldest(segment: Segment) -> int:
-    return segment.first_timestamp if segment.first_timestamp >= 0 else _newest(segment)
+    return segment.first_timestamp if segment.first_timestamp >= 0 else segment.newest_ms
 
 
 def groups_of(segments: Sequence[Segment], max_bytes: int) -> list[list[Segment]]:
