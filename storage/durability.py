@@ -4,11 +4,13 @@ What is not flushed is not trusted: see recovery.py. A truncation takes the flus
 the start of the segment that was cut, and a flush under way at that time proves nothing.
 """
 
+from typing import TYPE_CHECKING
+
 from .epoch_file import EpochFile
-from .files import Files
 from .flushing import SharedFlush
-from .log_state import LogState
-from .segments import Segments
+
+if TYPE_CHECKING:
+    from .log import Log
 
 
 class Durability:
@@ -16,27 +18,16 @@ class Durability:
 
     __slots__ = (
         "_epoch_file",
-        "_files",
         "_flush",
-        "_segments",
+        "_log",
         "_stable_cuts",
-        "_state",
         "flushed_offset",
         "is_abandoned",
         "rolls_next",
     )
 
-    def __init__(
-        self,
-        state: LogState,
-        files: Files,
-        segments: Segments,
-        epoch_file: EpochFile,
-        flushed_offset: int,
-    ) -> None:
-        self._state = state
-        self._files = files
-        self._segments = segments
+    def __init__(self, log: "Log", epoch_file: EpochFile, flushed_offset: int) -> None:
+        self._log = log
         self._epoch_file = epoch_file
         self._flush: SharedFlush | None = None
         self._stable_cuts = 0
@@ -51,7 +42,7 @@ class Durability:
     @property
     def may_be_uncut(self) -> bool:
         """True if a loss of power could bring back what was cut, in the place of newer records."""
-        return self._state.cuts != self._stable_cuts
+        return self._log.cuts != self._stable_cuts
 
     async def flush(self) -> None:
         """Flush everything that was appended before the call.
@@ -66,18 +57,18 @@ class Durability:
     async def _make_stable(self) -> None:
         if self.is_abandoned:
             return  # Another log may have its place.
-        end, cuts = self._state.log_end_offset, self._state.cuts
-        times = self._files.flush_times
+        end, cuts = self._log.log_end_offset, self._log.cuts
+        times = self._log.files.flush_times
         began_us = 0 if times is None else times.now_us()
         self._epoch_file.write()
         await self._epoch_file.sync()
         # A newest segment that was cut to nothing ends at the flushed offset, and is not stable.
-        await self._segments.flush(self.flushed_offset - self.rolls_next)
-        if self._files.failure is not None:
-            raise self._files.failure
+        await self._log.segments.flush(self.flushed_offset - self.rolls_next)
+        if self._log.files.failure is not None:
+            raise self._log.files.failure
         if times is not None and end > self.flushed_offset:
             times.note(began_us)
-        if cuts == self._state.cuts:
+        if cuts == self._log.cuts:
             self.rolls_next = False
             self._stable_cuts = cuts
             self.flushed_offset = max(self.flushed_offset, end)

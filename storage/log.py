@@ -81,10 +81,8 @@ class Log:
         self.producers = found.producers
         self.cuts = int(found.may_be_uncut)
         """Another number after each cut."""
-        self.durability = Durability(
-            self, files, self.segments, self._epoch_file, found.recovery_point
-        )
-        self.reader = LogReader(self, runtime, files, self.segments, found.leader_epochs)
+        self.durability = Durability(self, self._epoch_file, found.recovery_point)
+        self.reader = LogReader(self, runtime)
         self.on_flush_due: Callable[[Log], None] | None = None
         """Called when a flush should begin soon: a segment is complete, or flush.messages is
         reached."""

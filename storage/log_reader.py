@@ -8,22 +8,23 @@ damaged batches, which `mend` replaces with a peer's.
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..protocol.records.record_batch import HEADER_SIZE
 from ..protocol.types import Buffer
 from ..runtime.errors import CorruptLog, StorageError
 from ..runtime.runtime import Runtime
 from .damage import Damage, Inspection
-from .files import LOG, Files, offset_in
+from .files import LOG, offset_in
 from .integrity import Rules, judge, size_of_first
-from .leader_epochs import LeaderEpochs
-from .log_state import LogState
 from .lookup import TimestampOffset, first_at_or_after, greatest
 from .reading import EMPTY, Cold, LogSlice, Wanted, read, warm
 from .scan import Pace, Scan, rebuild_indexes
 from .segment import Segment
 from .segment_indexes import CorruptIndex
-from .segments import Segments
+
+if TYPE_CHECKING:
+    from .log import Log
 
 MAX_JUDGED = 1000
 """Batches judged in one read, which ends there: a millisecond or two of the loop."""
@@ -44,28 +45,20 @@ class OffsetOutOfRange(StorageError):
 class LogReader:
     """The readable side of one log."""
 
-    __slots__ = ("_epochs", "_files", "_runtime", "_state", "on_damaged", "segments")
+    __slots__ = ("_files", "_log", "_runtime", "on_damaged", "segments")
 
-    def __init__(
-        self,
-        state: LogState,
-        runtime: Runtime,
-        files: Files,
-        segments: Segments,
-        epochs: LeaderEpochs,
-    ) -> None:
-        self._state = state
+    def __init__(self, log: "Log", runtime: Runtime) -> None:
+        self._log = log
         self._runtime = runtime
-        self._files = files
-        self.segments = segments
-        self._epochs = epochs
+        self._files = log.files
+        self.segments = log.segments
         self.on_damaged: Callable[[str, CorruptLog], None] | None = None
         """Called, with the log's directory, at each read that meets damaged batches."""
 
     @property
     def log_start_offset(self) -> int:
         """First readable offset."""
-        return self._state.log_start_offset
+        return self._log.log_start_offset
 
     def read(
         self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool = True
@@ -105,14 +98,14 @@ class LogReader:
             segment = self._segment_of(offset)
             if segment is None or offset >= up_to:
                 return LogSlice(EMPTY, -1, -1)
-            cuts = self._state.cuts
+            cuts = self._log.cuts
             await self.ready(segment)
             if segment.is_removed:
                 if self._segment_of(offset) is segment:
                     return LogSlice(EMPTY, -1, -1)  # The whole log is gone, not its oldest part.
                 continue
             await warm(segment, offset, max_bytes)
-            if segment.is_removed or cuts != self._state.cuts:
+            if segment.is_removed or cuts != self._log.cuts:
                 continue
             wanted = Wanted(offset, max_bytes, up_to, at_least_one, wait=True)
             try:
@@ -178,7 +171,7 @@ class LogReader:
     @property
     def rules(self) -> Rules:
         """The facts that the log's batches must agree with."""
-        return Rules(self._epochs, self.segments.has_gaps)
+        return Rules(self._log.leader_epochs, self.segments.has_gaps)
 
     def damaged(self, error: CorruptLog) -> CorruptLog:
         """Tell of damage that a reader met, and return it to be raised."""
@@ -241,14 +234,13 @@ class LogReader:
     async def ready(self, segment: Segment) -> None:
         """The segment's indexes are in memory on return."""
         if not segment.is_removed and not segment.load_indexes():
-            interval, has_gaps = self._state.config.index_interval_bytes, self.segments.has_gaps
+            interval, has_gaps = self._log.config.index_interval_bytes, self.segments.has_gaps
             new_scan = partial(Scan, self._files, segment, has_gaps=has_gaps)
             await rebuild_indexes(Pace(self._runtime), self._files, segment, interval, new_scan)
 
     def _segment_of(self, offset: int) -> Segment | None:
         """Return the segment that holds `offset`; None at the end of the log."""
-        state = self._state
-        start, end = state.log_start_offset, state.log_end_offset
+        start, end = self._log.log_start_offset, self._log.log_end_offset
         if not start <= offset <= end:
             raise OffsetOutOfRange(offset, start, end)
         return self.segments.holding(offset) if offset < end else None
