@@ -22,7 +22,6 @@ from ..runtime.runtime import Runtime
 from .checkpoints import (
     MetaProperties,
     decode_clean_shutdown,
-    decode_offsets,
     decode_partition_metadata,
     encode_clean_shutdown,
 )
@@ -78,9 +77,9 @@ class LogDirectory:
         files.flush_times = self.flush_times = FlushTimes(runtime.monotonic_us)
         self._on_truncating = self._take_back
         self.compacted = CleanerOffsets(files)
-        self._points = RecoveryPoints(files, f"{path}/{RECOVERY_POINTS}", {})
-        self._watermarks = RecoveryPoints(files, f"{path}/{HIGH_WATERMARKS}", {})
-        self._starts = RecoveryPoints(files, f"{path}/{LOG_STARTS}", {})
+        self._points = RecoveryPoints(files, RECOVERY_POINTS)
+        self._watermarks = RecoveryPoints(files, HIGH_WATERMARKS)
+        self._starts = RecoveryPoints(files, LOG_STARTS)
         self._unopened: dict[TopicPartition, None] = {}
         """Found at start, and neither opened nor put away since."""
         self._on_damaged = self._tell_damage
@@ -156,9 +155,9 @@ class LogDirectory:
         self.meta = await belong(self.files, self.path, self.meta, cluster_id, key)
 
     async def _read_checkpoints(self) -> None:
-        self.recovery_points, self._points = _read_offsets(self.files, RECOVERY_POINTS)
-        self.log_starts, self._starts = _read_offsets(self.files, LOG_STARTS)
-        self.high_watermarks, self._watermarks = _read_offsets(self.files, HIGH_WATERMARKS)
+        self.recovery_points = self._points.read()
+        self.log_starts = self._starts.read()
+        self.high_watermarks = self._watermarks.read()
         self.compacted.read()
         mark = f"{self.path}/{CLEAN_SHUTDOWN}"
         data = self.files.read_small(mark)
@@ -353,16 +352,6 @@ class LogDirectory:
     def free_space(self) -> int:
         """Bytes that can still be written."""
         return self.files.free_space()
-
-
-def _read_offsets(files: Files, name: str) -> tuple[dict[TopicPartition, int], RecoveryPoints]:
-    """Read a checkpoint, empty if it cannot be read, and make its writer."""
-    path = f"{files.root}/{name}"
-    data = files.read_small(path)
-    known = decode_offsets(data)
-    if data is not None and known is None:
-        log.warning("%s cannot be read: taken as empty", path)
-    return known or {}, RecoveryPoints(files, path, known or {})
 
 
 def _find_stored(files: Files, path: str) -> list[StoredLog]:

@@ -6,11 +6,14 @@ then the checkpoint is lowered first, on stable storage, before anything is cut.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from ..protocol.types import TopicPartition
-from .checkpoints import encode_offsets
+from .checkpoints import decode_offsets, encode_offsets
 from .files import Files
+
+log = logging.getLogger(__name__)
 
 Points = dict[TopicPartition, int]
 
@@ -18,11 +21,10 @@ Points = dict[TopicPartition, int]
 class RecoveryPoints:
     """One checkpoint file, and the offsets that it vouches for."""
 
-    def __init__(self, files: Files, path: str, on_disk: Points) -> None:
-        """`on_disk` is what the file said when it was read."""
+    def __init__(self, files: Files, name: str) -> None:
         self._files = files
-        self._path = path
-        self._vouched = dict(on_disk)
+        self._path = f"{files.root}/{name}"
+        self._vouched: Points = {}
         """The most that the file may be found to say after a crash right now."""
         self._prepared: Points = {}
         """The offsets that are being written and will take the file's place."""
@@ -30,6 +32,15 @@ class RecoveryPoints:
         """The number of times that the file was lowered: a write that was under way then is
         dropped."""
         self._writing = asyncio.Lock()
+
+    def read(self) -> Points:
+        """Read the file before the first write. An unreadable one counts as empty."""
+        data = self._files.read_small(self._path)
+        known = decode_offsets(data)
+        if data is not None and known is None:
+            log.warning("%s cannot be read: taken as empty", self._path)
+        self._vouched = known or {}
+        return dict(self._vouched)
 
     async def write(self, points_now: Callable[[], Points]) -> None:
         """Write the offsets that `points_now` returns: they are durable and committed."""

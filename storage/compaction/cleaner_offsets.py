@@ -5,33 +5,21 @@ below it is cut away. Below that offset a tombstone may go because no older reco
 left there.
 """
 
-import logging
-
 from ...protocol.types import TopicPartition
-from ..checkpoints import decode_offsets
 from ..files import CLEANER_OFFSETS, Files
 from ..recovery_points import RecoveryPoints
-
-log = logging.getLogger(__name__)
 
 
 class CleanerOffsets:
     """The first dirty offset of each log that was ever compacted."""
 
     def __init__(self, files: Files) -> None:
-        self._path = f"{files.root}/{CLEANER_OFFSETS}"
-        self._files = files
         self._offsets: dict[TopicPartition, int] = {}
-        self._file = RecoveryPoints(files, self._path, {})
+        self._file = RecoveryPoints(files, CLEANER_OFFSETS)
 
     def read(self) -> None:
         """Read the file. An unreadable file counts as empty: all logs are compacted anew."""
-        data = self._files.read_small(self._path)
-        known = decode_offsets(data)
-        if data is not None and known is None:
-            log.warning("%s cannot be read: taken as empty", self._path)
-        self._offsets = known or {}
-        self._file = RecoveryPoints(self._files, self._path, self._offsets)
+        self._offsets = self._file.read()
 
     def of(self, partition: TopicPartition) -> int:
         """Return the offset below which all of the log was compacted; 0 if nothing was."""
