@@ -4,7 +4,7 @@ From a snapshot on, headers are enough, but for the markers of transactions, whi
 when a log is opened, after a truncation that went too far back, and where an index is lost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..protocol.records.batch_header import CONTROL_BIT
 from ..protocol.records.record_batch import HEADER_SIZE, BatchHeader
@@ -79,18 +79,16 @@ class ProducerReplay:
         What is not settled is replayed: snapshots do not tell which markers may be cut off.
         """
         start, state = self._snapshots.newest(before.first_unsettled(end_offset), self._now_ms)
-        for scan in self._scans(start, end_offset):
-            while self._observe(scan, state, start, end_offset):
-                pass
+        for _ in self._observe(state, start, end_offset):
+            pass
         return state
 
     async def run_slowly(self, end_offset: int, runtime: Runtime) -> ProducerState:
         """Replay in small steps, while others run: for a log that is being opened."""
         start, state = self._snapshots.newest(end_offset, self._now_ms)
         pace = Pace(runtime)
-        for scan in self._scans(start, end_offset):
-            while self._observe(scan, state, start, end_offset):
-                await pace.step()
+        for _ in self._observe(state, start, end_offset):
+            await pace.step()
         return state
 
     async def find_aborted(self, segment: Segment, runtime: Runtime) -> None:
@@ -106,9 +104,16 @@ class ProducerReplay:
                     segment.aborted.note(aborted)
             await pace.step()
 
-    def _scans(self, start: int, end: int) -> list[Scan]:
-        overlapping = [s for s in self._segments if s.next_offset > start and s.base_offset < end]
-        return [Scan(self._files, each, self._position_for(each, start)) for each in overlapping]
+    def _observe(self, state: ProducerState, start: int, end: int) -> Iterator[None]:
+        """Take in the batches that begin within two offsets, a window at a time."""
+        for segment in self._segments:
+            if segment.next_offset > start and segment.base_offset < end:
+                scan = Scan(self._files, segment, self._position_for(segment, start))
+                while window := scan.next_window():
+                    for found in window:
+                        if start <= found[1].base_offset < end:
+                            observe_stored(state, found, scan, self._now_ms)
+                    yield
 
     def _position_for(self, segment: Segment, offset: int) -> int:
         """Return the last position known to the index where a batch begins before `offset`."""
@@ -119,10 +124,3 @@ class ProducerReplay:
         head = self._files.read_some(segment.file(), position, HEADER_SIZE)
         is_true = len(head) == HEADER_SIZE and BatchHeader(head).last_offset == last_offset
         return position if is_true else 0
-
-    def _observe(self, scan: Scan, state: ProducerState, start: int, end: int) -> bool:
-        window = scan.next_window()
-        for found in window:
-            if start <= found[1].base_offset < end:
-                observe_stored(state, found, scan, self._now_ms)
-        return bool(window)
