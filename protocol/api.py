@@ -111,6 +111,7 @@ class ApiKey(IntEnum):
     INIT_COMMIT_GROUP = 30_000
     COMMIT_GROUP = 30_001
     DESCRIBE_REPLICAS = 30_002
+    DESCRIBE_LAG = 30_003
 
 
 def advertised_versions(api_key: int) -> Versions:

@@ -20,6 +20,7 @@ from . import (
     describe_cluster,
     describe_configs,
     describe_groups,
+    describe_lag,
     describe_log_dirs,
     describe_producers,
     describe_replicas,
@@ -72,6 +73,7 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
     # Ours: what monitoring asks.
     ApiKey.DESCRIBE_REPLICAS: describe_replicas.handle,
+    ApiKey.DESCRIBE_LAG: describe_lag.handle,
     # APIs of features that are missing here, which tools call all the same.
     ApiKey.DESCRIBE_ACLS: no_security.describe_acls,
     ApiKey.CREATE_ACLS: no_security.create_acls,

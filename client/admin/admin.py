@@ -14,6 +14,7 @@ from . import (
     configs,
     group_offsets,
     groups,
+    lag,
     logs,
     quorum,
     replicas,
@@ -130,6 +131,8 @@ class Admin:
     list_group_offsets = asked(group_offsets.list_group_offsets)
     alter_group_offsets = asked(group_offsets.alter_group_offsets)
     delete_group_offsets = asked(group_offsets.delete_group_offsets)
+    describe_group_lag = asked(lag.describe_group_lag)
+    describe_lag = asked(lag.describe_lag)
 
     list_transactions = asked(transactions.list_transactions)
     describe_transactions = asked(transactions.describe_transactions)

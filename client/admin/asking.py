@@ -83,6 +83,10 @@ class Asking:
         timeout_ms = self.config.default_api_timeout_ms + grace_ms
         return await connection.request(request, timeout_ms=timeout_ms)
 
+    def wall_ms(self) -> int:
+        """Give the time by the wall clock, ms since the epoch."""
+        return self._runtime.wall_ms()
+
     # -- brokers
 
     async def each(
@@ -133,6 +137,44 @@ class Asking:
         wanted = sorted(self.metadata.view.brokers) if node_ids is None else list(node_ids)
         answers = await asyncio.gather(*(self.one_broker(ask, node_id) for node_id in wanted))
         return dict(zip(wanted, answers, strict=True))
+
+    async def at_once(
+        self,
+        questions: Mapping[int, Mapping[TopicPartition, Q]],
+        ask: Callable[
+            [KafkaConnection, Mapping[TopicPartition, Q]],
+            Awaitable[Mapping[TopicPartition, T | ApiError]],
+        ],
+        *,
+        at_most: int,
+        timeout_ms: int | None,
+    ) -> dict[int, dict[TopicPartition, T | ApiError]]:
+        """Ask each broker once, about `at_most` partitions in a request, all at the same time.
+
+        One that is down, too old, or silent for `timeout_ms` (default request_timeout_ms) keeps
+        nothing from the others: in the place of its answers stands the error, NETWORK_EXCEPTION,
+        UNSUPPORTED_VERSION or REQUEST_TIMED_OUT.
+        """
+        self.check_open()
+        limit_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
+
+        async def one(node_id: int) -> dict[TopicPartition, T | ApiError]:
+            asked = questions[node_id]
+            names, found = list(asked), dict[TopicPartition, T | ApiError]()
+            try:
+                async with asyncio.timeout(limit_ms / 1000):
+                    connection = await self.metadata.connection_to(node_id)
+                    for at in range(0, len(names), at_most):
+                        part = {name: asked[name] for name in names[at : at + at_most]}
+                        found.update(await ask(connection, part))
+            except ClientClosed:
+                raise
+            except (ApiError, ClientError, ProtocolError, TimeoutError) as error:
+                self.metadata.refresh_soon()
+                return dict.fromkeys(names, _told(error))
+            return found
+
+        return dict(zip(questions, await asyncio.gather(*map(one, questions)), strict=True))
 
     async def _until(
         self,
@@ -230,3 +272,14 @@ class Asking:
                 raise answer
             outcomes[name] = answer
         return done_of(outcomes)
+
+
+def _told(error: Exception) -> ApiError:
+    """The error that stands in the place of an answer."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, UnsupportedVersion):
+        return ApiError(ErrorCode.UNSUPPORTED_VERSION, str(error))
+    if isinstance(error, TimeoutError | RequestTimedOut):
+        return ApiError(ErrorCode.REQUEST_TIMED_OUT, str(error) or "no answer in the time allowed")
+    return ApiError(ErrorCode.NETWORK_EXCEPTION, str(error))

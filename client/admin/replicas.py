@@ -3,10 +3,9 @@
 Knows the message DescribeReplicas, which is ours: other clusters lack it.
 """
 
-import asyncio
 from collections.abc import Iterable, Mapping
 
-from ...protocol.errors import ApiError, ErrorCode, ProtocolError
+from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.describe_replicas import (
     MOST_REPLICAS,
     DescribeReplicasRequest,
@@ -16,13 +15,12 @@ from ...protocol.messages.describe_replicas import (
     TopicRequest,
 )
 from ...protocol.types import TopicPartition, uuid_to_text
-from ..errors import ClientClosed, ClientError, RequestTimedOut, UnsupportedVersion
+from ..errors import UnsupportedVersion
+from ..net.connection import KafkaConnection
 from .asking import Asking
 from .outcomes import error_of, raise_for
 from .partitions import by_topic
 from .replica_types import EpochStart, FollowerState, ReplicaState, UndecidedTransaction
-
-Found = dict[TopicPartition, ReplicaState | ApiError]
 
 
 async def describe_replicas(
@@ -40,63 +38,47 @@ async def describe_replicas(
     (NOT_LEADER_OR_FOLLOWER), lost its disk (KAFKA_STORAGE_ERROR) or is too old
     (UNSUPPORTED_VERSION). UnsupportedVersion if all of them are, as those of Apache Kafka.
     """
-    asking.check_open()
     wanted = {TopicPartition(*each): list(brokers) for each, brokers in replicas.items()}
-    of_broker: dict[int, list[TopicPartition]] = {}
+    of_broker: dict[int, dict[TopicPartition, None]] = {}
     for partition, brokers in wanted.items():
         for broker_id in brokers:
-            of_broker.setdefault(broker_id, []).append(partition)
-    limit_ms = asking.config.request_timeout_ms if timeout_ms is None else timeout_ms
-    answers = await asyncio.gather(
-        *(_asked_once(asking, broker_id, asked, limit_ms) for broker_id, asked in of_broker.items())
-    )
-    unsupported = [isinstance(answer, UnsupportedVersion) for answer in answers]
-    if answers and all(unsupported):
+            of_broker.setdefault(broker_id, {})[partition] = None
+    told = await asking.at_once(of_broker, _ask, at_most=MOST_REPLICAS, timeout_ms=timeout_ms)
+    every = [answer for answers in told.values() for answer in answers.values()]
+    if every and all(_is_unsupported(answer) for answer in every):
         raise UnsupportedVersion("these brokers do not describe replicas: it is minikafka's own")
-    told = dict(zip(of_broker, answers, strict=True))
+    states = {
+        broker_id: {
+            partition: _state(broker_id, answer)
+            if isinstance(answer, PartitionResponse)
+            else answer
+            for partition, answer in answers.items()
+        }
+        for broker_id, answers in told.items()
+    }
     return {
-        partition: {broker_id: _of(told[broker_id], partition) for broker_id in brokers}
+        partition: {broker_id: states[broker_id][partition] for broker_id in brokers}
         for partition, brokers in wanted.items()
     }
 
 
-async def _asked_once(
-    asking: Asking, broker_id: int, partitions: list[TopicPartition], limit_ms: int
-) -> Found | Exception:
-    """Ask a broker, in as many requests as it takes; the error in place of an answer."""
-    found: Found = {}
-    try:
-        async with asyncio.timeout(limit_ms / 1000):
-            connection = await asking.metadata.connection_to(broker_id)
-            for at in range(0, len(partitions), MOST_REPLICAS):
-                part = by_topic(partitions[at : at + MOST_REPLICAS])
-                request = DescribeReplicasRequest(
-                    topics=[TopicRequest(name=t, partition_indexes=p) for t, p in part.items()]
-                )
-                response: DescribeReplicasResponse = await asking.request(connection, request)
-                raise_for(response.error_code, response.error_message)
-                for topic in response.topics:
-                    for one in topic.partitions:
-                        key = TopicPartition(topic.name, one.partition_index)
-                        found[key] = error_of(one.error_code) or _state(broker_id, one)
-    except ClientClosed:
-        raise
-    except (ApiError, ClientError, ProtocolError, TimeoutError) as error:
-        asking.metadata.refresh_soon()
-        return error
-    return found
+async def _ask(
+    connection: KafkaConnection, asked: Mapping[TopicPartition, None]
+) -> dict[TopicPartition, PartitionResponse | ApiError]:
+    topics = [TopicRequest(name=t, partition_indexes=p) for t, p in by_topic(asked).items()]
+    response: DescribeReplicasResponse = await connection.request(
+        DescribeReplicasRequest(topics=topics)
+    )
+    raise_for(response.error_code, response.error_message)
+    return {
+        TopicPartition(topic.name, one.partition_index): error_of(one.error_code) or one
+        for topic in response.topics
+        for one in topic.partitions
+    }
 
 
-def _of(answer: Found | Exception, partition: TopicPartition) -> ReplicaState | ApiError:
-    if isinstance(answer, dict):
-        return answer.get(partition) or ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "not answered")
-    if isinstance(answer, ApiError):
-        return answer
-    if isinstance(answer, UnsupportedVersion):
-        return ApiError(ErrorCode.UNSUPPORTED_VERSION, str(answer))
-    if isinstance(answer, TimeoutError | RequestTimedOut):
-        return ApiError(ErrorCode.REQUEST_TIMED_OUT, str(answer) or "no answer in the time allowed")
-    return ApiError(ErrorCode.NETWORK_EXCEPTION, str(answer))
+def _is_unsupported(answer: object) -> bool:
+    return isinstance(answer, ApiError) and answer.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def _state(broker_id: int, one: PartitionResponse) -> ReplicaState:

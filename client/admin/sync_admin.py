@@ -79,6 +79,8 @@ class Admin(SyncClient[aio.Admin]):
     list_group_offsets = waited(aio.Admin.list_group_offsets)
     alter_group_offsets = waited(aio.Admin.alter_group_offsets)
     delete_group_offsets = waited(aio.Admin.delete_group_offsets)
+    describe_group_lag = waited(aio.Admin.describe_group_lag)
+    describe_lag = waited(aio.Admin.describe_lag)
 
     list_transactions = waited(aio.Admin.list_transactions)
     describe_transactions = waited(aio.Admin.describe_transactions)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from .client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource
     from .client.admin.group_types import GroupDescription, GroupListing, GroupMember
+    from .client.admin.lag_types import PartitionLag
     from .client.admin.log_types import LogDirectory, ReplicaInfo
     from .client.admin.replica_types import (
         EpochStart,
@@ -120,6 +121,7 @@ _HOMES = {
     ),
     ".client.admin.config_types": ("ConfigChange", "ConfigEntry", "ConfigResource"),
     ".client.admin.group_types": ("GroupDescription", "GroupListing", "GroupMember"),
+    ".client.admin.lag_types": ("PartitionLag",),
     ".client.admin.log_types": ("LogDirectory", "ReplicaInfo"),
     ".client.admin.replica_types": (
         "EpochStart",
@@ -258,6 +260,7 @@ __all__ = [
     "OpenTransaction",
     "OutgoingRecord",
     "PartitionDescription",
+    "PartitionLag",
     "PreparedTransaction",
     "Producer",
     "ProducerFenced",

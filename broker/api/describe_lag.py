@@ -1,0 +1,154 @@
+"""DescribeLag: how much a reader of committed records has left, in records, bytes and since when.
+
+Only leaders answer, under their lease. Where nothing is left the answer is there at once; else one
+task walks batch headers for the whole request, so many in all (MOST_HEADERS), in slices. An
+authorizer asks for DESCRIBE on the topic.
+"""
+
+import asyncio
+from typing import Final, NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_lag import (
+    MOST_PARTITIONS,
+    DescribeLagRequest,
+    DescribeLagResponse,
+    PartitionLag,
+    TopicLag,
+)
+from ...protocol.types import Buffer
+from ...runtime.errors import CorruptLog, LogDirectoryFailed
+from ...runtime.runtime import Runtime
+from ...storage.unread import count_unread
+from ..net.answer import Answer, Call
+from ..partition.partition import Partition
+from ..partition.reading import refuse
+
+MOST_HEADERS: Final = 20_000
+"""Batch headers that one request walks: some 50 ms of the loop, in slices."""
+HEADERS_EACH: Final = (64, 1_000)
+"""The least and the most headers walked in one partition."""
+
+
+Key = tuple[str, int]
+"""A partition by its topic's name and its number."""
+
+
+class Behind(NamedTuple):
+    """A partition in which something is left to read."""
+
+    partition: Partition
+    leader_epoch: int
+    offset: int
+
+
+def handle(call: Call, request: DescribeLagRequest) -> object:
+    """Tell what is left to read in each partition that is led here."""
+    asked = {
+        (topic.name, each.partition_index): each.committed_offset
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    if len(asked) > MOST_PARTITIONS:
+        return DescribeLagResponse(
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message=f"{len(asked)} partitions in one request: name at most {MOST_PARTITIONS}",
+        )
+    rows: dict[Key, PartitionLag] = {}
+    behind: dict[Key, Behind] = {}
+    for key, offset in asked.items():
+        partition = call.edge.partitions.find(*key)
+        if isinstance(partition, ErrorCode):
+            rows[key] = PartitionLag(partition_index=key[1], error_code=partition)
+            continue
+        row = rows[key] = _bounds(partition)
+        if max(offset, row.log_start_offset) < row.last_stable_offset:
+            behind[key] = Behind(partition, partition.leader_epoch, offset)
+    return CountedLag(call, rows, behind) if behind else _whole(call, rows)
+
+
+def _bounds(partition: Partition) -> PartitionLag:
+    """The offsets of a partition in which nothing is left to read, or why it tells none."""
+    partition.write_staged()
+    leader = partition.leader
+    error = refuse(partition, -1)
+    if not error and partition.host.has_no_lease:
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if leader is not None and not error and not leader.is_high_watermark_settled:
+        # Just elected, we may know of fewer committed records than were told before.
+        error = ErrorCode.OFFSET_NOT_AVAILABLE
+    if error:
+        return PartitionLag(partition_index=partition.index, error_code=error)
+    return PartitionLag(
+        partition_index=partition.index,
+        log_start_offset=partition.log_start_offset,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        records=0,
+        size_bytes=0,
+    )
+
+
+def _whole(call: Call, rows: dict[Key, PartitionLag]) -> DescribeLagResponse:
+    if any(not row.error_code for row in rows.values()):
+        call.rest_on_lease()  # Whatever is no error is the leader's word.
+    topics: dict[str, list[PartitionLag]] = {}
+    for (name, _), row in rows.items():
+        topics.setdefault(name, []).append(row)
+    return DescribeLagResponse(
+        topics=[TopicLag(name=name, partitions=found) for name, found in topics.items()]
+    )
+
+
+class CountedLag(Answer):
+    """An answer for which batch headers are being walked."""
+
+    __slots__ = ("_rows", "_task")
+
+    def __init__(
+        self, call: Call, rows: dict[Key, PartitionLag], behind: dict[Key, Behind]
+    ) -> None:
+        super().__init__(call)
+        self._rows = rows
+        self._task: asyncio.Task[None] = call.edge.runtime.spawn(self._count(behind), "lag")
+
+    def poll(self) -> list[Buffer] | None:
+        """Answer once every partition is counted."""
+        return self.call.frame(_whole(self.call, self._rows)) if self._task.done() else None
+
+    def cancel(self) -> None:
+        """Stop counting: the client is gone."""
+        self._task.cancel()
+
+    async def _count(self, behind: dict[Key, Behind]) -> None:
+        least, most = HEADERS_EACH
+        headers = min(max(MOST_HEADERS // len(behind), least), most)
+        for key, each in behind.items():
+            error = await _count_one(self.call.edge.runtime, each, self._rows[key], headers)
+            if error:
+                self._rows[key] = PartitionLag(partition_index=key[1], error_code=error)
+        # The task is done when this turn ends; the connection polls in the next.
+        self.call.connection.wake()
+
+
+async def _count_one(
+    runtime: Runtime, behind: Behind, row: PartitionLag, most_headers: int
+) -> ErrorCode:
+    """Fill in what is left of one partition.
+
+    The error if it cannot be read, or is no longer led in the same epoch afterwards.
+    """
+    partition, epoch, offset = behind
+    up_to = row.last_stable_offset
+    try:
+        unread = await count_unread(partition.log, runtime, offset, up_to, most_headers)
+    except CorruptLog:
+        # Whoever mends it was told by the log.
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    except LogDirectoryFailed as error:
+        partition.on_storage_error(error)
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if partition.leader is None or partition.leader_epoch != epoch:
+        return partition.error_without_leader
+    row.records, row.size_bytes, row.oldest_timestamp, row.is_estimated = unread
+    return ErrorCode.NONE

@@ -1,0 +1,156 @@
+"""Lag: what readers and groups have left to read, asked of the leaders.
+
+Knows the message DescribeLag, which is ours. Of brokers that lack it the high watermark is asked.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages import describe_lag as dl
+from ...protocol.messages.list_offsets import (
+    LATEST_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ...protocol.types import TopicPartition
+from ..errors import AdminError
+from ..net.connection import KafkaConnection
+from .asking import Asking
+from .group_offsets import list_group_offsets
+from .lag_types import PartitionLag
+from .outcomes import error_of, raise_for
+from .partitions import values_by_topic
+from .topics import describe_topics
+
+Lags = dict[TopicPartition, PartitionLag | ApiError]
+
+
+async def describe_group_lag(
+    asking: Asking, group_id: str, *, timeout_ms: int | None = None
+) -> Lags:
+    """Tell what a group has left in the partitions that it has committed offsets in.
+
+    ApiError where its coordinator refuses. An error in the place of a partition's lag is as in
+    `describe_lag`.
+    """
+    committed = await list_group_offsets(asking, group_id)
+    offsets = {partition: each.offset for partition, each in committed.items()}
+    return await describe_lag(asking, offsets, timeout_ms=timeout_ms)
+
+
+async def describe_lag(
+    asking: Asking, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+) -> Lags:
+    """Tell what a reader that is at these offsets has left, in records, bytes and seconds.
+
+    Each leader is asked once. One that is down or silent for `timeout_ms` (default
+    request_timeout_ms) keeps nothing from the others: in the place of its partitions stands the
+    error, NETWORK_EXCEPTION or REQUEST_TIMED_OUT; UNKNOWN_TOPIC_OR_PARTITION where there is no such
+    partition, LEADER_NOT_AVAILABLE or NOT_LEADER_OR_FOLLOWER where nobody leads it at the moment.
+    """
+    wanted = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
+    leaders, refused = await _leaders(asking, list(dict.fromkeys(topic for topic, _ in wanted)))
+    missing = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    found: Lags = {}
+    led: dict[int, dict[TopicPartition, int]] = {}
+    for partition, offset in wanted.items():
+        leader = leaders.get(partition)
+        if leader is None:
+            found[partition] = refused.get(partition.topic, missing)
+        elif leader < 0:
+            found[partition] = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+        else:
+            led.setdefault(leader, {})[partition] = offset
+    ask = partial(_ask, asking.wall_ms)
+    told = await asking.at_once(led, ask, at_most=dl.MOST_PARTITIONS, timeout_ms=timeout_ms)
+    for answers in told.values():
+        found.update(answers)
+    return {partition: found[partition] for partition in wanted}
+
+
+async def _leaders(
+    asking: Asking, topics: list[str]
+) -> tuple[dict[TopicPartition, int], dict[str, ApiError]]:
+    """Find who leads each partition, -1: nobody; and why the other topics have none."""
+    refused: dict[str, ApiError] = {}
+    try:
+        described = await describe_topics(asking, topics)
+    except AdminError as error:
+        refused = error.errors
+        described = await describe_topics(asking, [name for name in topics if name not in refused])
+    leaders = {
+        TopicPartition(name, each.partition): each.leader_id
+        for name, topic in described.items()
+        for each in topic.partitions
+    }
+    return leaders, refused
+
+
+async def _ask(
+    now_ms: Callable[[], int], connection: KafkaConnection, asked: Mapping[TopicPartition, int]
+) -> Lags:
+    if not connection.versions.supports(ApiKey.DESCRIBE_LAG):
+        return await _ask_ends(connection, asked)
+    topics = [
+        dl.CommittedTopic(
+            name=topic,
+            partitions=[
+                dl.CommittedPartition(partition_index=index, committed_offset=offset)
+                for index, offset in values
+            ],
+        )
+        for topic, values in values_by_topic(asked).items()
+    ]
+    response: dl.DescribeLagResponse = await connection.request(
+        dl.DescribeLagRequest(topics=topics)
+    )
+    raise_for(response.error_code, response.error_message)
+    found: Lags = {}
+    for topic in response.topics:
+        for one in topic.partitions:
+            partition = TopicPartition(topic.name, one.partition_index)
+            found[partition] = error_of(one.error_code) or _lag(one, asked[partition], now_ms())
+    return found
+
+
+def _lag(one: dl.PartitionLag, offset: int, now_ms: int) -> PartitionLag:
+    seconds: float | None = None
+    if not one.records:
+        seconds = 0.0
+    elif one.oldest_timestamp >= 0:
+        seconds = max(now_ms - one.oldest_timestamp, 0) / 1000
+    return PartitionLag(
+        offset,
+        one.high_watermark,
+        one.last_stable_offset,
+        one.records,
+        one.size_bytes,
+        seconds,
+        one.is_estimated,
+    )
+
+
+async def _ask_ends(connection: KafkaConnection, asked: Mapping[TopicPartition, int]) -> Lags:
+    """Ask a broker that knows no lag for its high watermarks."""
+    topics = [
+        ListOffsetsTopic(
+            name=topic,
+            partitions=[
+                ListOffsetsPartition(partition_index=index, timestamp=LATEST_TIMESTAMP)
+                for index, _ in values
+            ],
+        )
+        for topic, values in values_by_topic(asked).items()
+    ]
+    response: ListOffsetsResponse = await connection.request(ListOffsetsRequest(topics=topics))
+    found: Lags = {}
+    for topic in response.topics:
+        for one in topic.partitions:
+            partition = TopicPartition(topic.name, one.partition_index)
+            error = error_of(one.error_code)
+            found[partition] = error or PartitionLag(asked[partition], one.offset)
+    return found
