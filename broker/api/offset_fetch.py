@@ -9,9 +9,7 @@ from ...protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
 from ..coordinator.group.offsets import Committed, Place
@@ -37,13 +35,7 @@ def handle(call: Call, request: OffsetFetchRequest) -> Answer:
 
 def _single(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
     """Put a request of a version up to 7 into the form of later ones."""
-    topics = None
-    if request.topics is not None:
-        topics = [
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in request.topics
-        ]
-    return OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    return OffsetFetchRequestGroup(group_id=request.group_id, topics=request.topics)
 
 
 def _look_up(
@@ -159,22 +151,4 @@ def _response(call: Call, found: list[OffsetFetchResponseGroup]) -> OffsetFetchR
     if call.version >= SEVERAL_FROM:
         return OffsetFetchResponse(groups=found)
     group = found[0]
-    return OffsetFetchResponse(
-        error_code=group.error_code,
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=each.partition_index,
-                        committed_offset=each.committed_offset,
-                        committed_leader_epoch=each.committed_leader_epoch,
-                        metadata=each.metadata,
-                        error_code=each.error_code,
-                    )
-                    for each in topic.partitions
-                ],
-            )
-            for topic in group.topics
-        ],
-    )
+    return OffsetFetchResponse(error_code=group.error_code, topics=group.topics)

@@ -23,7 +23,6 @@ from ...protocol.messages.offset_delete import (
 from ...protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -50,23 +49,17 @@ async def list_group_offsets(
 
     With `require_stable` waits for transactions that are about to change it.
     """
-    topics = None if partitions is None else by_topic(partitions)
+    topics = None
+    if partitions is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
+            for name, indexes in by_topic(partitions).items()
+        ]
     # Up to version 7 the request is about one group, from then on it has a list of them.
     request = OffsetFetchRequest(
         group_id=group_id,
-        topics=None
-        if topics is None
-        else [OffsetFetchRequestTopic(name=t, partition_indexes=p) for t, p in topics.items()],
-        groups=[
-            OffsetFetchRequestGroup(
-                group_id=group_id,
-                topics=None
-                if topics is None
-                else [
-                    OffsetFetchRequestTopics(name=t, partition_indexes=p) for t, p in topics.items()
-                ],
-            )
-        ],
+        topics=topics,
+        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)],
         require_stable=require_stable,
     )
     coordinator = asking.coordinators.of(CoordinatorType.GROUP, group_id)

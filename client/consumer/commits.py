@@ -19,7 +19,6 @@ from ...protocol.messages.offset_commit import (
 from ...protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
@@ -207,22 +206,17 @@ class Commits:
         by_topic: dict[str, list[int]] = {}
         for name, index in wanted or ():
             by_topic.setdefault(name, []).append(index)
-        old = [
-            OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
-            for name, indexes in by_topic.items()
-        ]
-        new = [
+        named = [
             OffsetFetchRequestTopics(
                 name=name, topic_id=self._metadata.view.topic_id(name), partition_indexes=indexes
             )
             for name, indexes in by_topic.items()
         ]
-        key, is_all = self.coordinator.key, wanted is None
-        group = OffsetFetchRequestGroup(group_id=key, topics=None if is_all else new)
+        key, topics = self.coordinator.key, None if wanted is None else named
         return OffsetFetchRequest(
             group_id=key,
-            topics=None if is_all else old,
-            groups=[group],
+            topics=topics,
+            groups=[OffsetFetchRequestGroup(group_id=key, topics=topics)],
             require_stable=is_stable,
         )
 

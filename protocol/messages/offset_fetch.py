@@ -9,18 +9,10 @@ NO_OFFSET = -1
 
 
 @nested
-class OffsetFetchRequestTopic:
-    """Partitions of one topic."""
-
-    name: String
-    partition_indexes: list[Int32]
-
-
-@nested
 class OffsetFetchRequestTopics:
     """Partitions of one topic, named by id from version 10 on."""
 
-    name: String = field("8-9", default="")
+    name: String = field("1-9", default="")
     topic_id: Uuid = field("10+", default=ZERO_UUID)
     partition_indexes: list[Int32]
 
@@ -42,30 +34,11 @@ class OffsetFetchRequest:
     """Ask for committed offsets."""
 
     group_id: String = field("0-7", default="")
-    topics: list[OffsetFetchRequestTopic] | None = field("0-7", nullable="2-7", default=[])
+    topics: list[OffsetFetchRequestTopics] | None = field("0-7", nullable="2-7", default=[])
     """None: everything committed."""
     groups: list[OffsetFetchRequestGroup] = field("8+", default=[])
     require_stable: Bool = field("7+", default=False)
     """UNSTABLE_OFFSET_COMMIT where a transaction is about to change the offset (KIP-447)."""
-
-
-@nested
-class OffsetFetchResponsePartition:
-    """The next offset to read of one partition."""
-
-    partition_index: Int32
-    committed_offset: Int64 = field(default=NO_OFFSET)
-    committed_leader_epoch: Int32 = field("5-7", default=-1)
-    metadata: String | None = field(default="")
-    error_code: Int16 = field(default=0)
-
-
-@nested
-class OffsetFetchResponseTopic:
-    """Offsets in one topic."""
-
-    name: String
-    partitions: list[OffsetFetchResponsePartition]
 
 
 @nested
@@ -74,7 +47,7 @@ class OffsetFetchResponsePartitions:
 
     partition_index: Int32
     committed_offset: Int64 = field(default=NO_OFFSET)
-    committed_leader_epoch: Int32 = field(default=-1)
+    committed_leader_epoch: Int32 = field("5+", default=-1)
     metadata: String | None = field(default="")
     error_code: Int16 = field(default=0)
 
@@ -83,7 +56,7 @@ class OffsetFetchResponsePartitions:
 class OffsetFetchResponseTopics:
     """Offsets in one topic, named as in the request."""
 
-    name: String = field("8-9", default="")
+    name: String = field("1-9", default="")
     topic_id: Uuid = field("10+", default=ZERO_UUID)
     partitions: list[OffsetFetchResponsePartitions]
 
@@ -102,6 +75,6 @@ class OffsetFetchResponse:
     """Up to version 7 the one group's offsets, then one item for each group."""
 
     throttle_time_ms: Int32 = field("3+", default=0)
-    topics: list[OffsetFetchResponseTopic] = field("0-7", default=[])
+    topics: list[OffsetFetchResponseTopics] = field("0-7", default=[])
     error_code: Int16 = field("2-7", default=0)
     groups: list[OffsetFetchResponseGroup] = field("8+", default=[])

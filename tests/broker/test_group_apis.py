@@ -26,7 +26,6 @@ from minikafka.protocol.messages.offset_delete import (
 from minikafka.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
 from minikafka.protocol.messages.produce import (
@@ -252,7 +251,7 @@ async def test_commits_of_every_version_are_read_in_every_version(
         "NONE",
         "NONE",
     ]
-    topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0, 3])]
+    topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0, 3])]
     for older in range(1, 8):
         answer = await broker.ask(OffsetFetchRequest(group_id="g", topics=topics), older)
         found = [

@@ -197,13 +197,13 @@ class FakeGroup:
         topics = []
         for asked in request.topics or []:
             answers = [
-                of.OffsetFetchResponsePartition(
+                of.OffsetFetchResponsePartitions(
                     partition_index=index, committed_offset=stored[0], metadata=stored[2]
                 )
                 for index in asked.partition_indexes
                 for stored in [self.committed.get(TopicPartition(asked.name, index), (-1, -1, ""))]
             ]
-            topics.append(of.OffsetFetchResponseTopic(name=asked.name, partitions=answers))
+            topics.append(of.OffsetFetchResponseTopics(name=asked.name, partitions=answers))
         return of.OffsetFetchResponse(topics=topics)
 
 

@@ -146,16 +146,13 @@ async def test_groups_are_deleted_each_on_its_own(serve: Serve) -> None:
 async def test_offsets_are_asked_for_in_every_shape(serve: Serve, version: int) -> None:
     def answer(node: FakeNode, request: of.OffsetFetchRequest) -> of.OffsetFetchResponse:
         at = {"committed_offset": 5, "metadata": "n", "committed_leader_epoch": 2}
-        none = of.OffsetFetchResponsePartition(partition_index=1)
-        old = of.OffsetFetchResponsePartition(partition_index=0, **at)  # type: ignore[arg-type]
-        new = of.OffsetFetchResponsePartitions(partition_index=0, **at)  # type: ignore[arg-type]
-        topics = [of.OffsetFetchResponseTopics(name="a", partitions=[new])]
+        none = of.OffsetFetchResponsePartitions(partition_index=1)
+        one = of.OffsetFetchResponsePartitions(partition_index=0, **at)  # type: ignore[arg-type]
+        topics = [of.OffsetFetchResponseTopics(name="a", partitions=[one, none])]
         if version >= 8:
             group = of.OffsetFetchResponseGroup(group_id="g", topics=topics)
             return of.OffsetFetchResponse(groups=[group])
-        return of.OffsetFetchResponse(
-            topics=[of.OffsetFetchResponseTopic(name="a", partitions=[old, none])]
-        )
+        return of.OffsetFetchResponse(topics=topics)
 
     serve(ApiKey.OFFSET_FETCH, answer)
     async with FakeCluster() as cluster, admin_of(cluster) as admin:
