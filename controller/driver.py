@@ -41,6 +41,7 @@ from .metadata.brokers import fence_expired
 from .metadata.decision import Cluster, Decision
 from .metadata.features import first_records
 from .quorum.raft import RaftQuorum
+from .tally import Tally
 
 A = TypeVar("A")
 
@@ -94,6 +95,7 @@ class Controller:
         self.quorum = quorum
         self._config = config
         self.leases = Leases(config.broker_session_timeout_ms)
+        self.tally = Tally()
         self._events = events
         self.cluster_id = cluster_id
         self.cluster = Cluster(MetadataImage(), config.defaults)
@@ -251,6 +253,11 @@ class Controller:
         """True if decisions may be made here."""
         return self._is_active and not self._is_stopping
 
+    @property
+    def pending_count(self) -> int:
+        """How many answers wait for a commit."""
+        return len(self._pending)
+
     def check_active(self) -> None:
         """ApiError NOT_CONTROLLER while nothing can be decided here."""
         if not self.is_active:
@@ -268,6 +275,7 @@ class Controller:
             for offset, record in enumerate(decision.records, first):
                 self.cluster.image.apply(record, offset)
                 self._replayed.append((offset, record))
+            self.tally.on_appended(decision.records, last, self.runtime.monotonic_us())
             self._events.on_replayed(decision.records)
         end_offset = self.quorum.log_end_offset
         if end_offset <= self.quorum.high_watermark:
@@ -290,6 +298,7 @@ class Controller:
         decision = fence_expired(self.cluster, broker_id, broker_epoch)
         if decision.records:
             log.warning("fencing broker %d: %s", broker_id, expired.reason)
+            self.tally.leases_expired += 1
             self.carry_out(decision)
 
     # The quorum's listener.
@@ -302,8 +311,10 @@ class Controller:
         replayed: list[MetadataRecord] = []
         while self._replayed and self._replayed[0][0] < high_watermark:
             offset, record = self._replayed.popleft()
+            self.tally.on_committing(self.committed, record)
             self.committed.apply(record, offset)
             replayed.append(record)
+        self.tally.on_committed(high_watermark, self.runtime.monotonic_us())
         while self._pending and self._pending[0].high_watermark <= high_watermark:
             pending = self._pending.popleft()
             if not pending.future.done():
@@ -321,6 +332,7 @@ class Controller:
     def _fail_pending(self, why: str) -> None:
         self._is_active = False
         self._replayed.clear()
+        self.tally.on_deposed()
         pending, self._pending = self._pending, deque()
         for each in pending:
             if not each.future.done():

@@ -23,6 +23,7 @@ broker a full session from now.
     on_deadline                        LeaseExpired, Probe, Warning
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, TypeAlias
@@ -112,6 +113,11 @@ class Lease:
     leaving_since_ms: int = -1
     """Time when the broker first asked for its controlled shutdown here; -1: it has not."""
 
+    @property
+    def heard_ms(self) -> int:
+        """The time when anything of the broker last arrived, over TCP or UDP."""
+        return max(self.contact_ms, self.heartbeat_ms or 0)
+
     def deadlines(self, session_ms: int) -> list[int]:
         """Return the times at which something must be checked, if nothing happens before."""
         if not self.is_live:
@@ -135,6 +141,11 @@ class Leases:
 
     def __getitem__(self, broker_id: int) -> Lease:
         return self._leases[broker_id]
+
+    @property
+    def all(self) -> Iterable[Lease]:
+        """Every lease there is, of this controller's reign."""
+        return self._leases.values()
 
     def find(self, broker_id: int) -> Lease | None:
         """The lease of a broker, None for one that is not known."""

@@ -25,6 +25,7 @@ from .config import ControllerConfig, Listener, listener_of, quorum_of
 from .driver import Controller, Events
 from .handovers import Handovers
 from .liveness import Liveness
+from .metrics import ControllerMetrics
 from .quorum.lost_log import open_metadata_log
 from .quorum.raft import RaftQuorum
 from .upkeep import Upkeep
@@ -151,7 +152,8 @@ class ControllerServer:
         # Imported here: a controller that serves no metrics need not wait for HTTP.
         from ..runtime.metrics_listener import MetricsListener
 
-        return MetricsListener(self.runtime, address, (), self._why_not_ready)
+        collectors = (ControllerMetrics(self.controller, self.sessions),)
+        return MetricsListener(self.runtime, address, collectors, self._why_not_ready)
 
     def _why_not_ready(self) -> str | None:
         """A sentence that says why no broker can be served through this controller."""

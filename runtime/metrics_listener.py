@@ -50,7 +50,7 @@ class MetricsListener:
         self._runtime = runtime
         self.address = address
         """Host and port; once it is open, the port that was bound."""
-        self._delay = LoopDelay()
+        self._delay = LoopDelay(runtime.monotonic_us)
         process = ProcessMetrics(self._delay, runtime.monotonic_ms)
         self._collectors: tuple[Collector, ...] = (process, *collectors)
         self._why_not_ready = why_not_ready

@@ -25,7 +25,7 @@ _START_TICKS: Final = 19
 class LoopDelay:
     """Measures how late the event loop runs a callback that is due."""
 
-    def __init__(self, now_us: Callable[[], int] = lambda: time.monotonic_ns() // 1000) -> None:
+    def __init__(self, now_us: Callable[[], int]) -> None:
         """`now_us` is a monotonic clock in microseconds."""
         self.delays = Durations()
         self._now_us = now_us

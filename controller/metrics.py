@@ -1,0 +1,229 @@
+"""The collector of a controller's metrics: it reads plain fields when somebody scrapes.
+
+Names are those of Kafka's JMX exporter rules; `minikafka_` where Kafka has none. Every controller
+tells of the metadata as far as it has it, only the active one of brokers and voters.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from ..protocol.control.image import MetadataImage
+from ..protocol.types import NO_LEADER
+from ..runtime.metrics import Family, Sample, counter, gauge, labels, summary
+from .api.sessions import Sessions
+from .driver import Controller
+from .quorum.following import Following
+from .quorum.leading import Leading, Progress
+from .quorum.roles import Candidate, Prospective, Resigned, Unattached
+from .quorum.standing import Role
+
+_OWN: Final = "minikafka_controller_"
+_CONTROLLER: Final = "kafka_controller_kafkacontroller_"
+_STATS: Final = "kafka_controller_controllerstats_"
+_RAFT: Final = "kafka_server_raft_metrics_"
+
+_STATES: Final[dict[type[Role], str]] = {
+    Unattached: "unattached",
+    Prospective: "prospective",
+    Candidate: "candidate",
+    Following: "follower",
+    Leading: "leader",
+    Resigned: "resigned",
+}
+
+
+class PartitionCounts(NamedTuple):
+    """Partitions of the whole cluster."""
+
+    total: int
+    offline: int
+    """Partitions without a leader."""
+    imbalanced: int
+    """Partitions that are not led by their first replica."""
+
+
+def count_partitions(image: MetadataImage) -> PartitionCounts:
+    """Count in one walk, some 60 ns a partition."""
+    total = offline = imbalanced = 0
+    for topic in image.topics.values():
+        total += len(topic.partitions)
+        for state in topic.partitions.values():
+            leader = state.leader
+            if leader != state.replicas[0]:
+                imbalanced += 1
+                offline += leader == NO_LEADER
+    return PartitionCounts(total, offline, imbalanced)
+
+
+class ControllerMetrics:
+    """The collector of one controller."""
+
+    def __init__(self, controller: Controller, sessions: Sessions) -> None:
+        self._controller = controller
+        self._sessions = sessions
+
+    def __call__(self) -> Iterator[Family]:
+        """Give the families of one scrape, each as of the moment when it is taken."""
+        yield from self._of_the_cluster()
+        yield from self._of_decisions()
+        yield from self._of_brokers()
+        yield from self._of_the_quorum()
+        yield from self._of_voters()
+
+    def _of_the_cluster(self) -> Iterator[Family]:
+        controller, image = self._controller, self._controller.committed
+        counts = count_partitions(image)
+        fenced = sum(broker.fenced for broker in image.brokers.values())
+        for name, help_text, value in (
+            ("activecontrollercount", "1 where decisions are made.", controller.is_active),
+            ("globaltopiccount", "Topics of the cluster.", len(image.topics)),
+            ("globalpartitioncount", "Partitions of the cluster.", counts.total),
+            ("offlinepartitionscount", "Partitions without a leader.", counts.offline),
+            (
+                "preferredreplicaimbalancecount",
+                "Partitions that are not led by their first replica.",
+                counts.imbalanced,
+            ),
+            (
+                "activebrokercount",
+                "Registered brokers that are not fenced.",
+                len(image.brokers) - fenced,
+            ),
+            ("fencedbrokercount", "Registered brokers that may not lead.", fenced),
+            (
+                "lastappliedrecordoffset",
+                "The newest record of the metadata log that is in this controller's memory.",
+                image.offset,
+            ),
+            (
+                "lastcommittedrecordoffset",
+                "The newest record of the metadata log that is known to be committed.",
+                controller.quorum.high_watermark - 1,
+            ),
+            (
+                "timedoutbrokerheartbeatcount",
+                "Brokers that this controller took for dead, since it started.",
+                controller.tally.leases_expired,
+            ),
+        ):
+            yield gauge(_CONTROLLER + name, help_text, int(value))
+
+    def _of_decisions(self) -> Iterator[Family]:
+        tally = self._controller.tally
+        now_ms = self._controller.runtime.monotonic_ms()
+        yield summary(
+            f"{_STATS}leaderelectionrateandtimems",
+            "Milliseconds to commit a decision that gives or takes leaders.",
+            (("", tally.elections),),
+            now_ms,
+        )
+        yield summary(
+            f"{_OWN}commit_latency_ms",
+            "Milliseconds from the append of a decision to its commit.",
+            (("", tally.commits),),
+            now_ms,
+        )
+        for name, help_text, count in (
+            (
+                f"{_STATS}uncleanleaderelections",
+                "Partitions given a leader that may lack committed records.",
+                tally.leaders_elected_uncleanly,
+            ),
+            (
+                f"{_OWN}leaders_elected",
+                "Partitions given another leader.",
+                tally.leaders_elected,
+            ),
+            (f"{_OWN}leaders_lost", "Partitions left without a leader.", tally.leaders_lost),
+            (f"{_OWN}isr_shrinks", "Partitions whose ISR became smaller.", tally.isr_shrinks),
+            (f"{_OWN}isr_expands", "Partitions whose ISR became larger.", tally.isr_expands),
+        ):
+            yield counter(name, help_text, (("", count),))
+        yield gauge(
+            f"{_OWN}pending_answers",
+            "Answers that wait until what they rest on is committed.",
+            self._controller.pending_count,
+        )
+
+    def _of_brokers(self) -> Iterator[Family]:
+        controller = self._controller
+        now_ms, offset = controller.runtime.monotonic_ms(), controller.committed.offset
+        ages: list[Sample] = []
+        lags: list[Sample] = []
+        for lease in controller.leases.all:
+            tail = labels(broker=lease.broker_id)
+            ages.append((tail, now_ms - lease.heard_ms))
+            lags.append((tail, max(0, offset - lease.metadata_offset)))
+        yield gauge(
+            f"{_OWN}heartbeat_age_ms", "Milliseconds since the broker was last heard of.", ages
+        )
+        yield gauge(
+            f"{_OWN}broker_metadata_lag",
+            "Committed records of the metadata log that the broker has yet to apply.",
+            lags,
+        )
+        yield gauge(
+            f"{_OWN}broker_fenced",
+            "1 while the broker may not lead.",
+            [
+                (labels(broker=broker.broker_id), int(broker.fenced))
+                for broker in controller.committed.brokers.values()
+            ],
+        )
+        yield gauge(
+            f"{_OWN}connections",
+            "Connections of brokers, controllers and tools to this controller.",
+            len(self._sessions),
+        )
+
+    def _of_the_quorum(self) -> Iterator[Family]:
+        quorum = self._controller.quorum
+        standing = quorum.node.standing
+        yield gauge(
+            f"{_RAFT}current_state_info",
+            "1 for the state that this controller is in, as a label.",
+            ((labels(state=_STATES[type(standing.role)]), 1),),
+        )
+        for name, help_text, value in (
+            ("current_leader", "The leader's node id; -1 while it is not known.", quorum.leader_id),
+            ("current_epoch", "The newest epoch that is known here.", quorum.epoch),
+            (
+                "current_vote",
+                "The node id voted for in this epoch; -1 for none.",
+                standing.voted_id,
+            ),
+            (
+                "high_watermark",
+                "End of the part of the metadata log that is known to be committed.",
+                quorum.high_watermark,
+            ),
+            ("log_end_offset", "End of this copy of the metadata log.", quorum.log_end_offset),
+            ("number_of_voters", "Controllers that vote.", len(standing.voters.ids)),
+            (
+                "commit_latency_avg",
+                "Milliseconds from append to commit, an average that moves over 16 decisions.",
+                self._controller.tally.commit_average_us / 1000,
+            ),
+        ):
+            yield gauge(_RAFT + name, help_text, value)
+        yield gauge(
+            f"{_OWN}unsnapshotted_bytes",
+            "Bytes of the metadata log since its newest snapshot.",
+            quorum.unsnapshotted_bytes,
+        )
+
+    def _of_voters(self) -> Iterator[Family]:
+        quorum = self._controller.quorum
+        role = quorum.node.standing.role
+        followers: dict[int, Progress] = role.followers if isinstance(role, Leading) else {}
+        now_ms, end = self._controller.runtime.monotonic_ms(), quorum.log_end_offset
+        yield gauge(
+            f"{_OWN}voter_lag",
+            "Records of the metadata log that another voter does not hold, as the leader knows.",
+            [(labels(voter=each), end - max(0, one.end_offset)) for each, one in followers.items()],
+        )
+        yield gauge(
+            f"{_OWN}voter_fetch_age_ms",
+            "Milliseconds since another voter last asked the leader for records.",
+            [(labels(voter=each), now_ms - one.heard_ms) for each, one in followers.items()],
+        )
