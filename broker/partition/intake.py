@@ -146,9 +146,7 @@ def check(
         header = BatchHeader(buffer)
     except struct.error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{len(buffer)} bytes are no batch") from None
-    validate_for_append(buffer, 0, header, rules.max_message_bytes)
-    if header.size != len(buffer):
-        raise ApiError(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
+    validate_for_append(buffer, header, rules.max_message_bytes)
     if rules.walks_only and _is_usual(buffer, header, rules):
         return header
     if rules.has_special_rules or header.max_timestamp < header.base_timestamp:
@@ -173,12 +171,10 @@ def place(
 
     `log_append_time_ms` replaces the times of its records; -1 leaves them.
     """
-    stamp(buffer, 0, offset, leader_epoch)
+    stamp(buffer, header, offset, leader_epoch)
     if log_append_time_ms >= 0:
         rewrite_as_log_append_time(buffer, 0, log_append_time_ms)
         return BatchHeader(buffer)
-    header.base_offset = offset
-    header.leader_epoch = leader_epoch
     return header
 
 

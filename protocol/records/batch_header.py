@@ -31,6 +31,7 @@ SIZE_AND_OFFSET: Final = 12
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CRC: Final = struct.Struct(">I")
+_PLACE: Final = struct.Struct(">qii")
 _PRODUCER: Final = struct.Struct(">qhi")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -41,6 +42,7 @@ TIMESTAMP_TYPE_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
+_LAST_CODEC: Final = int(Codec.ZSTD)
 _CLIENT_BITS: Final = CODEC_MASK | TRANSACTIONAL_BIT
 _MAX_INT32: Final = 0x7FFF_FFFF
 MOST_PACKED_RECORDS: Final = 1 << 20
@@ -175,16 +177,18 @@ def crc_is_valid(buf: Buffer, pos: int, header: BatchHeader) -> bool:
 
 
 def validate_for_append(
-    buf: Buffer, pos: int, header: BatchHeader, max_message_bytes: int = _MAX_INT32
+    buf: Buffer, header: BatchHeader, max_message_bytes: int = _MAX_INT32
 ) -> None:
-    """Check everything that can be checked of a client's batch without reading a record.
+    """Check all that can be checked of a client's one batch in `buf` without reading a record.
 
     ApiError with the code that Kafka answers: CORRUPT_MESSAGE for damaged bytes, INVALID_RECORD for
     well-formed but forbidden ones, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP.
     """
     size = header.size
-    if size < HEADER_SIZE or size > len(buf) - pos:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"batch of {size} bytes in {len(buf) - pos}")
+    if size != len(buf):
+        if HEADER_SIZE <= size < len(buf):
+            raise ApiError(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"batch of {size} bytes in {len(buf)}")
     if header.magic != MAGIC:
         old = header.magic in (0, 1)
         code = ErrorCode.INVALID_RECORD if old else ErrorCode.CORRUPT_MESSAGE
@@ -192,8 +196,7 @@ def validate_for_append(
     if size > max_message_bytes:
         detail = f"batch of {size} bytes, max.message.bytes is {max_message_bytes}"
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, detail)
-    view = buf if type(buf) is memoryview else memoryview(buf)
-    if crc32c(view[pos + 21 : pos + size]) != header.crc:
+    if crc32c(buf[21:]) != header.crc:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"crc {header.crc:#010x} does not match")
     if header.base_offset != 0:
         detail = f"base offset {header.base_offset}: a client's batch starts at 0"
@@ -202,7 +205,7 @@ def validate_for_append(
     if header.last_offset_delta != count - 1 or count < 1:
         detail = f"{count} records, last offset delta {header.last_offset_delta}"
         raise ApiError(ErrorCode.INVALID_RECORD, detail)
-    if attributes & ~_CLIENT_BITS or attributes & CODEC_MASK > Codec.ZSTD:
+    if attributes & ~_CLIENT_BITS or attributes & CODEC_MASK > _LAST_CODEC:
         _refuse_attributes(attributes)
     if count * MIN_RECORD_BYTES > size - HEADER_SIZE and (
         not attributes & CODEC_MASK or count > MOST_PACKED_RECORDS
@@ -224,16 +227,19 @@ def _refuse_attributes(attributes: int) -> None:
         raise ApiError(ErrorCode.INVALID_RECORD, "clients may not write control records")
     if attributes & TIMESTAMP_TYPE_BIT:
         raise ApiError(ErrorCode.INVALID_TIMESTAMP, "clients may not set LogAppendTime")
-    if attributes & CODEC_MASK > Codec.ZSTD:
+    if attributes & CODEC_MASK > _LAST_CODEC:
         detail = f"codec {attributes & CODEC_MASK}"
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
     raise ApiError(ErrorCode.INVALID_RECORD, f"attributes {attributes:#06x}")
 
 
-def stamp(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch: int) -> None:
-    """Give the batch its place in the log; the checksum does not cover it and stays."""
-    _INT64.pack_into(buf, pos, base_offset)
-    _INT32.pack_into(buf, pos + 12, leader_epoch)
+def stamp(
+    buf: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int
+) -> None:
+    """Give the batch in `buf`, and its header, a place in the log; the checksum stays valid."""
+    _PLACE.pack_into(buf, 0, base_offset, header.batch_length, leader_epoch)
+    header.base_offset = base_offset
+    header.leader_epoch = leader_epoch
 
 
 def rewrite_as_log_append_time(buf: bytearray | memoryview, pos: int, timestamp_ms: int) -> None:

@@ -67,7 +67,6 @@ class FakePartition(Partition):
     def append_as_leader(
         self,
         records: memoryview,
-        *,
         acks: int,
         wall_ms: int,
         guard: Verification | None = None,
@@ -81,7 +80,7 @@ class FakePartition(Partition):
         header = batch_header.read_header(batch)
         if not batch_header.crc_is_valid(batch, 0, header):
             return Appended(error=ErrorCode.CORRUPT_MESSAGE, message="wrong checksum")
-        batch_header.stamp(batch, 0, self.end, EPOCH)
+        batch_header.stamp(batch, header, self.end, EPOCH)
         appended = Appended(
             base_offset=self.end,
             last_offset=self.end + header.last_offset_delta,

@@ -263,7 +263,7 @@ def record(index: int, one: PartitionState) -> PartitionRecord:
 def led_batch(offset: int, epoch: int, *values: bytes) -> bytearray:
     """A batch as another leader would have stamped it."""
     data = batch(*values)
-    record_batch.stamp(data, 0, offset, epoch)
+    record_batch.stamp(data, record_batch.read_header(data), offset, epoch)
     return data
 
 

@@ -225,7 +225,7 @@ async def test_own_batches_and_what_followers_take_are_not_walked(node: Node) ->
     assert append_own(node[0], bytearray(data), WALL_MS).error == ErrorCode.NONE
     node.partitions.write_staged()
     await node.change(state(B, leader_epoch=2, partition_epoch=2))
-    stamp(data, 0, 3, 2)
+    stamp(data, read_header(data), 3, 2)
     node.follow(data)
     assert node[0].log_end_offset == 6
 

@@ -79,7 +79,7 @@ class FakePartition:
     def append(self, batch: bytearray) -> int:
         header = read_header(batch)
         base = self.log_end_offset
-        stamp(batch, 0, base, self.leader_epoch)
+        stamp(batch, header, base, self.leader_epoch)
         self.batches.append(batch)
         self.log_end_offset = base + header.last_offset_delta + 1
         return base

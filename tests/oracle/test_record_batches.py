@@ -68,7 +68,7 @@ def _write(library: str, codec: Codec) -> bytes:
 def test_we_read_what_they_build(library: str, codec: Codec) -> None:
     data = _write(library, codec)
     header = record_batch.read_header(data)
-    record_batch.validate_for_append(data, 0, header)
+    record_batch.validate_for_append(data, header)
     assert header.compression is codec
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (77, 3, 12)
     found = record_batch.records(data, check_crc=True)
@@ -83,5 +83,6 @@ def test_an_uncompressed_batch_is_the_same_bytes(library: str) -> None:
         builder.append(*record)
     ours = builder.build(producer_id=77, producer_epoch=3, base_sequence=12, leader_epoch=0)
     theirs = bytearray(_write(library, Codec.NONE))
-    record_batch.stamp(theirs, 0, 0, 0)  # some write -1 as leader epoch, some 0
+    # Some write -1 as leader epoch, some 0.
+    record_batch.stamp(theirs, record_batch.read_header(theirs), 0, 0)
     assert ours == theirs

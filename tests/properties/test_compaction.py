@@ -182,8 +182,9 @@ class CompactionMachine(RuleBasedStateMachine):
     def end_transaction(self, producer: int, commits: bool) -> None:
         assume(producer in self.open_since())
         data = encode_marker(TransactionMarker(producer, 0, 0, commits), self.runtime.now_ms)
-        stamp(data, 0, self.end, self.epoch)
-        self.log.append([(read_header(data), data)])
+        header = read_header(data)
+        stamp(data, header, self.end, self.epoch)
+        self.log.append([(header, data)])
         ends = "commit" if commits else "abort"
         self.history.append(Appended(self.end, (), producer, ends=ends))
 

@@ -26,8 +26,8 @@ def test_there_and_back(new: list[NewRecord], codec: Codec, base_offset: int) ->
     data = record_batch.build(new, compression=codec)
     header = record_batch.read_header(data)
     assert header.max_timestamp == max(record.timestamp for record in new)
-    record_batch.validate_for_append(data, 0, header)
-    record_batch.stamp(data, 0, base_offset, 3)
+    record_batch.validate_for_append(data, header)
+    record_batch.stamp(data, header, base_offset, 3)
     found = record_batch.records(data, check_crc=True)
     assert [NewRecord(r.timestamp, r.key, r.value, r.headers) for r in found] == new
     assert [r.offset for r in found] == list(range(base_offset, base_offset + len(new)))
@@ -44,7 +44,7 @@ def test_damaged_batches_are_records_or_a_refusal(data: st.DataObject) -> None:
         record_batch.records(batch, max_bytes=1_000_000)
     header = record_batch.read_header(batch)
     with contextlib.suppress(ApiError):
-        record_batch.validate_for_append(batch, 0, header)
+        record_batch.validate_for_append(batch, header)
     with contextlib.suppress(RemoteProtocolError):
         list(record_batch.headers(batch))
 

@@ -64,7 +64,7 @@ def batch(**changes: int) -> bytearray:
 def refusal(data: bytes | bytearray, max_message_bytes: int = 1_000_000) -> ErrorCode:
     header = record_batch.read_header(data)
     with pytest.raises(ApiError) as caught:
-        record_batch.validate_for_append(data, 0, header, max_message_bytes)
+        record_batch.validate_for_append(data, header, max_message_bytes)
     return caught.value.code
 
 
@@ -82,7 +82,7 @@ def test_the_header_reads_what_was_built() -> None:
     assert not header.is_transactional
     assert not header.is_control
     assert record_batch.crc_is_valid(data, 0, header)
-    record_batch.validate_for_append(data, 0, header, len(data))
+    record_batch.validate_for_append(data, header, len(data))
 
 
 def test_bits_of_the_attributes() -> None:
@@ -103,8 +103,10 @@ def test_sequence_numbers_wrap_to_zero() -> None:
 
 def test_a_stamp_keeps_the_checksum() -> None:
     data = bytearray(b"before") + batch()
-    record_batch.stamp(memoryview(data), 6, 123_456_789_012, 5)
+    stamped = record_batch.read_header(data, 6)
+    record_batch.stamp(memoryview(data)[6:], stamped, 123_456_789_012, 5)
     header = record_batch.read_header(data, 6)
+    assert repr(stamped) == repr(header)
     assert (header.base_offset, header.leader_epoch, header.last_offset) == (
         123_456_789_012,
         5,
@@ -242,6 +244,11 @@ def test_m_05_a_batch_cut_off_is_refused() -> None:
     assert refusal(data[:-1]) is ErrorCode.CORRUPT_MESSAGE
     with pytest.raises(RemoteProtocolError):
         record_batch.read_header(data[:60])
+
+
+def test_m_05_bytes_behind_the_batch_are_refused() -> None:
+    assert refusal(batch() + batch()) is ErrorCode.INVALID_RECORD
+    assert refusal(batch() + b"x") is ErrorCode.INVALID_RECORD
 
 
 def test_m_05_a_batch_above_the_limit_is_refused() -> None:

@@ -13,7 +13,7 @@ from minikafka.broker.coordinator.transaction.config import TransactionConfig
 from minikafka.broker.partition.requests import Appended
 from minikafka.broker.upkeep.upkeep import forget_idle_producers
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.records.record_batch import stamp
+from minikafka.protocol.records.record_batch import read_header, stamp
 from minikafka.protocol.records.records import NewRecord, build
 from minikafka.protocol.types import NO_LEADER
 from minikafka.runtime.config import from_mapping
@@ -287,7 +287,7 @@ async def test_g_01_a_follower_knows_what_its_leader_knew(node: Node) -> None:
     data = bytearray()
     for sequence in range(3):
         one = batch(b"%d" % sequence, producer=(7, 0, sequence))
-        stamp(one, 0, sequence, 2)
+        stamp(one, read_header(one), sequence, 2)
         data += one
     node.follow(data)
     await node.change(state(ME, leader_epoch=3, partition_epoch=3))

@@ -331,8 +331,9 @@ async def test_h_13_the_same_after_compaction(tmp_path: Path) -> None:
         sequences[producer_id] += 1
         put(log, (b"plain", value))
         ending = encode_marker(TransactionMarker(producer_id, 0, 0, commits), runtime.wall_ms())
-        stamp(ending, 0, log.log_end_offset, 0)
-        log.append([(read_header(ending), ending)])
+        header = read_header(ending)
+        stamp(ending, header, log.log_end_offset, 0)
+        log.append([(header, ending)])
         expected[b"plain"] = value
         if commits:
             expected[key] = value

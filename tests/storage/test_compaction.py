@@ -412,8 +412,9 @@ def end(log: Log, producer_id: int, *, commit: bool) -> None:
     """Append a marker."""
     marker = TransactionMarker(producer_id, 0, 0, commit)
     data = encode_marker(marker, 1_000)
-    stamp(data, 0, log.log_end_offset, 0)
-    log.append([(read_header(data), data)])
+    header = read_header(data)
+    stamp(data, header, log.log_end_offset, 0)
+    log.append([(header, data)])
 
 
 def kinds(log: Log) -> list[tuple[int, int, bool]]:

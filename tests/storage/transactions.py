@@ -28,8 +28,9 @@ def transactional(
     built = builder.build(
         producer_id=writer.id, producer_epoch=writer.epoch, base_sequence=sequence
     )
-    record_batch.stamp(built, 0, offset, epoch)
-    return record_batch.read_header(built), built
+    header = record_batch.read_header(built)
+    record_batch.stamp(built, header, offset, epoch)
+    return header, built
 
 
 def marker(
@@ -38,8 +39,9 @@ def marker(
     """A stamped control batch that ends the writer's transaction."""
     ending = TransactionMarker(writer.id, writer.epoch, coordinator, commits)
     built = encode_marker(ending, 1_000)
-    record_batch.stamp(built, 0, offset, epoch)
-    return record_batch.read_header(built), built
+    header = record_batch.read_header(built)
+    record_batch.stamp(built, header, offset, epoch)
+    return header, built
 
 
 def append(log: Log, *made: Made) -> None:

@@ -26,8 +26,9 @@ async def write_log(directory: Path) -> None:
         for each in range(3):
             builder.append(1000 * number + each, b"key", b"x" * 100)
         batch = builder.build(producer_id=7, producer_epoch=0, base_sequence=3 * number)
-        stamp(batch, 0, log.log_end_offset, number // 20)
-        log.append([(read_header(batch), batch)])
+        header = read_header(batch)
+        stamp(batch, header, log.log_end_offset, number // 20)
+        log.append([(header, batch)])
     await log.close()
 
 
