@@ -16,7 +16,7 @@ from ...protocol.messages.delete_records import (
 )
 from ...protocol.types import INTERNAL_TOPICS, Buffer
 from ..deadlines import Deadline
-from ..net.answer import Answer, Call
+from ..net.answer import Answer, Call, CallAnswer
 from ..partition.log_starts import delete_before, low_watermark
 from ..partition.partition import Partition
 
@@ -57,7 +57,7 @@ def _find(call: Call, topic: str, index: int) -> Partition | ErrorCode:
     return call.edge.partitions.find(topic, index)
 
 
-class DeletedRecords(Answer):
+class DeletedRecords(CallAnswer):
     """An answer that waits for the starts of followers' logs."""
 
     __slots__ = ("_deadline", "_is_expired", "_response", "_waiting")

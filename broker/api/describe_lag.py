@@ -20,7 +20,7 @@ from ...protocol.types import Buffer
 from ...runtime.errors import CorruptLog, LogDirectoryFailed
 from ...runtime.runtime import Runtime
 from ...storage.unread import count_unread
-from ..net.answer import Answer, Call
+from ..net.answer import Call, CallAnswer
 from ..partition.partition import Partition
 from ..partition.reading import refuse
 
@@ -72,7 +72,7 @@ def _bounds(partition: Partition) -> PartitionLag:
     partition.write_staged()
     leader = partition.leader
     error = refuse(partition, -1)
-    if not error and partition.host.has_no_lease:
+    if not error and partition.host.lacks_lease():
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if leader is not None and not error and not leader.is_high_watermark_settled:
         # Just elected, we may know of fewer committed records than were told before.
@@ -100,7 +100,7 @@ def _whole(call: Call, rows: dict[Key, PartitionLag]) -> DescribeLagResponse:
     )
 
 
-class CountedLag(Answer):
+class CountedLag(CallAnswer):
     """An answer for which batch headers are being walked."""
 
     __slots__ = ("_rows", "_task")

@@ -14,7 +14,7 @@ from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.types import Buffer
 from ..deadlines import Deadline
 from ..edge import Edge
-from ..net.answer import Answer, Call
+from ..net.answer import Answer, Call, CallAnswer
 from ..partition.partition import Partition
 from ..partition.requests import CONSUMER, DEBUGGING_CONSUMER
 from .fetch_reading import Asker, Reading
@@ -62,7 +62,7 @@ class Fetch:
         return ParkedFetch(call, context, reading, asker, watch).park(request.max_wait_ms)
 
 
-class ParkedFetch(Answer):
+class ParkedFetch(CallAnswer):
     """A fetch that waits for data, for its time, or for the disk."""
 
     __slots__ = (

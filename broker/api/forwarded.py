@@ -36,7 +36,7 @@ from ...protocol.messages.elect_leaders import (
 )
 from ...protocol.types import Buffer
 from ...storage.topic_config import WITHOUT_EFFECT
-from ..net.answer import Answer, Call
+from ..net.answer import Answer, Call, CallAnswer
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ Completion = Callable[[Any], object]
 """The response as the client gets it, made of the controller's."""
 
 
-class Forwarded(Answer):
+class Forwarded(CallAnswer):
     """A request on its way to the controller and back."""
 
     __slots__ = ("_api_key", "_complete", "_frame", "_refusal", "_request", "_task")

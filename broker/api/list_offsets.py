@@ -20,7 +20,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ...protocol.types import Buffer
-from ..net.answer import Answer, Call
+from ..net.answer import Answer, Call, CallAnswer
 from ..partition.requests import OffsetAnswer
 from .common import replica_id_of
 
@@ -66,7 +66,7 @@ def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Ans
     return response
 
 
-class SearchedOffsets(Answer):
+class SearchedOffsets(CallAnswer):
     """An answer for which logs are being searched."""
 
     __slots__ = ("_response", "_task")

@@ -6,10 +6,10 @@ Owns nothing of the request; `finish` may be called before the handler has retur
 from collections.abc import Callable
 
 from ...protocol.types import Buffer
-from ..net.answer import Answer, Call
+from ..net.answer import Call, CallAnswer
 
 
-class Parked(Answer):
+class Parked(CallAnswer):
     """An answer that waits for its message."""
 
     __slots__ = ("_is_gone", "_message", "_rests_on_lease")

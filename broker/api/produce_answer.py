@@ -20,7 +20,8 @@ from ...protocol.messages.produce import (
 )
 from ...protocol.records.record_checks import Verdict
 from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, Buffer
-from ..net.answer import Answer, Call
+from ..net.answer import Call, CallAnswer
+from ..partition.intake import NeedsOpening
 from ..partition.partition import Partition
 from ..partition.requests import Appended
 from ..partition.verification import Verification
@@ -33,7 +34,7 @@ TOPIC_IDS_FROM = 13
 CURRENT_LEADER_FROM = 10
 
 
-class ProduceAnswer(Answer):
+class ProduceAnswer(CallAnswer):
     """One Produce request from its appends to its response."""
 
     __slots__ = (
@@ -75,14 +76,9 @@ class ProduceAnswer(Answer):
             appended = Appended(error=ErrorCode.INVALID_RECORD, message="there are no records")
             self.results.append((topic, data, partition, appended))
         else:
-            records = cast(memoryview, data.records)
-            wall_ms = self.call.connection.wall_ms
-            appended = partition.append_as_leader(records, acks=self._acks, wall_ms=wall_ms)
-            self.results.append((topic, data, partition, appended))
-            rules = appended.needs_opening
-            if rules is not None:
-                place = len(self.results) - 1
-                self._to_open.append(ToOpen(place, partition, bytearray(records), rules))
+            self.results.append((topic, data, partition, Appended()))
+            records, wall_ms = cast(memoryview, data.records), self.call.connection.wall_ms
+            self._append(len(self.results) - 1, records, wall_ms)
 
     def append_held(
         self,
@@ -95,16 +91,7 @@ class ProduceAnswer(Answer):
 
         `guard` and `verdict` are as in `Partition.append_as_leader`.
         """
-        topic, data, partition, _ = self.results[place]
-        assert partition is not None
-        wall_ms = self.call.edge.runtime.wall_ms()
-        appended = partition.append_as_leader(
-            records, acks=self._acks, wall_ms=wall_ms, guard=guard, verdict=verdict
-        )
-        self.results[place] = (topic, data, partition, appended)
-        rules = appended.needs_opening
-        if rules is not None:
-            self._to_open.append(ToOpen(place, partition, bytearray(records), rules, guard))
+        self._append(place, records, self.call.edge.runtime.wall_ms(), guard, verdict)
 
     def find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition | ErrorCode:
         """Find the partition; clients may not write to coordinators' topics."""
@@ -162,6 +149,25 @@ class ProduceAnswer(Answer):
             waiter = when_flushed(partition, appended, deadline_ms, self._on_done)
         if waiter is not None:
             self._waiters.append(waiter)
+
+    def _append(
+        self,
+        place: int,
+        records: memoryview,
+        wall_ms: int,
+        guard: Verification | None = None,
+        verdict: Verdict | None = None,
+    ) -> None:
+        topic, data, partition, _ = self.results[place]
+        assert partition is not None
+        try:
+            appended = partition.append_as_leader(
+                records, self._acks, wall_ms, guard=guard, verdict=verdict
+            )
+        except NeedsOpening as needed:
+            self._to_open.append(ToOpen(place, partition, bytearray(records), needed.rules, guard))
+            appended = Appended(ErrorCode.UNKNOWN_SERVER_ERROR)  # Until the worker has judged it.
+        self.results[place] = (topic, data, partition, appended)
 
     def _open(self) -> None:
         """Let a worker process check the batches that are too large to be opened here."""

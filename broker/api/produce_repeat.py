@@ -22,9 +22,9 @@ from ...protocol.messages.produce import (
 )
 from ...protocol.primitives import read_uvarint
 from ...protocol.types import Buffer
-from ..edge import Edge
 from ..net.answer import Answer, Call
 from ..net.connection import Connection
+from ..partition.intake import NeedsOpening
 from ..partition.partition import Partition
 from ..partition.requests import Appended
 from ..partition.waiters import Waiter
@@ -49,6 +49,7 @@ class Pattern:
 
     head: int
     version: int
+    acks: int
     is_flexible: bool
     request: ProduceRequest
     topic: TopicProduceData
@@ -74,59 +75,72 @@ class Pattern:
 class RepeatedProduce(Answer):
     """A Produce to one partition that was recognised."""
 
-    __slots__ = ("_holds", "_partition", "_pattern", "_waiter", "appended")
+    __slots__ = (
+        "_appended",
+        "_connection",
+        "_correlation_id",
+        "_holds",
+        "_partition",
+        "_pattern",
+        "_waiter",
+    )
 
     overlaps = True
     """True: the next Produce need not wait for this one."""
 
     def __init__(
-        self, call: Call, pattern: Pattern, partition: Partition, records: memoryview
+        self,
+        connection: Connection,
+        correlation_id: int,
+        pattern: Pattern,
+        partition: Partition,
+        appended: Appended,
     ) -> None:
-        self.call = call
+        self._connection = connection
+        self._correlation_id = correlation_id
         self._pattern = pattern
         self._partition = partition
+        self._appended = appended
         self._holds = 0
         self._waiter: Waiter | None = None
-        self.appended = partition.append_as_leader(
-            records, acks=pattern.request.acks, wall_ms=call.connection.wall_ms
-        )
-        """The result of the append; empty if the batch `needs_opening`."""
 
     def begin(self) -> None:
         """The append is written. Wait until it is final for what acks asks."""
-        request, partition = self._pattern.request, self._partition
-        acks = request.acks
-        if not acks or self.appended.error:
+        acks, partition = self._pattern.acks, self._partition
+        if acks != ACKS_ALL and not (acks and partition.role.metadata.group_flush):
             return
-        if acks != ACKS_ALL and not partition.role.metadata.group_flush:
+        if self._appended.error:
             return
-        deadline_ms = self.call.edge.runtime.monotonic_ms() + max(request.timeout_ms, 0)
+        timeout_ms = max(self._pattern.request.timeout_ms, 0)
+        deadline_ms = self._connection.edge.runtime.monotonic_ms() + timeout_ms
         # Held by one until the wait has begun: an append that is committed already wakes nobody.
         self._holds = 2
         if acks == ACKS_ALL:
-            self._waiter = partition.when_committed(self.appended, deadline_ms, self._on_done)
+            self._waiter = partition.when_committed(self._appended, deadline_ms, self._on_done)
         else:
             when_flushed = partition.host.group_flush.when_flushed
-            self._waiter = when_flushed(partition, self.appended, deadline_ms, self._on_done)
+            self._waiter = when_flushed(partition, self._appended, deadline_ms, self._on_done)
         self._holds -= 1
 
     def _on_done(self) -> None:
         self._holds -= 1
         if not self._holds:
-            self.call.connection.wake()
+            self._connection.wake()
 
     def poll(self) -> list[Buffer] | None:
         """The usual answer from its pattern, any other in the usual way."""
         if self._holds:
             return None
         pattern = self._pattern
-        if self.appended.error or pattern.request.acks == 0:
-            usual = ProduceAnswer(self.call, pattern.request)
-            usual.results.append((pattern.topic, pattern.data, self._partition, self.appended))
+        appended, connection = self._appended, self._connection
+        if appended.error or not pattern.acks:
+            call = Call(connection.edge, connection, pattern.version, self._correlation_id, None)
+            usual = ProduceAnswer(call, pattern.request)
+            usual.results.append((pattern.topic, pattern.data, self._partition, appended))
             return usual.poll()
-        if pattern.request.acks != ACKS_ALL:
-            self.call.rest_on_lease()
-        return [pattern.frame(self.call.correlation_id, self.appended)]
+        if pattern.acks != ACKS_ALL and connection.edge.lease.is_required:
+            connection.rest_on_lease()
+        return [pattern.frame(self._correlation_id, appended)]
 
     def cancel(self) -> None:
         """Stop waiting: the client is gone."""
@@ -143,9 +157,7 @@ class Patterns:
         self._known: dict[bytes, Pattern] = {}
         self._sizes: list[int] = []
 
-    def answer(
-        self, edge: Edge, connection: Connection, frame: memoryview
-    ) -> RepeatedProduce | None:
+    def answer(self, connection: Connection, frame: memoryview) -> RepeatedProduce | None:
         """Append what the frame carries, if it repeats an earlier one."""
         for size in self._sizes:
             pattern = self._known.get(bytes(frame[CLIENT_ID_AT:size]))
@@ -157,16 +169,18 @@ class Patterns:
             records = _records(frame, size, pattern)
             if records is None:
                 return None
+            partitions = connection.edge.partitions
             if pattern.version >= TOPIC_IDS_FROM:
-                partition = edge.partitions.get(pattern.topic.topic_id, pattern.data.index)
+                partition = partitions.get(pattern.topic.topic_id, pattern.data.index)
             else:
-                partition = edge.partitions.find(pattern.topic.name, pattern.data.index)
+                partition = partitions.find(pattern.topic.name, pattern.data.index)
             if isinstance(partition, ErrorCode):
                 return None
-            call = Call(edge, connection, pattern.version, correlation_id, None)
-            repeated = RepeatedProduce(call, pattern, partition, records)
-            # What must be opened off the loop goes the long way.
-            return repeated if repeated.appended.needs_opening is None else None
+            try:
+                appended = partition.append_as_leader(records, pattern.acks, connection.wall_ms)
+            except NeedsOpening:
+                return None  # What must be opened off the loop goes the long way.
+            return RepeatedProduce(connection, correlation_id, pattern, partition, appended)
         return None
 
     def learn(self, frame: memoryview, version: int, request: ProduceRequest) -> None:
@@ -236,6 +250,7 @@ def _pattern(
     return Pattern(
         head=_HEAD.unpack_from(frame)[0],
         version=version,
+        acks=request.acks,
         is_flexible=is_flexible,
         request=request,
         topic=topic,

@@ -18,7 +18,7 @@ from ...protocol.records.batch_header import BatchHeader
 from ...protocol.types import Buffer, TopicPartition
 from ..coordinator.transaction.decisions import AddPartitions
 from ..edge import Edge
-from ..net.answer import Answer, Call
+from ..net.answer import Answer, Call, CallAnswer
 from ..partition.intake import may_need_opening
 from ..partition.requests import Appended
 from ..partition.verification import Verification, Waiting
@@ -78,7 +78,7 @@ class _Held:
         self._answer.proceed(self._place)
 
 
-class TransactionalProduce(Answer):
+class TransactionalProduce(CallAnswer):
     """A Produce request of a transactional producer: its batches that wait for a verification.
 
     `produce` appends and answers. It is held while one of the batches waits.

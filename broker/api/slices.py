@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from ...protocol.types import Buffer
-from ..net.answer import Answer, Call
+from ..net.answer import Call, CallAnswer
 
 ITEMS_AT_ONCE = 200
 """The number of items answered between two looks at the clock."""
@@ -33,7 +33,7 @@ def answer_each(
     return Sliced(call, asked, each, whole)
 
 
-class Sliced(Answer, Generic[Asked, Told]):
+class Sliced(CallAnswer, Generic[Asked, Told]):
     """A long answer in the making."""
 
     __slots__ = ("_asked", "_each", "_told", "_whole")

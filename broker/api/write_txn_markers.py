@@ -19,7 +19,7 @@ from ...protocol.types import Buffer
 from ...storage.markers import TransactionMarker
 from ..coordinator.keys import GROUPS_TOPIC
 from ..deadlines import Deadline
-from ..net.answer import Answer, Call
+from ..net.answer import Answer, Call, CallAnswer
 from ..partition.own_batches import append_marker
 from ..partition.requests import Appended
 from ..partition.waiters import Waiter
@@ -53,7 +53,7 @@ def handle(call: Call, request: WriteTxnMarkersRequest) -> Answer:
     return answer
 
 
-class WrittenMarkers(Answer):
+class WrittenMarkers(CallAnswer):
     """Markers that wait to be committed."""
 
     __slots__ = ("_deadline", "_is_over", "_waiters", "_waiting", "response")

@@ -57,14 +57,11 @@ class Call:
 class Answer:
     """An answer given later.
 
-    The connection polls it in request order and cancels it if it dies. When it is ready,
-    `call.connection.wake()` is called; a callback writes nothing.
+    The connection polls it in request order and cancels it if it dies. When it is ready, the
+    connection's `wake()` is called; a callback writes nothing.
     """
 
-    __slots__ = ("call",)
-
-    def __init__(self, call: Call) -> None:
-        self.call = call
+    __slots__ = ()
 
     @property
     def overlaps(self) -> bool:
@@ -86,10 +83,19 @@ class Answer:
         raise NotImplementedError
 
 
+class CallAnswer(Answer):
+    """An answer that keeps the call it is for."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+
+
 class Repeats(Protocol):
     """Requests of one connection that need not be decoded, because an earlier one was."""
 
-    def answer(self, edge: Edge, connection: "Connection", frame: memoryview) -> Answer | None:
+    def answer(self, connection: "Connection", frame: memoryview) -> Answer | None:
         """Handle the request, None if it repeats nothing."""
 
     def learn(self, frame: memoryview, version: int, request: Any) -> None:

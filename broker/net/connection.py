@@ -46,6 +46,7 @@ class Connection(asyncio.BufferedProtocol):
     """Reads requests, has them answered, and writes the answers."""
 
     def __init__(self, edge: Edge, listener: str, apis: Mapping[int, Api]) -> None:
+        self.edge = edge
         self.listener = listener
         self.peer = self.host = "?"
         self.is_replica = False
@@ -56,7 +57,6 @@ class Connection(asyncio.BufferedProtocol):
         self.wall_ms = 0
         self.started = 0
         """The number of requests handled so far."""
-        self._edge = edge
         self._apis = apis
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.outbox: Outbox = cast("Outbox", None)
@@ -76,11 +76,11 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take up a new client."""
         self._transport = cast("asyncio.Transport", transport)
-        self.outbox = Outbox(self._transport, self._edge, self)
+        self.outbox = Outbox(self._transport, self.edge, self)
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.host, self.peer = peer[0], f"{peer[0]}:{peer[1]}"
-        refused = self._edge.doors.admit(self)
+        refused = self.edge.doors.admit(self)
         if refused is not None:
             self.close_after_answers(refused)
             return
@@ -89,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget everything that waited on behalf of the client."""
         self._is_closing = True
-        self._edge.doors.release(self)
+        self.edge.doors.release(self)
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
@@ -103,7 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         self.outbox.release()
         self.inbox.close()
         self._reader = self.inbox.reader
-        self._edge.load.forget(self)
+        self.edge.load.forget(self)
 
     def get_buffer(self, sizehint: int) -> Any:
         """Lend the loop room for what arrives."""
@@ -165,7 +165,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close at once; what is not sent is lost."""
         if not self._is_closing:
             self._is_closing = True
-            self._edge.refusals.close(self.peer, why, self._edge.runtime.monotonic_ms())
+            self.edge.refusals.close(self.peer, why, self.edge.runtime.monotonic_ms())
             self._transport.abort()
 
     def close(self) -> None:
@@ -181,10 +181,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.outbox.flush()
         self._is_closing = True
-        now_ms = self._edge.runtime.monotonic_ms()
-        self._edge.refusals.close(self.peer, why, now_ms)
+        now_ms = self.edge.runtime.monotonic_ms()
+        self.edge.refusals.close(self.peer, why, now_ms)
         self._transport.close()
-        self._edge.deadlines.at(now_ms + LINGER_MS, self._transport.abort)
+        self.edge.deadlines.at(now_ms + LINGER_MS, self._transport.abort)
 
     # The flow.
 
@@ -204,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _on_bytes(self, nbytes: int) -> None:
-        self.wall_ms = self._edge.runtime.wall_ms()
+        self.wall_ms = self.edge.runtime.wall_ms()
         for frame in self._reader.feed(nbytes):
             if self._is_closing:
                 return
@@ -247,7 +247,7 @@ class Connection(asyncio.BufferedProtocol):
         queue = self.inbox.queue
         is_moved = False
         if queue:
-            self.wall_ms = self._edge.runtime.wall_ms()
+            self.wall_ms = self.edge.runtime.wall_ms()
         while queue and not self._is_closing and self._may_start(queue[0]):
             self._start(self.inbox.take())
             is_moved = True
@@ -256,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
     def _start(self, frame: memoryview) -> None:
         self.started += 1
         if self._repeats is not None:
-            repeated = self._repeats.answer(self._edge, self, frame)
+            repeated = self._repeats.answer(self, frame)
             if repeated is not None:
                 self._pending.append(repeated)
                 self._fresh.append(repeated)
@@ -271,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
             self.outbox.add(frame_response(api.refuse_version(), 0, header.correlation_id))
             return
         request = _decode(api.request, header.api_version, frame, position)
-        call = Call(self._edge, self, header.api_version, header.correlation_id, header.client_id)
+        call = Call(self.edge, self, header.api_version, header.correlation_id, header.client_id)
         answer = api.handle(call, request)
         if isinstance(answer, Answer):
             self._pending.append(answer)
@@ -286,7 +286,7 @@ class Connection(asyncio.BufferedProtocol):
     def _settle(self) -> None:
         """Make staged appends final, then take every answer that is ready, in order."""
         if self._fresh:
-            self._edge.partitions.write_staged()
+            self.edge.partitions.write_staged()
             fresh, self._fresh = self._fresh, []
             for answer in fresh:
                 answer.begin()
@@ -309,7 +309,7 @@ class Connection(asyncio.BufferedProtocol):
             self.outbox.is_paused
             or inbox.held_bytes > QUEUED_BYTES_MAX
             or len(inbox.queue) + len(self._pending) >= WAITING_MAX
-            or (reader.is_filled and not self._edge.load.may_grow(self, reader.capacity))
+            or (reader.is_filled and not self.edge.load.may_grow(self, reader.capacity))
         )
         if is_full != self._is_reading_paused and not self._is_closing:
             self._is_reading_paused = is_full
@@ -325,12 +325,12 @@ class Connection(asyncio.BufferedProtocol):
 
         It looks once per idle time, not per request; half a frame does not count as a sign of life.
         """
-        idle_ms = self._edge.limits.connections_max_idle_ms
+        idle_ms = self.edge.limits.connections_max_idle_ms
         if idle_ms < 0:
             return
         self._started_before = self.started
-        now_ms = self._edge.runtime.monotonic_ms()
-        self._idle = self._edge.deadlines.at(now_ms + idle_ms, self._on_idle_time)
+        now_ms = self.edge.runtime.monotonic_ms()
+        self._idle = self.edge.deadlines.at(now_ms + idle_ms, self._on_idle_time)
 
     def _on_idle_time(self) -> None:
         self._idle = None

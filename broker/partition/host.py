@@ -42,8 +42,7 @@ class Host:
     moved: dict["Partition", None] = field(default_factory=dict)
     """Partitions whose high watermark moved since the last checkpoint."""
 
-    @property
-    def has_no_lease(self) -> bool:
-        """True if a lease is needed to act as a leader, and not held."""
+    def lacks_lease(self) -> bool:
+        """Return True if a lease is needed to act as a leader, and not held."""
         lease = self.lease
         return lease.is_required and not lease.is_held(self.monotonic_ms())

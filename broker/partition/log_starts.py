@@ -20,7 +20,7 @@ def delete_before(partition: "Partition", offset: int) -> ErrorCode | int:
     """Begin the log at `offset`, or at what is committed; return the new start, or an error."""
     if partition.offline_because:
         return partition.offline_because
-    if partition.leader is None or partition.host.has_no_lease:
+    if partition.leader is None or partition.host.lacks_lease():
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if not partition.log.config.is_deleted:
         return ErrorCode.POLICY_VIOLATION

@@ -129,7 +129,6 @@ class Partition:
     def append_as_leader(
         self,
         records: memoryview,
-        *,
         acks: int,
         wall_ms: int,
         guard: Verification | None = None,
@@ -138,10 +137,11 @@ class Partition:
         """Check everything, stamp in place and stage; final after `Partitions.write_staged`.
 
         `records` must stay as it is until then. `guard` is what `needs_verification` gave for a
-        batch that begins a transaction here, `verdict` a worker's on one that `needs_opening`.
+        batch that begins a transaction here. NeedsOpening: nothing is decided, a worker is to judge
+        the batch, which comes back with its `verdict`.
         """
         leader = self.leader
-        if leader is None or (acks != ACKS_ALL and self.host.has_no_lease):
+        if leader is None or (acks != ACKS_ALL and self.host.lacks_lease()):
             return Appended(self.error_without_leader)
         if acks == ACKS_ALL and not leader.has_min_isr:
             return Appended(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -151,8 +151,6 @@ class Partition:
         except ApiError as error:
             named = error.record_errors if isinstance(error, RefusedRecords) else ()
             return Appended(error.code, message=error.detail, record_errors=named)
-        except intake.NeedsOpening as needed:
-            return Appended(ErrorCode.UNKNOWN_SERVER_ERROR, needs_opening=needed.rules)
         if header.producer_id >= 0:
             if header.attributes & TRANSACTIONAL_BIT:
                 known = self.verifications.check(self.log.producers, header, guard)

@@ -40,7 +40,7 @@ def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
     error = refuse(partition, spec.current_leader_epoch, leader_only=spec.leader_only)
     if not error and is_follower:
         error = _refuse_follower(partition, spec)
-    elif not error and partition.leader is not None and partition.host.has_no_lease:
+    elif not error and partition.leader is not None and partition.host.lacks_lease():
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if error:
         return refused(partition, error)
@@ -217,7 +217,7 @@ def list_offset(
     """
     leader = partition.leader
     assert leader is not None
-    if not is_replica and partition.host.has_no_lease:
+    if not is_replica and partition.host.lacks_lease():
         return OffsetAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     log = partition.log
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):

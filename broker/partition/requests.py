@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import READ_UNCOMMITTED
-from ...protocol.records.record_checks import RecordError, RecordRules
+from ...protocol.records.record_checks import RecordError
 from ...protocol.types import Buffer, OffsetAndEpoch
 from ...storage.aborted import AbortedTransaction
 
@@ -36,8 +36,6 @@ class Appended:
     """A sentence for the client where the code alone does not say what was wrong."""
     record_errors: tuple[RecordError, ...] = ()
     """The records at fault, if they are known (KIP-467)."""
-    needs_opening: RecordRules | None = None
-    """Nothing is decided: a worker is to judge the batch by these, then it comes back."""
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from minikafka.broker.partition.intake import OPENED_AT_ONCE, OPENED_PER_EVENT
+from minikafka.broker.partition.intake import OPENED_AT_ONCE, OPENED_PER_EVENT, NeedsOpening
 from minikafka.broker.partition.own_batches import append_own
 from minikafka.broker.partition.requests import Appended
 from minikafka.protocol.compression import compress
@@ -48,13 +48,22 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 def judged(node: Node, data: bytearray) -> Appended:
     """Append a batch as the produce handler does: a worker judges it where that is needed."""
-    appended = node.append(data)
-    if appended.needs_opening is None:
-        return appended
-    verdict = judge_in_full(bytes(data), appended.needs_opening)
+    try:
+        return node.append(data)
+    except NeedsOpening as needed:
+        verdict = judge_in_full(bytes(data), needed.rules)
     appended = node[0].append_as_leader(memoryview(data), acks=1, wall_ms=WALL_MS, verdict=verdict)
     node.partitions.write_staged()
     return appended
+
+
+def is_taken_at_once(node: Node, data: bytearray) -> bool:
+    """Append a batch; False if a worker is to judge it first."""
+    try:
+        node.append(data)
+    except NeedsOpening:
+        return False
+    return True
 
 
 # Levels.
@@ -239,9 +248,10 @@ async def test_m_04_a_batch_that_expands_far_is_not_opened_on_the_loop(
 ) -> None:
     await node.configure("cleanup.policy", "compact")
     expanded = Expanded(monkeypatch)
-    appended = node.append(bytearray(bomb))
+    with pytest.raises(NeedsOpening) as needed:
+        node.append(bytearray(bomb))
     assert expanded.largest <= OPENED_AT_ONCE
-    assert appended.needs_opening == RecordRules(needs_keys=True)
+    assert needed.value.rules == RecordRules(needs_keys=True)
     assert node[0].log_end_offset == 0
     assert judged(node, bomb).error == ErrorCode.NONE
     assert node[0].log_end_offset == read_header(bomb).record_count
@@ -253,7 +263,7 @@ async def test_m_04_one_read_event_opens_only_so_much(
     await node.configure("cleanup.policy", "compact")
     expanded = Expanded(monkeypatch)
     batch = one_large(WALL_MS, size=OPENED_AT_ONCE // 2)
-    found = [node.append(bytearray(batch)).needs_opening is None for _ in range(20)]
+    found = [is_taken_at_once(node, bytearray(batch)) for _ in range(20)]
     assert found == sorted(found, reverse=True), "first on the loop, then elsewhere"
     assert 4 <= sum(found) <= 2 * OPENED_PER_EVENT // OPENED_AT_ONCE
     assert sum(expanded.sizes) <= 4 * OPENED_PER_EVENT
@@ -292,13 +302,13 @@ async def test_m_04_no_more_records_are_declared_than_anybody_can_hold(
 class OpeningPartition(FakePartition):
     """Has batches opened whose value begins with `large`."""
 
-    def append_as_leader(self, records: memoryview, **rest: Any) -> Appended:
+    def append_as_leader(self, records: memoryview, *given: Any, **rest: Any) -> Appended:
         if b"large" in bytes(records) and rest.get("verdict") is None:
-            return Appended(ErrorCode.UNKNOWN_SERVER_ERROR, needs_opening=RecordRules())
+            raise NeedsOpening(RecordRules())
         verdict = rest.get("verdict")
         if verdict is not None and verdict.error:
             return Appended(verdict.error, message=verdict.detail)
-        return super().append_as_leader(records, **rest)
+        return super().append_as_leader(records, *given, **rest)
 
 
 def produce(value: bytes, acks: int = -1) -> ProduceRequest:
