@@ -47,8 +47,9 @@ async def count_unread(
 ) -> Unread:
     """Count from `offset` up to `up_to`, which is the last stable offset, or below it.
 
-    Walks `most_headers` headers at the most. Check roles and epochs again after it: time has
-    passed. Raises CorruptLog where no header can be found, and LogDirectoryFailed.
+    Walks `most_headers` headers at the most; a read of the disk counts for many of them. Check
+    roles and epochs again after it: time has passed. Raises CorruptLog where no header can be
+    found, and LogDirectoryFailed.
     """
     tally = Tally(max(offset, log.log_start_offset))
     if tally.next_offset >= up_to:
@@ -133,7 +134,6 @@ class _Walk:
             try:
                 found = reader.read(offset, max_bytes=0, up_to=up_to, at_least_one=False)
             except Cold:
-                self._left -= _COLD_COST
                 found = await reader.read_cold(offset, max_bytes=0, up_to=up_to, at_least_one=False)
         except OffsetOutOfRange:
             return False  # The log was cut meanwhile, or its oldest part deleted.
@@ -151,8 +151,9 @@ class _Walk:
             if self._position >= segment.size:
                 self._go_on_behind(segment)
                 continue
+            at_most = self._left
             chunk = await self._read(segment)
-            found = self._headers_in(chunk, segment, tally.next_offset)
+            found = self._headers_in(chunk, segment, tally.next_offset, at_most)
             if not found and not self.is_complete:
                 return
             aborted = self._aborted_among(found)
@@ -192,11 +193,13 @@ class _Walk:
             count = await segment.read_cold(buffer, self._position)
         return view[:count]
 
-    def _headers_in(self, chunk: memoryview, segment: Segment, due: int) -> list[BatchHeader]:
+    def _headers_in(
+        self, chunk: memoryview, segment: Segment, due: int, at_most: int
+    ) -> list[BatchHeader]:
         """The headers of a chunk, as far as they fit; the position is behind the last batch."""
         found: list[BatchHeader] = []
         at = 0
-        while at + HEADER_SIZE <= len(chunk) and len(found) < self._left:
+        while at + HEADER_SIZE <= len(chunk) and len(found) < at_most:
             header = BatchHeader(chunk, at)
             size, next_offset = header.size, header.next_offset
             is_sound = header.magic == MAGIC and header.last_offset_delta >= 0

@@ -151,12 +151,14 @@ class Asking:
     ) -> dict[int, dict[TopicPartition, T | ApiError]]:
         """Ask each broker once, about `at_most` partitions in a request, all at the same time.
 
-        One that is down, too old, or silent for `timeout_ms` (default request_timeout_ms) keeps
-        nothing from the others: in the place of its answers stands the error, NETWORK_EXCEPTION,
-        UNSUPPORTED_VERSION or REQUEST_TIMED_OUT.
+        One that is down, too old, or silent for `timeout_ms` (default: the lesser of
+        request_timeout_ms and default_api_timeout_ms) keeps nothing from the others: in the place
+        of its answers stands the error, NETWORK_EXCEPTION, UNSUPPORTED_VERSION or
+        REQUEST_TIMED_OUT.
         """
         self.check_open()
-        limit_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
+        usual_ms = min(self.config.request_timeout_ms, self.config.default_api_timeout_ms)
+        limit_ms = usual_ms if timeout_ms is None else timeout_ms
 
         async def one(node_id: int) -> dict[TopicPartition, T | ApiError]:
             asked = questions[node_id]

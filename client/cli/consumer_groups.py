@@ -16,6 +16,7 @@ import click
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.types import TopicPartition
 from ..errors import AdminError
+from ..group_types import OffsetAndMetadata
 from .common import (
     bootstrap_server,
     client_settings,
@@ -60,6 +61,7 @@ class Wanted:
     state: str | None
     types: str | None
     verbose: bool
+    lag: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,9 @@ class Reset:
     help="--list: types, or only groups of these: classic, consumer.",
 )
 @click.option("--verbose", is_flag=True, help="--describe: more columns.")
+@click.option(
+    "--lag", is_flag=True, help="--describe: lag in records, bytes, seconds (minikafka's own)."
+)
 @click.option("--to-earliest", is_flag=True, help="Reset to the beginning.")
 @click.option("--to-latest", is_flag=True, help="Reset to the end.")
 @click.option("--to-current", is_flag=True, help="Reset to where the group is.")
@@ -139,6 +144,7 @@ def consumer_groups(
     state: str | None,
     types: str | None,
     verbose: bool,
+    lag: bool,
     timeout: int,
     command_config: Path | None,
     **flags: object,
@@ -150,6 +156,7 @@ def consumer_groups(
     minikafka consumer-groups --bootstrap-server localhost:9092 --describe --group g
     minikafka consumer-groups --bootstrap-server localhost:9092 --describe --group g \\
         --members --verbose
+    minikafka consumer-groups --bootstrap-server localhost:9092 --describe --group g --lag
     minikafka consumer-groups --bootstrap-server localhost:9092 --group g --topic t:0,1 \\
         --reset-offsets --to-datetime 2026-01-31T10:00:00.000 --execute
     minikafka consumer-groups --bootstrap-server localhost:9092 --group g --all-topics \\
@@ -161,10 +168,12 @@ def consumer_groups(
         raise click.UsageError(f"Command must include exactly one action: {actions}")
     if validate_regex:
         raise click.exceptions.Exit(_validate(validate_regex))
-    wanted = Wanted(groups, all_groups, topics, all_topics, members, state, types, verbose)
+    wanted = Wanted(groups, all_groups, topics, all_topics, members, state, types, verbose, lag)
     _check(wanted, list_groups=list_groups, about_topics=reset_offsets or delete_offsets)
     if sum((offsets, members, state is not None)) > 1 and describe:
         raise click.UsageError("only one of --offsets, --members and --state can be described")
+    if lag and (not describe or members or state is not None):
+        raise click.UsageError("--lag needs --describe, and goes with --offsets alone")
     reset = _reset_of(flags) if reset_offsets else None
     usual = {"client.id": "consumer-groups", "default.api.timeout.ms": timeout}
     settings = client_settings(bootstrap, command_config, usual=usual)
@@ -307,10 +316,16 @@ async def _describe(admin: "Admin", wanted: Wanted) -> int:
             committed = await admin.list_group_offsets(group.group_id)
             partitions = {one for member in group.members for one in member.assignment}
             ends = await _offsets_at(admin, {*partitions, *committed}, LATEST)
-            lines = offset_lines(group, Progress(committed, ends), verbose=wanted.verbose)
+            lags = await admin.describe_lag(_offsets(committed)) if wanted.lag else None
+            progress = Progress(committed, ends, lags)
+            lines = offset_lines(group, progress, verbose=wanted.verbose)
         if lines:
             print("\n" + "\n".join(lines))
     return 1 if missing else 0
+
+
+def _offsets(committed: Mapping[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, int]:
+    return {partition: each.offset for partition, each in committed.items()}
 
 
 async def _offsets_at(

@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...protocol.errors import ApiError
 from ...protocol.types import TopicPartition
 from ..admin.group_types import GroupDescription, GroupListing, GroupMember
+from ..admin.lag_types import PartitionLag
 from ..group_types import OffsetAndMetadata
 
 MISSING = "-"
@@ -21,6 +23,9 @@ OFFSETS = (
     "HOST",
     "CLIENT-ID",
 )
+LAG_AT = OFFSETS.index("LAG") + 1
+MEASURES = ("LAG-RECORDS", "LAG-BYTES", "LAG-SECONDS")
+"""The columns of --lag, which Kafka's tool does not have."""
 NOT_STABLE = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
@@ -30,6 +35,8 @@ class Progress:
 
     committed: Mapping[TopicPartition, OffsetAndMetadata]
     ends: Mapping[TopicPartition, int]
+    lags: Mapping[TopicPartition, PartitionLag | ApiError] | None = None
+    """The lag in other measures, where that was asked for."""
 
 
 def aligned(rows: Sequence[Sequence[str]], least: Sequence[int]) -> list[str]:
@@ -100,6 +107,9 @@ def offset_lines(group: GroupDescription, progress: Progress, *, verbose: bool) 
         return []
     table = [list(OFFSETS), *rows]
     least = [NARROW, NARROW, 10, 15, 15, 15, 15, NARROW, NARROW]
+    if progress.lags is not None:
+        table[0][LAG_AT:LAG_AT] = MEASURES
+        least[LAG_AT:LAG_AT] = [15] * len(MEASURES)
     if not verbose:
         table = [[*row[:3], *row[4:]] for row in table]
         del least[3]
@@ -113,14 +123,29 @@ def _offset_row(
     who: tuple[str, str, str],
 ) -> list[str]:
     if partition is None:
-        return [group_id, *[MISSING] * 6, *who]
+        more = 0 if progress.lags is None else len(MEASURES)
+        return [group_id, *[MISSING] * (6 + more), *who]
     committed, end = progress.committed.get(partition), progress.ends.get(partition)
     epoch = None if committed is None or committed.leader_epoch < 0 else committed.leader_epoch
     offset = None if committed is None else committed.offset
     lag = None if end is None or offset is None else end - offset
     numbers = (partition.partition, epoch, offset, end, lag)
     cells = [MISSING if number is None else str(number) for number in numbers]
+    if progress.lags is not None:
+        cells += _measures(progress.lags.get(partition))
     return [group_id, partition.topic, *cells, *who]
+
+
+def _measures(lag: PartitionLag | ApiError | None) -> list[str]:
+    """Write records, bytes and seconds; what is estimated begins with a tilde."""
+    if not isinstance(lag, PartitionLag):
+        return [MISSING] * len(MEASURES)
+    about = "~" if lag.is_estimated else ""
+    return [
+        MISSING if lag.records is None else f"{about}{lag.records}",
+        MISSING if lag.size_bytes is None else f"{about}{lag.size_bytes}",
+        MISSING if lag.seconds is None else f"{lag.seconds:.1f}",
+    ]
 
 
 def member_lines(group: GroupDescription, *, verbose: bool) -> list[str]:

@@ -5,9 +5,11 @@ The lines are those of Kafka's TopicCommand, tabs included.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ...protocol.errors import ApiError
 from ...runtime.errors import ConfigError
+from ..admin.replica_types import ReplicaRole, ReplicaState
 
 COLLISION_WARNING = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') "
@@ -26,6 +28,8 @@ class PartitionRow:
     isr: tuple[int, ...]
     elr: tuple[int, ...] | None = None
     last_known_elr: tuple[int, ...] | None = None
+    states: Mapping[int, ReplicaState | ApiError] = field(default_factory=dict)
+    """The replicas as their brokers have them, where that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +76,12 @@ def description(topics: Iterable[TopicRow], wanted: Filter) -> Iterator[str]:
             for partition in topic.partitions:
                 if wanted.keeps(topic, partition):
                     yield partition_line(topic, partition)
+                    yield from replica_lines(partition)
         elif not wanted.with_overrides:
             yield topic_line(topic)
             for partition in topic.partitions:
                 yield partition_line(topic, partition)
+                yield from replica_lines(partition)
         elif topic.configs:
             yield topic_line(topic)
 
@@ -99,6 +105,32 @@ def partition_line(topic: TopicRow, partition: PartitionRow) -> str:
         f"\tReplicas: {_ids(partition.replicas)}\tIsr: {_ids(partition.isr)}"
         f"\tElr: {_ids(partition.elr)}\tLastKnownElr: {_ids(partition.last_known_elr)}"
     )
+
+
+def replica_lines(partition: PartitionRow) -> Iterator[str]:
+    """Give a line for each replica that was described, the lag against the leader's log end."""
+    leader = next((each for each in partition.states.values() if _leads(each)), None)
+    behind: dict[int, int] = {}
+    end: int | None = None
+    if isinstance(leader, ReplicaState):
+        end = leader.log_end_offset
+        behind = {each.broker_id: each.behind_ms for each in leader.followers}
+        behind[leader.broker_id] = 0
+    for broker_id, state in partition.states.items():
+        if isinstance(state, ApiError):
+            yield f"\t\tReplica: {broker_id}\tError: {state}"
+            continue
+        lag = "N/A" if end is None else max(end - state.log_end_offset, 0)
+        yield (
+            f"\t\tReplica: {broker_id}\tRole: {state.role.name.lower()}"
+            f"\tLeaderEpoch: {state.leader_epoch}\tLogStartOffset: {state.log_start_offset}"
+            f"\tLogEndOffset: {state.log_end_offset}\tHighWatermark: {state.high_watermark}"
+            f"\tLag: {lag}\tBehindMs: {behind.get(broker_id, 'N/A')}\tSize: {state.size_bytes}"
+        )
+
+
+def _leads(state: ReplicaState | ApiError) -> bool:
+    return isinstance(state, ReplicaState) and state.role is ReplicaRole.LEADER
 
 
 def _ids(brokers: Sequence[int] | None) -> str:

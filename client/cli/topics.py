@@ -13,9 +13,10 @@ import click
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.create_topics import BROKER_DEFAULT
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
-from ...protocol.types import NO_LEADER
+from ...protocol.types import NO_LEADER, TopicPartition
 from ...runtime.errors import ConfigError, MinikafkaError
 from ..admin.config_types import ConfigChange, ConfigEntry, ConfigResource
+from ..admin.replica_types import ReplicaState
 from ..admin.topic_types import NewTopic, TopicDescription
 from ..errors import AdminError
 from .common import (
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 DELETE = ConfigOperation.DELETE
 TOPIC_EXISTS = ErrorCode.TOPIC_ALREADY_EXISTS
+REPLICA_TIMEOUT_MS = 5_000
+"""A broker that is silent for longer is not waited for by --replicas."""
 ACTIONS = ("list", "create", "delete", "alter", "describe")
 
 
@@ -60,6 +63,7 @@ class Request:
     if_exists: bool
     if_not_exists: bool
     exclude_internal: bool
+    replicas: bool
     wanted: Filter
 
     @classmethod
@@ -84,6 +88,7 @@ class Request:
             if_exists=flags["if_exists"],
             if_not_exists=flags["if_not_exists"],
             exclude_internal=flags["exclude_internal"],
+            replicas=flags["replicas"],
             wanted=Filter(
                 under_replicated=flags["under_replicated_partitions"],
                 unavailable=flags["unavailable_partitions"],
@@ -110,6 +115,8 @@ class Request:
                 raise click.UsageError("--alter cannot change --replication-factor")
         elif self.deleted_configs:
             raise click.UsageError("--delete-config needs --alter")
+        if self.replicas and self.action != "describe":
+            raise click.UsageError("--replicas needs --describe")
 
 
 @click.command()
@@ -136,6 +143,11 @@ class Request:
 @click.option("--under-min-isr-partitions", is_flag=True, help="Only those below min ISR.")
 @click.option("--at-min-isr-partitions", is_flag=True, help="Only those that are just at min ISR.")
 @click.option("--topics-with-overrides", is_flag=True, help="Only topics with own settings.")
+@click.option(
+    "--replicas",
+    is_flag=True,
+    help="--describe: each replica's log end and lag too (minikafka's own).",
+)
 @click.option("--partition-size-limit-per-response", type=int, expose_value=False, hidden=True)
 @command_config("--admin.config")
 def topics(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
@@ -146,6 +158,7 @@ def topics(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
     \b
     minikafka topics --bootstrap-server localhost:9092 --create --topic t --partitions 6
     minikafka topics --bootstrap-server localhost:9092 --describe --topic t
+    minikafka topics --bootstrap-server localhost:9092 --describe --topic t --replicas
     minikafka topics --bootstrap-server localhost:9092 --alter --topic t \\
         --config unclean.leader.election.enable=true
     """
@@ -260,12 +273,26 @@ async def _describe(admin: "Admin", request: Request) -> None:
     names = await _names(admin, request)
     found = await admin.describe_topics(names)
     configs = await admin.describe_configs([ConfigResource.topic(name) for name in names])
-    rows = [_row(found[name], configs[ConfigResource.topic(name)]) for name in names]
+    states: Mapping[TopicPartition, Mapping[int, ReplicaState | ApiError]] = {}
+    if request.replicas:
+        states = await admin.describe_replicas(
+            {
+                TopicPartition(name, each.partition): each.replicas
+                for name in names
+                for each in found[name].partitions
+            },
+            timeout_ms=REPLICA_TIMEOUT_MS,
+        )
+    rows = [_row(found[name], configs[ConfigResource.topic(name)], states) for name in names]
     for line in description(rows, request.wanted):
         print(line)
 
 
-def _row(topic: TopicDescription, configs: Mapping[str, ConfigEntry]) -> TopicRow:
+def _row(
+    topic: TopicDescription,
+    configs: Mapping[str, ConfigEntry],
+    states: Mapping[TopicPartition, Mapping[int, ReplicaState | ApiError]],
+) -> TopicRow:
     partitions = tuple(
         PartitionRow(
             index=partition.partition,
@@ -274,6 +301,7 @@ def _row(topic: TopicDescription, configs: Mapping[str, ConfigEntry]) -> TopicRo
             isr=partition.isr,
             elr=partition.eligible_leader_replicas,
             last_known_elr=partition.last_known_elr,
+            states=states.get(TopicPartition(topic.name, partition.partition), {}),
         )
         for partition in topic.partitions
     )

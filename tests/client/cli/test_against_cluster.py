@@ -61,6 +61,16 @@ def test_topics(minikafka: Minikafka) -> None:
             r"\tIsr: [123],[123],[123]\tElr: .*\tLastKnownElr: .*",
             line,
         )
+    out, _ = minikafka("topics", "--describe", "--topic", "plain", "--replicas")
+    copies = [line for line in out.splitlines() if line.startswith("\t\t")]
+    assert [line.count("Role: leader") for line in copies].count(1) == 2
+    for line in copies:
+        assert re.fullmatch(
+            r"\t\tReplica: [123]\tRole: (leader|follower)\tLeaderEpoch: 0\tLogStartOffset: 0"
+            r"\tLogEndOffset: 0\tHighWatermark: 0\tLag: 0\tBehindMs: \d+\tSize: 0",
+            line,
+        )
+    assert len(copies) == 6
     alter = ("topics", "--alter", "--topic", "plain")
     minikafka(*alter, "--partitions", 3)
     minikafka(*alter, "--config", "segment.bytes=1048576", "--config", "cleanup.policy=compact")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from minikafka.client.admin.group_types import GroupDescription, GroupListing, GroupMember
+from minikafka.client.admin.lag_types import PartitionLag
 from minikafka.client.admin.log_types import LogDirectory, ReplicaInfo
 from minikafka.client.admin.topic_types import TopicListing
 from minikafka.client.admin.transaction_types import (
@@ -51,6 +52,7 @@ class GroupAdmin(FakeAdmin):
         self.placement = {A0: (1, 2), A1: (2, 1), B0: (3, 1)}
         self.groups: dict[str, GroupDescription] = {}
         self.offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+        self.lags: dict[TopicPartition, PartitionLag | ApiError] = {}
         self.refusals: dict[str, ApiError] = {}
         self.transactions: dict[str, TransactionDescription] = {}
         self.producers: dict[TopicPartition, list[ActiveProducer]] = {}
@@ -143,6 +145,11 @@ class GroupAdmin(FakeAdmin):
             raise AdminError({"b-0": ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, "too far")})
         return {one: 10 if offset < 0 else offset for one, offset in offsets.items()}
 
+    async def describe_lag(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, PartitionLag | ApiError]:
+        return {one: self.lags[one] for one in offsets}
+
     async def describe_log_dirs(
         self, broker_ids: Iterable[int]
     ) -> dict[int, dict[str, LogDirectory]]:
@@ -211,6 +218,34 @@ def test_offsets_in_a_topic_that_is_gone_have_no_end(run: Run, admin: GroupAdmin
     assert code == 0
     assert err == "\nConsumer group 'g' has no active members.\n"
     assert out.splitlines()[2].split() == ["g", "gone", "0", "4", "-", "-", "-", "-", "-"]
+
+
+def test_lag_is_described_in_other_measures(run: Run, admin: GroupAdmin) -> None:
+    admin.add("g", "Stable", member("m1", A0, A1), member("m2"))
+    admin.offsets["g"] = {A0: OffsetAndMetadata(40), B0: OffsetAndMetadata(100)}
+    admin.lags = {
+        A0: PartitionLag(40, 100, 98, 58, 7_000, 2.25),
+        B0: PartitionLag(0, 100, 98, 90, 9_000, 86_400.0, True),
+    }
+    _, out, _ = run(*GROUPS, "--describe", "--group", "g", "--lag")
+    table = [line.split() for line in out.splitlines()[1:]]
+    assert [row[3:9] for row in table] == [
+        ["CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "LAG-RECORDS", "LAG-BYTES", "LAG-SECONDS"],
+        ["40", "100", "60", "58", "7000", "2.2"],
+        ["-", "100", "-", "-", "-", "-"],
+        ["-", "-", "-", "-", "-", "-"],
+        ["100", "100", "0", "~90", "~9000", "86400.0"],
+    ]
+    assert [row[-3] for row in table] == ["CONSUMER-ID", "m1", "m1", "m2", "-"]
+    admin.lags = {A0: PartitionLag(40, 100), B0: ApiError(ErrorCode.REQUEST_TIMED_OUT)}
+    _, out, _ = run(*GROUPS, "--describe", "--group", "g", "--lag", "--verbose")
+    measures = [line.split()[7:10] for line in out.splitlines()[2:]]
+    assert measures == [["-", "-", "-"]] * 4, "of another cluster, and of a broker that is silent"
+    for refused in ("--members", "--state"):
+        code, _, err = run(*GROUPS, "--describe", "--group", "g", "--lag", refused)
+        assert code == 2
+        assert "--lag needs --describe, and goes with --offsets alone" in err
+    assert run(*GROUPS, "--list", "--lag").code == 2
 
 
 def test_members_are_described(run: Run, admin: GroupAdmin) -> None:

@@ -65,6 +65,12 @@ def test_a_group_without_members(minikafka: Minikafka, admin: Admin) -> None:
         ["g", "a", "0", "10", "20", "10", "-", "-", "-"],
         ["g", "a", "1", "20", "20", "0", "-", "-", "-"],
     ]
+    out, _ = minikafka("consumer-groups", "--describe", "--group", "g", "--lag")
+    (half, whole) = (row[5:9] for row in rows(out)[1:])
+    assert half[:2] == ["10", "10"]
+    assert int(half[2]) > 0
+    assert float(half[3]) > 1e9, "its records are as old as the epoch"
+    assert whole == ["0", "0", "0", "0.0"]
     assert admin.list_group_offsets("g")[A0].metadata == "half"
     out, _ = minikafka("consumer-groups", "--describe", "--group", "g", "--state")
     assert rows(out)[1][0] == "g"

@@ -1,11 +1,13 @@
 """What `topics` asks of an admin and what it prints, with an admin that keeps topics in memory."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import pytest
 
 from minikafka.client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource
+from minikafka.client.admin.replica_types import FollowerState, ReplicaRole, ReplicaState
 from minikafka.client.admin.topic_types import (
     CreatedTopic,
     NewTopic,
@@ -16,6 +18,7 @@ from minikafka.client.admin.topic_types import (
 from minikafka.client.errors import AdminError
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages.describe_configs import ConfigSource
+from minikafka.protocol.types import TopicPartition
 
 from .conftest import Run
 
@@ -28,10 +31,11 @@ class FakeAdmin:
 
     topics: dict[str, TopicDescription]
     configs: dict[str, dict[str, str]]
+    states: dict[TopicPartition, dict[int, ReplicaState | ApiError]]
     settings: Mapping[str, str]
 
     def __init__(self) -> None:
-        self.topics, self.configs = {}, {}
+        self.topics, self.configs, self.states = {}, {}, {}
 
     def from_config(self, settings: Mapping[str, str]) -> Self:
         self.settings = settings
@@ -80,6 +84,14 @@ class FakeAdmin:
 
     async def describe_topics(self, names: Sequence[str]) -> dict[str, TopicDescription]:
         return {name: self.topics[name] for name in names}
+
+    async def describe_replicas(
+        self, replicas: Mapping[TopicPartition, Sequence[int]], *, timeout_ms: int
+    ) -> dict[TopicPartition, dict[int, ReplicaState | ApiError]]:
+        assert {key: sorted(brokers) for key, brokers in replicas.items()} == {
+            key: sorted(states) for key, states in self.states.items()
+        }
+        return self.states
 
     async def describe_configs(
         self, resources: Sequence[ConfigResource]
@@ -248,3 +260,45 @@ def test_filters(run: Run, admin: FakeAdmin) -> None:
     assert run(*TO, "--describe", "--topics-with-overrides").out == ""
     admin.configs["t"] = {"segment.bytes": "1"}
     assert run(*TO, "--describe", "--topics-with-overrides").out.count("\n") == 1
+
+
+def test_replicas_as_their_brokers_have_them(run: Run, admin: FakeAdmin) -> None:
+    admin.put("t", [(1, 2, 3), (3, 1, 2)])
+    t0, t1 = TopicPartition("t", 0), TopicPartition("t", 1)
+    leader = ReplicaState(
+        broker_id=1,
+        role=ReplicaRole.LEADER,
+        leader_id=1,
+        leader_epoch=4,
+        log_start_offset=5,
+        log_end_offset=90,
+        high_watermark=70,
+        last_stable_offset=60,
+        size_bytes=8_000,
+        segment_count=2,
+        directory_id="d",
+        epochs=(),
+        isr=(1, 2),
+        followers=(FollowerState(2, 70, 70, 120), FollowerState(3, None, None, 9_000)),
+    )
+    follower = replace(
+        leader, broker_id=2, role=ReplicaRole.FOLLOWER, log_end_offset=71, followers=()
+    )
+    lost = ApiError(ErrorCode.NETWORK_EXCEPTION, "10.0.0.3: connection refused")
+    admin.states = {t0: {1: leader, 2: follower, 3: lost}, t1: {3: lost, 1: follower, 2: lost}}
+    lines = run(*TO, "--describe", "--topic", "t", "--replicas").out.splitlines()
+    assert [line for line in lines if line.startswith("\t\t")] == [
+        "\t\tReplica: 1\tRole: leader\tLeaderEpoch: 4\tLogStartOffset: 5\tLogEndOffset: 90"
+        "\tHighWatermark: 70\tLag: 0\tBehindMs: 0\tSize: 8000",
+        "\t\tReplica: 2\tRole: follower\tLeaderEpoch: 4\tLogStartOffset: 5\tLogEndOffset: 71"
+        "\tHighWatermark: 70\tLag: 19\tBehindMs: 120\tSize: 8000",
+        "\t\tReplica: 3\tError: NETWORK_EXCEPTION: 10.0.0.3: connection refused",
+        "\t\tReplica: 3\tError: NETWORK_EXCEPTION: 10.0.0.3: connection refused",
+        "\t\tReplica: 1\tRole: follower\tLeaderEpoch: 4\tLogStartOffset: 5\tLogEndOffset: 71"
+        "\tHighWatermark: 70\tLag: N/A\tBehindMs: N/A\tSize: 8000",
+        "\t\tReplica: 2\tError: NETWORK_EXCEPTION: 10.0.0.3: connection refused",
+    ]
+    assert run(*TO, "--list", "--replicas").code == 2
+    assert run(*TO, "--describe", "--topic", "t").out.count("\n") == 3, "Kafka's lines alone"
+    kept = run(*TO, "--describe", "--under-min-isr-partitions", "--replicas")
+    assert kept.out == ""
