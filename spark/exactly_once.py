@@ -231,7 +231,7 @@ def _settled(clients: SinkClients, job: Job) -> int:
     # The ledger finishes before anything is written: writing may take over transactional ids that a
     # decided batch still needs, or outlast their timeout.
     try:
-        return clients.settled_by(job, lambda: Ledger(clients).settled(job.group, job.run))
+        return clients.once(job, lambda: Ledger(clients).settled(job.group, job.run))
     except (ApiError, AdminError) as error:
         raise ExactlyOnceError(f"{job.group}, run {job.run}: {_why(error)}") from error
 

@@ -6,9 +6,9 @@ One thread at a time, as in a worker.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from ..client.admin.sync_admin import Admin
 from ..client.config import AdminConfig
@@ -37,6 +37,7 @@ ABORT_MS: Final = 5_000
 TRIES_IN_TIME: Final = 4
 """One unanswered transaction may use up this part, 1 in so many, of the time given for all."""
 
+T = TypeVar("T")
 _all: "WorkerClients[tuple[tuple[str, str], ...], SinkClients]" = WorkerClients()
 
 
@@ -75,8 +76,7 @@ class SinkClients:
         }
         self._admin: Admin | None = None
         self._producers: dict[str, Producer] = {}
-        self._states: dict[tuple[str, str], CommitGroupState] = {}
-        self._settled: dict[tuple[str, str, str], int] = {}
+        self._answers: dict[Hashable, Any] = {}
 
     def close(self) -> None:
         """Close the producers and the admin."""
@@ -117,22 +117,16 @@ class SinkClients:
         What is remembered may be old: the generation is that of the run, and never changes; the
         recorded batch only grows. Raises as `Admin.init_commit_group`.
         """
-        key = (group, run)
-        state = self._states.get(key)
-        if state is None:
-            state = self._states[key] = self.admin().init_commit_group(group, run)
-            if len(self._states) > MOST_RUNS:
-                del self._states[next(iter(self._states))]
-        return state
+        return self.once((group, run), lambda: self.admin().init_commit_group(group, run))
 
-    def settled_by(self, key: tuple[str, str, str], ask: Callable[[], int]) -> int:
-        """Ask the ledger for the newest batch, once in this worker for each write."""
-        found = self._settled.get(key)
-        if found is None:
-            found = self._settled[key] = ask()
-            if len(self._settled) > MOST_RUNS:
-                del self._settled[next(iter(self._settled))]
-        return found
+    def once(self, key: Hashable, ask: Callable[[], T]) -> T:
+        """Ask once in this worker, and remember the newest answers."""
+        if key not in self._answers:
+            self._answers[key] = ask()
+            if len(self._answers) > MOST_RUNS:
+                del self._answers[next(iter(self._answers))]
+        answer: T = self._answers[key]
+        return answer
 
     def begin(self, transactional_id: str) -> Producer:
         """Begin a transaction, which fences and aborts whatever this id has open."""
