@@ -64,13 +64,10 @@ class OffsetIndex:
             return None
         return self.base_offset + self.offsets[at - 1], self.positions[at - 1]
 
-    def keep(self, count: int) -> None:
-        """Forget all but the first `count` entries."""
-        del self.offsets[count:], self.positions[count:]
-
     def truncate_to(self, position: int) -> None:
         """Forget batches that begin at or after `position`."""
-        self.keep(bisect_left(self.positions, position))
+        count = bisect_left(self.positions, position)
+        del self.offsets[count:], self.positions[count:]
 
     def encode(self) -> bytes:
         """The bytes of the `.index` file."""
@@ -135,13 +132,10 @@ class TimeIndex:
             return None
         return self.timestamps[at - 1], self.base_offset + self.offsets[at - 1]
 
-    def keep(self, count: int) -> None:
-        """Forget all but the first `count` entries."""
-        del self.timestamps[count:], self.offsets[count:]
-
     def truncate_to(self, offset: int) -> None:
         """Forget entries at or after `offset`."""
-        self.keep(bisect_left(self.offsets, max(offset - self.base_offset, 0)))
+        count = bisect_left(self.offsets, max(offset - self.base_offset, 0))
+        del self.timestamps[count:], self.offsets[count:]
 
     def encode(self) -> bytes:
         """The bytes of the `.timeindex` file."""

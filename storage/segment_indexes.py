@@ -17,7 +17,6 @@ class SegmentIndexes:
     __slots__ = (
         "_files",
         "_path",
-        "base_offset",
         "is_full",
         "is_saved",
         "offsets",
@@ -28,7 +27,6 @@ class SegmentIndexes:
     def __init__(self, files: Files, path: str, base_offset: int) -> None:
         self._files = files
         self._path = path
-        self.base_offset = base_offset
         self.offsets = OffsetIndex(base_offset)
         self.times = TimeIndex(base_offset)
         self.since_entry = 0
