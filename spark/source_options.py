@@ -383,15 +383,12 @@ def _admission(options: Mapping[str, str]) -> Admission:
 
 
 def _patience(options: Mapping[str, str]) -> Patience:
-    default = Patience()
-    poll_timeout = whole_number(options, "kafkaConsumer.pollTimeoutMs", at_least=1)
-    retries = whole_number(options, "fetchOffset.numRetries", at_least=0)
-    interval = whole_number(options, "fetchOffset.retryIntervalMs", at_least=0)
-    return Patience(
-        poll_timeout_ms=default.poll_timeout_ms if poll_timeout is None else poll_timeout,
-        retries=default.retries if retries is None else retries,
-        retry_interval_ms=default.retry_interval_ms if interval is None else interval,
-    )
+    given = {
+        "poll_timeout_ms": whole_number(options, "kafkaConsumer.pollTimeoutMs", at_least=1),
+        "retries": whole_number(options, "fetchOffset.numRetries", at_least=0),
+        "retry_interval_ms": whole_number(options, "fetchOffset.retryIntervalMs", at_least=0),
+    }
+    return Patience(**{name: number for name, number in given.items() if number is not None})
 
 
 def _name(options: Mapping[str, str], option: str) -> str | None:
