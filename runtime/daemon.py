@@ -162,26 +162,19 @@ class _OneLine(logging.Formatter):
         return super().format(record).replace("\n", " | ")
 
 
-def set_up_logging(level: int = logging.INFO) -> None:
+def set_up_logging() -> None:
     """Log to standard error, one line for each record."""
     to_stderr = logging.StreamHandler()
     to_stderr.setFormatter(_OneLine())
-    logging.basicConfig(level=level, handlers=[to_stderr], force=True)
+    logging.basicConfig(level=logging.INFO, handlers=[to_stderr], force=True)
 
 
-def run_daemon(
-    plan: Plan,
-    pipes: Pipes = Pipes(),
-    *,
-    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
-) -> int:
-    """Run until stopped and return the exit code. The loop is uvloop's unless another is given."""
+def run_daemon(plan: Plan, pipes: Pipes = Pipes()) -> int:
+    """Run on uvloop's loop until stopped, and return the exit code."""
+    import uvloop
+
     raise_descriptor_limit()
-    if loop_factory is None:
-        import uvloop
-
-        loop_factory = uvloop.new_event_loop
-    runner = asyncio.Runner(loop_factory=loop_factory)
+    runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     code = 1
     try:
         code = runner.run(_live(plan, pipes))

@@ -115,14 +115,13 @@ class FileSystem(Protocol):
 class DiskThreads:
     """The few threads in which calls wait for the disk; made at first use."""
 
-    def __init__(self, count: int = _DISK_THREADS) -> None:
-        self._count = count
+    def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
 
     async def run(self, call: Callable[..., T], *args: object) -> T:
         """Run `call` in a thread. A cancelled caller does not stop it: the call ends by itself."""
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._count, thread_name_prefix="disk")
+            self._pool = ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="disk")
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
 
     def close(self) -> None:
