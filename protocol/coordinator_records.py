@@ -9,7 +9,6 @@ Source: Kafka's schemas GroupMetadataKey, OffsetCommitValue, TransactionLogValue
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, Final
 
 from . import codec
@@ -29,19 +28,6 @@ from .schema import (
 from .types import NO_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 
 _KIND: Final = struct.Struct(">h")
-
-
-class TransactionStatus(IntEnum):
-    """The values of `transaction_status` in the log."""
-
-    EMPTY = 0
-    ONGOING = 1
-    PREPARE_COMMIT = 2
-    PREPARE_ABORT = 3
-    COMPLETE_COMMIT = 4
-    COMPLETE_ABORT = 5
-    DEAD = 6
-    PREPARE_EPOCH_FENCE = 7
 
 
 @data(versions="0-1", flexible="none")
@@ -131,7 +117,7 @@ class TransactionLogValue:
     producer_epoch: Int16
     transaction_timeout_ms: Int32
     transaction_status: Int8
-    """One of TransactionStatus."""
+    """0: empty, 1: ongoing; decided: 2 to commit, 3 to abort; complete: 4 committed, 5 aborted."""
     transaction_partitions: list[TransactionPartitions] | None = field(default=[])
     """The partitions of the transaction; None if it has no partitions."""
     transaction_last_update_timestamp_ms: Int64

@@ -98,7 +98,7 @@ class Setting:
         if self.type in (int, float):
             self._check_bounds(value, key, shown)
         if self.choices:
-            for one in value if self.type in (tuple, list) else (value,):
+            for one in value if self.type is tuple else (value,):
                 if one not in self.choices:
                     raise ConfigError(key, shown, f"must be one of {', '.join(self.choices)}")
 
@@ -121,13 +121,13 @@ class Setting:
             return ""
         if self.type is bool:
             return "true" if value else "false"
-        return ",".join(value) if self.type in (tuple, list) else str(value)
+        return ",".join(value) if self.type is tuple else str(value)
 
     def _convert(self, text: str, key: str) -> Any:
         if self.type is str:
             return text
-        if self.type in (tuple, list):
-            return self.type(part.strip() for part in text.split(",") if part.strip())
+        if self.type is tuple:
+            return tuple(part.strip() for part in text.split(",") if part.strip())
         if self.type is bool:
             if text.lower() not in _BOOLEANS:
                 raise ConfigError(key, text, "must be true or false")
@@ -159,7 +159,7 @@ def setting(
     scales = aliases if isinstance(aliases, Mapping) else dict.fromkeys(aliases, 1)
     row = {
         "key": key,
-        "default": tuple(default) if isinstance(default, list) else default,
+        "default": default,
         "doc": doc,
         "at_least": at_least,
         "at_most": at_most,
@@ -170,8 +170,6 @@ def setting(
     }
     if default is _REQUIRED:
         return dataclasses.field(metadata={"setting": row})
-    if isinstance(default, list):
-        return dataclasses.field(default_factory=default.copy, metadata={"setting": row})
     return dataclasses.field(default=default, metadata={"setting": row})
 
 
@@ -202,7 +200,7 @@ def _kind_of(hint: Any) -> tuple[type, bool]:
         optional = len(inner) < len(typing.get_args(hint))
         (hint,) = inner
     kind = typing.get_origin(hint) or hint
-    if kind not in (int, float, bool, str, tuple, list):
+    if kind not in (int, float, bool, str, tuple):
         raise TypeError(f"a setting cannot have type {hint}")
     return kind, optional
 
@@ -223,14 +221,6 @@ def from_mapping(cls: type[C], mapping: Mapping[str, str]) -> C:
         elif row.required:
             raise ConfigError(row.key, None, "is required")
     return _checked(cls(**values))
-
-
-def replaced(config: C, mapping: Mapping[str, str]) -> C:
-    """The same configuration with the table's keys found in `mapping` changed."""
-    cls = type(config)
-    known = {key: row for row in settings_of(cls) for key in (row.key, *row.aliases)}
-    values = {known[k].field: known[k].parse(v, k) for k, v in mapping.items() if k in known}
-    return _checked(dataclasses.replace(config, **values))  # type: ignore[type-var]
 
 
 def _checked(config: C) -> C:

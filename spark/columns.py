@@ -17,7 +17,7 @@ from ..protocol.records.record_batch import HEADER_SIZE, BatchHeader
 from ..protocol.records.record_columns import locate_all, locate_at
 from ..protocol.records.records import record_view
 from ..protocol.types import Buffer
-from .committed import Placed, checked
+from .committed import Placed
 from .header_columns import headers_of, pieces_of
 
 Ints = NDArray[np.int64]
@@ -49,14 +49,6 @@ class _Piece(NamedTuple):
     at: int
     """The payload's position in the bytes that were fetched; -1 if the payload was decompressed."""
     header: BatchHeader
-
-
-def decode(
-    data: Buffer, start: int, end: int, *, fields: Collection[str], check_crcs: bool = True
-) -> Iterator[Columns]:
-    """Check and decode whole batches; as `decode_batches`. Aborted records count as any others."""
-    batches = (each for each in checked(data, check_crcs=check_crcs) if not each[1].is_control)
-    return decode_batches(data, batches, range(start, end), fields)
 
 
 def decode_batches(

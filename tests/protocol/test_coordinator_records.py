@@ -68,7 +68,7 @@ TXN_FIELDS = {
     "producer_id": 4_000,
     "producer_epoch": 2,
     "transaction_timeout_ms": 60_000,
-    "transaction_status": cr.TransactionStatus.PREPARE_COMMIT,
+    "transaction_status": 2,
     "transaction_last_update_timestamp_ms": 1_700_000_000_123,
     "transaction_start_timestamp_ms": 1_700_000_000_000,
 }

@@ -16,7 +16,6 @@ from minikafka.runtime.config import (
     config_table,
     from_mapping,
     parse_properties,
-    replaced,
     setting,
     settings_of,
 )
@@ -133,13 +132,6 @@ def test_a_table_can_be_read_as_one() -> None:
     written = {key: row.format(getattr(read(), row.field)) for key, row in rows.items()}
     assert written["names"] == "x"
     assert from_mapping(Table, written) == read()
-
-
-def test_some_values_can_be_replaced() -> None:
-    table = replaced(read(), {"kind": "b", "names": "q", "unknown": "x"})
-    assert (table.node_id, table.kind, table.names) == (1, "b", ("q",))
-    with pytest.raises(ConfigError, match="does not go with"):
-        replaced(table, {"enable": "true"})
 
 
 def test_a_wrong_default_is_found_at_once() -> None:

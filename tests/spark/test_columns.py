@@ -1,6 +1,7 @@
 """Columns hold what the records hold, for any records, codec and cut; damage is refused."""
 
 import struct
+from collections.abc import Collection, Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,8 @@ from minikafka.protocol.records.record_batch import (
     seal,
 )
 from minikafka.protocol.records.records import NewRecord, build, records
-from minikafka.spark.columns import decode
+from minikafka.spark.columns import Columns, decode_batches
+from minikafka.spark.committed import checked
 from minikafka.spark.header_columns import MANY
 
 MAYBE_BYTES = st.none() | st.binary(max_size=300)
@@ -34,6 +36,18 @@ RECORDS = st.lists(
 
 PLAIN = ("key", "value")
 ALL = (*PLAIN, "headers")
+
+
+def decode(
+    data: bytes | bytearray,
+    start: int,
+    end: int,
+    *,
+    fields: Collection[str],
+    check_crcs: bool = True,
+) -> Iterator[Columns]:
+    batches = (each for each in checked(data, check_crcs=check_crcs) if not each[1].is_control)
+    return decode_batches(data, batches, range(start, end), fields)
 
 
 def batch(new: list[NewRecord], codec: Codec, base_offset: int) -> bytearray:
