@@ -15,7 +15,6 @@ must never become active.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -35,6 +34,7 @@ from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.types import NO_LEADER, uuid_to_text
 from ..runtime.errors import InvariantViolation
 from ..runtime.runtime import Runtime
+from ..runtime.waiting import end_tasks, happens_within
 from .config import ControllerConfig
 from .leases import LeaseExpired, Leases
 from .metadata.brokers import fence_expired
@@ -132,10 +132,8 @@ class Controller:
     async def stop(self) -> None:
         """Hand over if that was not done, then close the log."""
         await self.hand_over()
-        tasks = [each for each in (self._snapshotting, self._following) if each is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        tasks = (self._snapshotting, self._following)
+        await end_tasks(each for each in tasks if each is not None)
         await self.quorum.close()
 
     # Standby.
@@ -232,10 +230,7 @@ class Controller:
 
     async def wait_until_settled(self, max_wait_ms: int) -> None:
         """Return when it is known who is active, or after the time given."""
-        if not self._settled.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max_wait_ms / 1000):
-                    await self._settled.wait()
+        await happens_within(self._settled, max_wait_ms)
 
     # Decisions.
 

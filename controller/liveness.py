@@ -16,6 +16,7 @@ from ..protocol.control.heartbeat import decode_heartbeat
 from ..protocol.control.messages import Endpoint
 from ..protocol.errors import RemoteProtocolError
 from ..runtime.runtime import Runtime
+from ..runtime.waiting import end_tasks, happens_within
 from .leases import LeaseEffect, LeaseExpired, Leases, Probe, ProbeOutcome, Warning
 from .quorum.peers import is_refusal
 
@@ -63,12 +64,7 @@ class Liveness:
             self._timer.cancel()
         if self._stream is not None:
             self._stream.close()
-        tasks = [*self._probes]
-        if self._receiving is not None:
-            tasks.append(self._receiving)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks([*self._probes, *((self._receiving,) if self._receiving else ())])
 
     async def _receive(self) -> None:
         while True:
@@ -150,10 +146,8 @@ class Liveness:
             await asyncio.sleep(PROBE_AGAIN_MS / 1000)
             return False
         try:
-            async with asyncio.timeout(PROBE_STAYS_MS / 1000):
-                await door.closed.wait()
-        except TimeoutError:
-            return True
+            if not await happens_within(door.closed, PROBE_STAYS_MS):
+                return True
         finally:
             transport.abort()
         await asyncio.sleep(PROBE_AGAIN_MS / 1000)

@@ -8,7 +8,6 @@ decides what the heartbeats say.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from ...protocol.control.messages import (
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
+from ...runtime.waiting import happens_within
 from ..config import BrokerConfig, controller_addresses
 from ..replica.lease import LeaderLease
 from .controller_addresses import ControllerAddresses
@@ -150,10 +150,8 @@ class ControllerChannel:
         now_ms = self._runtime.monotonic_ms()
         self.lifecycle.on_stop_requested(now_ms, within_ms)
         self.poke()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_ms / 1000):
-                await self._may_stop.wait()
-                return True
+        if await happens_within(self._may_stop, within_ms):
+            return True
         self._carry_out(self.lifecycle.on_deadline(now_ms + within_ms))
         return False
 
@@ -229,12 +227,8 @@ class ControllerChannel:
                 return connection
             self._connected.clear()
             left_ms = deadline_ms - self._runtime.monotonic_ms()
-            try:
-                async with asyncio.timeout(max(0, left_ms) / 1000):
-                    await self._connected.wait()
-            except TimeoutError:
-                detail = "no controller could be reached"
-                raise ApiError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
+            if not await happens_within(self._connected, max(0, left_ms)):
+                raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "no controller could be reached")
 
     # The task.
 
@@ -314,9 +308,7 @@ class ControllerChannel:
                 self._connected.set()
                 log.info("controller is at %s:%d", *address)
                 self._heartbeats.aim(address)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.lifecycle.pause_ms() / 1000):
-                    await self._poked.wait()
+            await happens_within(self._poked, self.lifecycle.pause_ms())
         raise ApiError(ErrorCode.NETWORK_EXCEPTION, await connection.wait_until_closed())
 
     async def _register(self, connection: ControlConnection) -> None:

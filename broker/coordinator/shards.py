@@ -16,6 +16,7 @@ from typing import Generic, TypeVar, cast
 
 from ...protocol.errors import ErrorCode
 from ...runtime.runtime import Runtime
+from ...runtime.waiting import end_tasks
 from ..partition.partition import Partition
 from ..partitions import Partitions
 from .keys import is_key, partition_of
@@ -101,10 +102,7 @@ class Shards(Generic[S]):
         for index in list(self._shards):
             self._unload(index)
         tasks, self._tasks = self._tasks, {}
-        for task in tasks.values():
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks.values())
+        await end_tasks(tasks.values())
 
     def _on_role_changed(self, partition: Partition) -> None:
         if partition.topic != self._settings.topic or self._is_closed:

@@ -21,6 +21,7 @@ from ...protocol.messages.write_txn_markers import (
 )
 from ...protocol.types import TopicPartition
 from ...runtime.runtime import Runtime
+from ...runtime.waiting import end_tasks
 from ..deadlines import Deadline, Deadlines
 from ..peers import PeerFailed, Peers
 from .transaction.decisions import is_commit
@@ -89,10 +90,7 @@ class MarkerSender:
         if self._retry is not None:
             self._retry.cancel()
         tasks, self._tasks = self._tasks, {}
-        for task in tasks.values():
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks.values())
+        await end_tasks(tasks.values())
 
     def _kick(self) -> None:
         # Not at once: a commit may be told from the middle of an append to the very log that the

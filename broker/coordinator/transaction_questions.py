@@ -21,6 +21,7 @@ from ...protocol.messages.add_partitions_to_txn import (
 )
 from ...protocol.types import TopicPartition
 from ...runtime.runtime import Runtime
+from ...runtime.waiting import end_tasks
 from ..deadlines import Deadlines
 from ..peers import PeerFailed, Peers
 from .keys import TRANSACTIONS_TOPIC
@@ -94,10 +95,7 @@ class TransactionQuestions:
         """Stop asking: the broker stops, and its clients are gone."""
         self._queued.clear()
         tasks, self._tasks = self._tasks, {}
-        for task in tasks.values():
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks.values())
+        await end_tasks(tasks.values())
 
     def _ask(self, question: Question) -> None:
         asked = question.asked

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ErrorCode
 from ...runtime.errors import LogDirectoryFailed
 from ...runtime.runtime import Runtime
+from ...runtime.waiting import end_tasks
 from .leading import carry_out
 from .requests import Appended
 from .waiters import CommitWaiters, Waiter
@@ -96,10 +97,7 @@ class GroupFlush:
     async def close(self) -> None:
         """Stop flushing; closing the logs flushes what is left."""
         lanes, self._lanes = self._lanes, []
-        for lane in lanes:
-            lane.cancel()
-        if lanes:
-            await asyncio.wait(lanes)
+        await end_tasks(lanes)
 
     async def _work(self) -> None:
         while True:

@@ -20,6 +20,7 @@ from ...protocol.errors import ErrorCode, RemoteProtocolError
 from ...protocol.messages import fetch as wire
 from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
+from ...runtime.waiting import happens_within
 from ..config import BrokerConfig
 from ..control.controller_channel import ControllerChannel
 from ..partition.partition import Partition
@@ -150,7 +151,7 @@ class ReplicaFetcher:
                 backoff_ms = RECONNECT_MIN_MS  # It had worked: begin with a short pause again.
             self._session = ReplicaSession()
             self._news.clear()
-            await self._pause(pause_ms)
+            await happens_within(self._news, pause_ms)
 
     async def _fetch_while_connected(self) -> None:
         if self._connection is None:
@@ -196,15 +197,8 @@ class ReplicaFetcher:
         """Wait until a partition is added or a delay is over: there is nothing to fetch."""
         self._news.clear()
         deadlines = [due_ms for p in self if (due_ms := _due_ms(p, now_ms)) is not None]
-        await self._pause(max(1, min(deadlines) - now_ms) if deadlines else None)
-
-    async def _pause(self, duration_ms: float | None) -> None:
-        """Wait that long (None: without end) unless there is news first."""
-        try:
-            async with asyncio.timeout(None if duration_ms is None else duration_ms / 1000):
-                await self._news.wait()
-        except TimeoutError:
-            return
+        within_ms = max(1, min(deadlines) - now_ms) if deadlines else None
+        await happens_within(self._news, within_ms)
 
     def _disconnect(self, why: str) -> None:
         connection, self._connection = self._connection, None

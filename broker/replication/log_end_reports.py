@@ -15,6 +15,7 @@ from ...protocol.errors import ApiError
 from ...protocol.types import NO_EPOCH
 from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
+from ...runtime.waiting import happens_within
 from ..control.controller_channel import ControllerChannel
 from ..partition.partition import Partition
 
@@ -56,11 +57,7 @@ class LogEndReports:
         while ends := self._ends():
             self._news.clear()
             await self._report(ends)
-            try:
-                async with asyncio.timeout(REPEAT_MS / 1000):
-                    await self._news.wait()
-            except TimeoutError:
-                pass
+            await happens_within(self._news, REPEAT_MS)
 
     def _ends(self) -> tuple[LogEnd, ...]:
         """Return the log end of each partition still asked for; the others are forgotten."""

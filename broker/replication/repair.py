@@ -28,6 +28,7 @@ from ...protocol.types import TopicPartition
 from ...runtime.errors import CorruptLog, LogDirectoryFailed
 from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
+from ...runtime.waiting import happens_within
 from ...storage.damage import Damage
 from ...storage.integrity import judge
 from ..partition.partition import Partition
@@ -94,10 +95,7 @@ class Repairs:
                     pause_ms = RETRY_MIN_MS
             if not self._places:
                 break
-            try:
-                async with asyncio.timeout(pause_ms / 1000):
-                    await self._news.wait()
-            except TimeoutError:
+            if not await happens_within(self._news, pause_ms):
                 pause_ms = min(2 * pause_ms, RETRY_MAX_MS)
         self._told.clear()
 

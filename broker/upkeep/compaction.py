@@ -14,6 +14,7 @@ from ...runtime.config import MiB, config_table, setting
 from ...runtime.errors import LogDirectoryFailed
 from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
+from ...runtime.waiting import happens_within
 from ...storage.compaction.compactor import Compactor, Due, due
 from ..partition.partition import Partition
 from ..partitions import Partitions
@@ -102,12 +103,7 @@ class Compaction:
     async def _pause(self, pause_ms: float) -> bool:
         """Wait so long; False if settings changed meanwhile."""
         self._resettled.clear()
-        try:
-            async with asyncio.timeout(pause_ms / 1000):
-                await self._resettled.wait()
-        except TimeoutError:
-            return True
-        return False
+        return not await happens_within(self._resettled, pause_ms)
 
     async def compact_one(self) -> bool:
         """Compact the log that needs it most; False if none does."""

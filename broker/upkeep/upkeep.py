@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from ...protocol.types import TopicPartition
 from ...runtime.errors import LogDirectoryFailed
 from ...runtime.runtime import Runtime
+from ...runtime.waiting import end_tasks
 from ...storage.directory import LogDirectory
 from ...storage.log import Log
 from ..config import BrokerConfig
@@ -64,10 +65,7 @@ class Upkeep:
     async def close(self) -> None:
         """Stop; a final checkpoint belongs to the closing of the directories."""
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await end_tasks(tasks)
 
     @staticmethod
     async def _repeat(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:

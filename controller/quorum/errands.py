@@ -22,6 +22,7 @@ from ...protocol.control.quorum_messages import QuorumRequest
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.errors import StorageError
 from ...runtime.runtime import Runtime
+from ...runtime.waiting import end_tasks
 from ...storage.files import Files
 from . import effects as e
 from .log_writer import is_full
@@ -82,10 +83,7 @@ class Errands:
         self.is_over = True
         if self._timer is not None:
             self._timer.cancel()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         for peer in self.peers.values():
             await peer.close()
 

@@ -25,6 +25,7 @@ from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from ...protocol.messages.describe_quorum import QuorumPartitionData
 from ...runtime.errors import CorruptLog, StorageError
 from ...runtime.runtime import Runtime
+from ...runtime.waiting import happens_within
 from ...storage.files import Files
 from . import effects as e
 from .checks import EPOCH_MAX
@@ -335,12 +336,8 @@ class RaftQuorum:
         was_leader = self.is_leader
         self._errands.take(self.node.on_leaving(self._errands.now_ms()))
         if was_leader and self._errands.peers:
-            try:
-                async with asyncio.timeout(
-                    2 * self.node.standing.settings.election_timeout_ms / 1000
-                ):
-                    await self._leader_known.wait()
-            except TimeoutError:
+            within_ms = 2 * self.node.standing.settings.election_timeout_ms
+            if not await happens_within(self._leader_known, within_ms):
                 log.warning("stopping, and no other controller leads yet")
 
     async def close(self) -> None:
