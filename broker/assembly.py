@@ -355,7 +355,6 @@ def _make_doors(ground: Ground, limits: ConnectionLimits) -> Doors:
 
 
 def _make_load(ground: Ground, limits: ConnectionLimits) -> Load:
-    runtime, deadlines = ground.runtime, ground.deadlines
     bound = limits.queued_max_request_bytes
     return Load(
         caps=Caps(
@@ -364,6 +363,6 @@ def _make_load(ground: Ground, limits: ConnectionLimits) -> Load:
             frame=ground.settings.config.socket_request_max_bytes,
         ),
         stall_ms=limits.connections_max_stall_ms,
-        now_ms=runtime.monotonic_ms,
-        later=lambda delay_ms, call: deadlines.at(runtime.monotonic_ms() + delay_ms, call),
+        now_ms=ground.runtime.monotonic_ms,
+        later=ground.deadlines.after,
     )

@@ -55,6 +55,10 @@ class Deadlines:
             self._arm()
         return deadline
 
+    def after(self, delay_ms: int, expire: Callable[[], None]) -> Deadline:
+        """Call `expire` soon after so many milliseconds from now, unless cancelled."""
+        return self.at(self._runtime.monotonic_ms() + delay_ms, expire)
+
     def forget(self, deadline: Deadline) -> None:
         """Drop a cancelled deadline; its notch stays until its time comes, empty."""
         bucket = self._notches.get(deadline.notch)

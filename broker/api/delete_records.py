@@ -77,11 +77,9 @@ class DeletedRecords(CallAnswer):
         self._look()
         if not self._waiting:
             return self._response
-        edge = self.call.edge
         for each in self._waiting:
             each.partition.data_waiters.add(self)
-        deadline_ms = edge.runtime.monotonic_ms() + max(timeout_ms, 0)
-        self._deadline = edge.deadlines.at(deadline_ms, self._on_expired)
+        self._deadline = self.call.edge.deadlines.after(max(timeout_ms, 0), self._on_expired)
         return self
 
     def on_data(self, partition: Partition) -> None:

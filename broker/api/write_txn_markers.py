@@ -91,9 +91,7 @@ class WrittenMarkers(CallAnswer):
         """End the writing: no marker follows. Wait for the commits."""
         self._waiting -= 1
         if self._waiting:
-            edge = self.call.edge
-            at_ms = edge.runtime.monotonic_ms() + COMMIT_TIMEOUT_MS
-            self._deadline = edge.deadlines.at(at_ms, self._expire)
+            self._deadline = self.call.edge.deadlines.after(COMMIT_TIMEOUT_MS, self._expire)
 
     def _wait(self, result: WritableTxnMarkerPartitionResult) -> Callable[[ErrorCode], None]:
         self._waiting += 1

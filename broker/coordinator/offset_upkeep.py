@@ -79,8 +79,7 @@ class OffsetUpkeep:
 
     def _expire_later(self) -> None:
         interval_ms = self._config.offsets_retention_check_interval_ms
-        due_ms = self._runtime.monotonic_ms() + interval_ms
-        self._deadline = self._deadlines.at(due_ms, self._on_time)
+        self._deadline = self._deadlines.after(interval_ms, self._on_time)
 
     def _on_time(self) -> None:
         for shard in list(self._shards):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ...protocol.errors import ErrorCode
-from ...runtime.runtime import Runtime
 from ..deadlines import Deadlines
 from .shard import Done, KeyValue, Shard
 from .transaction.ledger import Ledger
@@ -25,8 +24,7 @@ NOT_IN_LOG: Final = -1
 class TransactionLog:
     """Every append of the transaction coordinator."""
 
-    def __init__(self, runtime: Runtime, deadlines: Deadlines) -> None:
-        self._runtime = runtime
+    def __init__(self, deadlines: Deadlines) -> None:
         self._deadlines = deadlines
 
     def append(
@@ -55,5 +53,4 @@ class TransactionLog:
             else:
                 settled(not error)
 
-        at_ms = self._runtime.monotonic_ms() + RETRY_MS
-        self._deadlines.at(at_ms, lambda: shard.when_settled(offset, on_committed))
+        self._deadlines.after(RETRY_MS, lambda: shard.when_settled(offset, on_committed))

@@ -115,8 +115,7 @@ class MarkerSender:
         elif self._retry is None:
             self._failures += 1
             wait_ms = RETRY.after(self._failures, self._runtime.rng)
-            now_ms = self._runtime.monotonic_ms()
-            self._retry = self._deadlines.at(now_ms + wait_ms, self._on_rested)
+            self._retry = self._deadlines.after(wait_ms, self._on_rested)
 
     def _on_rested(self) -> None:
         self._retry = None

@@ -5,6 +5,7 @@ or unused; the driver carries it out.
 """
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ...runtime.runtime import Runtime
@@ -31,34 +32,29 @@ class TransactionUpkeep:
         self._transactions = transactions
         self._runtime = runtime
         self._deadlines = deadlines
-        self._abort_check: Deadline | None = None
-        self._expiry_check: Deadline | None = None
+        self._checks: dict[Callable[[], None], Deadline] = {}
+        """The next deadline of each check."""
 
     def begin(self) -> None:
         """There is something to look after."""
-        if self._abort_check is None:
-            self._arm_abort_check()
-        if self._expiry_check is None:
-            self._arm_expiry_check()
+        if not self._checks:
+            config = self._transactions.config
+            self._repeat(config.abort_check_interval_ms, self._abort_overdue)
+            self._repeat(config.expiry_check_interval_ms, self._forget_unused)
 
     def close(self) -> None:
         """Cancel both timers."""
-        for check in (self._abort_check, self._expiry_check):
-            if check is not None:
-                check.cancel()
+        for check in self._checks.values():
+            check.cancel()
 
-    def _arm_abort_check(self) -> None:
-        interval_ms = self._transactions.config.abort_check_interval_ms
-        at_ms = self._runtime.monotonic_ms() + interval_ms
-        self._abort_check = self._deadlines.at(at_ms, self._abort_overdue)
+    def _repeat(self, interval_ms: int, check: Callable[[], None]) -> None:
+        def due() -> None:
+            self._repeat(interval_ms, check)
+            check()
 
-    def _arm_expiry_check(self) -> None:
-        interval_ms = self._transactions.config.expiry_check_interval_ms
-        at_ms = self._runtime.monotonic_ms() + interval_ms
-        self._expiry_check = self._deadlines.at(at_ms, self._forget_unused)
+        self._checks[check] = self._deadlines.after(interval_ms, due)
 
     def _abort_overdue(self) -> None:
-        self._arm_abort_check()
         wall_ms = self._runtime.wall_ms()
         for shard in self._transactions.shards:
             for known in shard.state.open:
@@ -79,7 +75,6 @@ class TransactionUpkeep:
         self._transactions.decide(transactional_id, decide, done)
 
     def _forget_unused(self) -> None:
-        self._arm_expiry_check()
         wall_ms = self._runtime.wall_ms()
         unused_ms = self._transactions.config.transactional_id_expiration_ms
         for shard in self._transactions.shards:

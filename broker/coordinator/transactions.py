@@ -96,7 +96,7 @@ class Transactions:
         self._questions = TransactionQuestions(
             parts.runtime, self, parts.deadlines, parts.peers, parts.image
         )
-        self._log = TransactionLog(parts.runtime, parts.deadlines)
+        self._log = TransactionLog(parts.deadlines)
         self._turns = Turns(parts.runtime, parts.deadlines)
         self.groups = CommitGroups(self, parts.runtime, self._log, self._turns, parts.producer_ids)
         self._upkeep = TransactionUpkeep(self, parts.runtime, parts.deadlines)
@@ -274,14 +274,12 @@ class Transactions:
         present = shard.state.get(transactional_id)
         assert present is not None
         change = decisions.complete(present, self.now())
-
         record = shard.state.begin(change, self.level)
 
         def on_settled(is_committed: bool) -> None:
             self._settle(shard, transactional_id, is_committed)
             if not is_committed:
-                now_ms = self._runtime.monotonic_ms()
-                self._deadlines.at(now_ms + RETRY_MS, lambda: self._on_markers_written(ending))
+                self._deadlines.after(RETRY_MS, lambda: self._on_markers_written(ending))
 
         def on_appended(error: ErrorCode) -> None:
             if error:
