@@ -114,21 +114,6 @@ class Partitions:
     def __len__(self) -> int:
         return len(self._partitions)
 
-    @property
-    def directories(self) -> tuple[LogDirectory, ...]:
-        """Every data directory, working or not."""
-        return self.store.directories
-
-    @property
-    def online(self) -> list[LogDirectory]:
-        """The directories that work."""
-        return self.store.online
-
-    @property
-    def offline_directory_ids(self) -> tuple[bytes, ...]:
-        """The directories that failed since the start."""
-        return self.store.offline_directory_ids
-
     # Finding.
 
     def get(self, topic_id: bytes, index: int) -> Partition | ErrorCode:
@@ -178,10 +163,6 @@ class Partitions:
     async def load(self) -> None:
         """Open every log on disk, and recover those that were not closed; before anything else."""
         await self.store.load(lambda topic: self._settings.config_of(self.image, topic))
-
-    def quarantine_strays(self) -> None:
-        """Put logs aside that the metadata, once caught up, does not give to this broker."""
-        self.store.quarantine_strays()
 
     # Metadata.
 
@@ -324,7 +305,7 @@ class Partitions:
         checkpointed = directory.high_watermarks.get(name, 0)
         partition = Partition(self.host, key, name, stored.log, checkpointed)
         self._directory_of[partition] = directory
-        if not self.store.is_online(directory):
+        if directory not in self.store.online:
             partition.go_offline(ErrorCode.KAFKA_STORAGE_ERROR)
         return partition
 

@@ -124,7 +124,7 @@ class Broker:
         await self._join()
         parts.follower.start()
         await self._unless_refused(parts.follower.wait_until_caught_up())
-        parts.partitions.quarantine_strays()
+        parts.partitions.store.quarantine_strays()
         await parts.position.save()
         await self._listeners.start()
         parts.upkeep.start()
@@ -138,7 +138,7 @@ class Broker:
         """The controller has said which cluster this is; every directory must be of it."""
         cluster_id = self.parts.channel.cluster_id
         assert cluster_id is not None
-        for directory in self.parts.partitions.directories:
+        for directory in self.parts.partitions.store.directories:
             await directory.join(cluster_id)
 
     async def _unless_refused(self, waiting: Awaitable[T]) -> T:

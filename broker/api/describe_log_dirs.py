@@ -20,11 +20,13 @@ def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsRespon
     wanted: dict[tuple[str, int], None] | None = None
     if request.topics is not None:
         wanted = {(each.topic, index): None for each in request.topics for index in each.partitions}
-    inside: dict[LogDirectory, list[Partition]] = {each: [] for each in partitions.directories}
+    inside: dict[LogDirectory, list[Partition]] = {
+        each: [] for each in partitions.store.directories
+    }
     for partition in partitions:
         if wanted is None or (partition.topic, partition.index) in wanted:
             inside[partitions.directory_of(partition)].append(partition)
-    online = partitions.online
+    online = partitions.store.online
     return DescribeLogDirsResponse(
         results=[
             _described(directory, found)

@@ -45,10 +45,6 @@ class LogStore:
         """The directories that failed since the start."""
         return tuple(directory.directory_id for directory in self._failed)
 
-    def is_online(self, directory: LogDirectory) -> bool:
-        """True if the directory still works."""
-        return directory not in self._failed
-
     def fail(self, directory: LogDirectory) -> bool:
         """Use the directory no more; False if that was known."""
         if directory in self._failed:

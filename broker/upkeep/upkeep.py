@@ -172,7 +172,7 @@ def high_watermarks(partitions: Partitions, directory: LogDirectory) -> dict[Top
 async def close_directories(partitions: Partitions, *, broker_epoch: int) -> None:
     """Flush and close every log, checkpoint, and leave the mark of a clean stop."""
     partitions.write_staged()
-    for directory in partitions.directories:
+    for directory in partitions.store.directories:
         try:
             await directory.close(high_watermarks(partitions, directory), broker_epoch=broker_epoch)
         except LogDirectoryFailed as error:

@@ -226,7 +226,7 @@ class Node:
     def kill(self) -> None:
         """As after kill -9: what was written is there, what was to be saved is not."""
         self.wheel.close()
-        for directory in self.partitions.directories:
+        for directory in self.partitions.store.directories:
             directory.abandon()
         self.runtime.close()
 

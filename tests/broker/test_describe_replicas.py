@@ -58,7 +58,7 @@ async def test_leader_and_followers_tell_how_they_stand(stage: Stage) -> None:
     await stage.sleep(1.0)
     leader, *followers = await states(stage)
     size = stage.partition(1, "t").log.size_bytes
-    directory = stage.broker(1).parts.edge.partitions.directories[0]
+    directory = stage.broker(1).parts.edge.partitions.store.directories[0]
     assert leader == ReplicaState(
         broker_id=1,
         role=ReplicaRole.LEADER,

@@ -163,7 +163,7 @@ async def test_offsets_sizes_and_segments_are_those_of_the_log(told: Told) -> No
 async def test_flushes_are_timed_where_there_was_something_to_flush(told: Told) -> None:
     partition = await told.give(LED)
     now_us = iter(range(0, 1_000_000, 5_000))
-    (directory,) = told.partitions.directories
+    (directory,) = told.partitions.store.directories
     directory.flush_times.now_us = lambda: next(now_us)
     name, where = "kafka_log_logflushstats_logflushrateandtimems", directory.path
     told.produce(b"a")

@@ -492,7 +492,7 @@ async def test_a_clean_stop_keeps_the_high_watermark(tmp_path: Path) -> None:
     node.fetched_by(B, C, offset=2)
     await node.stop()
     again = await Node(tmp_path).start()
-    assert again.partitions.directories[0].clean_broker_epoch == 7
+    assert again.partitions.store.directories[0].clean_broker_epoch == 7
     partition = await again.give(state(B, leader_epoch=2, partition_epoch=2))
     assert partition.high_watermark == 2
     await again.stop()
@@ -524,7 +524,7 @@ async def test_d_13_a_log_that_nobody_knows_is_put_aside(
     node.produce(b"a")
     await node.stop()
     again = await Node(tmp_path).start()
-    again.partitions.quarantine_strays()
+    again.partitions.store.quarantine_strays()
     (stray,) = (path.name for path in (tmp_path / "data").iterdir() if path.is_dir())
     assert stray.startswith("orders-0.")
     assert stray.endswith("-stray")
@@ -560,7 +560,7 @@ async def test_d_11_a_failing_directory_takes_only_its_own_partitions_offline(
     assert node.produce(b"c", index=1).error == ErrorCode.NONE
     assert node[0].fetch(FetchSpec(0, 100), 0).error == ErrorCode.KAFKA_STORAGE_ERROR
     assert node.failed == [broken]
-    assert node.partitions.online == [whole]
+    assert node.partitions.store.online == [whole]
     await node.stop()
 
 
@@ -583,7 +583,7 @@ async def test_a_follower_whose_disk_refuses_records_does_not_know_them_committe
 async def test_a_new_partition_goes_to_the_directory_with_the_fewest(tmp_path: Path) -> None:
     node = await Node(tmp_path).start("one", "two")
     await node.give(*[LEAD] * 4)
-    counts = [len(directory.logs) for directory in node.partitions.directories]
+    counts = [len(directory.logs) for directory in node.partitions.store.directories]
     assert counts == [2, 2]
     await node.stop()
 
@@ -629,4 +629,4 @@ async def test_a_replica_that_left_the_assignment_is_deleted(node: Node) -> None
 async def test_an_idle_partition_has_no_files(node: Node) -> None:
     await node.give(LEAD)
     assert not (node.root / "data" / "orders-0").exists()
-    assert node.partitions.directories[0].logs.keys() == {TopicPartition("orders", 0)}
+    assert node.partitions.store.directories[0].logs.keys() == {TopicPartition("orders", 0)}

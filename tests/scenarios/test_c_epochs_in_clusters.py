@@ -126,7 +126,7 @@ async def test_c_14_an_epoch_file_that_is_ahead_of_the_log_is_trimmed_by_it(
     node.produce(b"a")
     node.produce(b"b")
     path = tmp_path / "data" / "orders-0" / "leader-epoch-checkpoint"
-    for directory in node.partitions.directories:
+    for directory in node.partitions.store.directories:
         directory.abandon()
     path.write_text("0\n2\n1 0\n7 3\n")
     again = await Node(tmp_path).start()
@@ -158,7 +158,7 @@ async def test_c_15_a_log_moved_to_another_directory_keeps_the_history_of_its_ep
     shutil.move(tmp_path / "one" / "orders-0", tmp_path / "two" / "orders-0")
     again = await Node(tmp_path).start("one", "two")
     partition = await again.give(state(ME, isr=(ME, B), leader_epoch=6, partition_epoch=3))
-    assert again.partitions.directory_of(partition) is again.partitions.directories[1]
+    assert again.partitions.directory_of(partition) is again.partitions.store.directories[1]
     assert list(partition.log.leader_epochs) == history
     again.fetched_by(B, offset=1, last_epoch=6)
     assert partition.leader is not None

@@ -121,7 +121,7 @@ async def test_d_10_clocks_that_jump_change_no_epoch_and_no_offset(stage: Stage)
 def led_and_shared(stage: Stage, broker: int, topic: str) -> tuple[list[int], list[int]]:
     """The partitions whose log on this broker is in its first directory, and in its second."""
     replicas = stage.broker(broker).parts.partitions
-    first = replicas.directories[0]
+    first = replicas.store.directories[0]
     indexes = stage.image().topics[stage.image().topic_ids[topic]].partitions
     there = [
         replicas.directory_of(stage.partition(broker, topic, each)) is first for each in indexes
@@ -220,7 +220,7 @@ async def test_d_13_a_log_that_nobody_knows_is_put_aside_and_never_served(
     node.produce(b"a")
     await node.stop()
     again = await Node(tmp_path).start()
-    again.partitions.quarantine_strays()
+    again.partitions.store.quarantine_strays()
     (stray,) = (path for path in (tmp_path / "data").iterdir() if path.is_dir())
     assert stray.name.startswith("orders-0.")
     assert stray.name.endswith("-stray")
