@@ -6,7 +6,7 @@ Small builders of response values; nothing here decides about a partition.
 from collections.abc import Iterable
 
 from ...protocol.errors import ErrorCode
-from ..edge import Edge
+from ...protocol.messages.leader_hint import NodeEndpoint
 from ..net.answer import Call
 from ..partition.requests import CONSUMER
 
@@ -46,16 +46,15 @@ def replica_id_of(call: Call, claimed: int) -> int:
     return claimed if is_broker else CONSUMER
 
 
-def endpoints_of(
-    edge: Edge, broker_ids: Iterable[int], listener: str
-) -> list[tuple[int, str, int, str | None]]:
-    """Id, host, port and rack of the brokers that are reachable through `listener`."""
-    nodes: list[tuple[int, str, int, str | None]] = []
+def node_endpoints(call: Call, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
+    """Return where the client reaches those of these brokers that its listener leads to."""
+    listener = call.connection.listener
+    nodes: list[NodeEndpoint] = []
     for broker_id in dict.fromkeys(broker_ids):
-        found = edge.whereabouts.endpoint(broker_id, listener)
+        found = call.edge.whereabouts.endpoint(broker_id, listener)
         if found is not None:
-            endpoint, rack = found
-            nodes.append((broker_id, endpoint.host, endpoint.port, rack))
+            at, rack = found
+            nodes.append(NodeEndpoint(node_id=broker_id, host=at.host, port=at.port, rack=rack))
     return nodes
 
 

@@ -12,11 +12,11 @@ from ...protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from ...protocol.messages.leader_hint import LeaderIdAndEpoch, NodeEndpoint
+from ...protocol.messages.leader_hint import LeaderIdAndEpoch
 from ...protocol.types import NO_LEADER, ZERO_UUID
 from ..net.answer import Call
 from ..partition.requests import FetchAnswer
-from .common import STALE_LEADER, endpoints_of
+from .common import STALE_LEADER, node_endpoints
 from .fetch_reading import Reading
 from .fetch_sessions import FetchContext, FetchPartition, Key
 
@@ -48,11 +48,7 @@ def respond(
         topic.partitions.append(data)
     response = FetchResponse(session_id=context.session_id, responses=list(topics.values()))
     if leaders and call.version >= NODE_ENDPOINTS_FROM:
-        listener = call.connection.listener
-        response.node_endpoints = [
-            NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
-            for node_id, host, port, rack in endpoints_of(call.edge, leaders, listener)
-        ]
+        response.node_endpoints = node_endpoints(call, leaders)
     return response
 
 

@@ -7,7 +7,7 @@ Every failure of a partition is a value in the response.
 from typing import cast
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.leader_hint import LeaderIdAndEpoch, NodeEndpoint
+from ...protocol.messages.leader_hint import LeaderIdAndEpoch
 from ...protocol.messages.produce import (
     ACKS_ALL,
     BatchIndexAndErrorMessage,
@@ -26,7 +26,7 @@ from ..partition.partition import Partition
 from ..partition.requests import Appended
 from ..partition.verification import Verification
 from ..partition.waiters import Waiter
-from .common import STALE_LEADER, endpoints_of
+from .common import STALE_LEADER, node_endpoints
 from .produce_opening import Opening, ToOpen
 
 NOTHING: list[Buffer] = []
@@ -239,7 +239,7 @@ class ProduceAnswer(CallAnswer):
             responses[-1].partition_responses.append(answered)
         response = ProduceResponse(responses=responses)
         if leaders:
-            response.node_endpoints = _nodes(self.call, leaders)
+            response.node_endpoints = node_endpoints(self.call, leaders)
         return response
 
     def _leader(self, topic: TopicProduceData, index: int) -> LeaderIdAndEpoch | None:
@@ -274,10 +274,3 @@ def _answered(index: int, appended: Appended) -> PartitionProduceResponse:
             for each, why in appended.record_errors
         ],
     )
-
-
-def _nodes(call: Call, leaders: list[int]) -> list[NodeEndpoint]:
-    return [
-        NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
-        for node_id, host, port, rack in endpoints_of(call.edge, leaders, call.connection.listener)
-    ]
