@@ -91,18 +91,16 @@ class SessionRequest:
 class FetchContext:
     """The partitions that one Fetch reads, and those that its response carries."""
 
-    __slots__ = ("_asked", "_epoch", "_is_new", "_sessions", "error", "session")
+    __slots__ = ("_asked", "_epoch", "_is_new", "error", "session")
 
     def __init__(
         self,
-        sessions: "FetchSessions",
         asked: tuple[FetchPartition, ...],
         *,
         session: FetchSession | None = None,
         is_new: bool = False,
         error: ErrorCode = ErrorCode.NONE,
     ) -> None:
-        self._sessions = sessions
         self._is_new = is_new
         self._epoch = session.epoch if session is not None else FINAL_EPOCH
         self._asked = asked
@@ -178,9 +176,9 @@ class FetchSessions:
             return self._resume(request, now_ms)
         self._drop(request.session_id)
         if request.epoch == FINAL_EPOCH:
-            return FetchContext(self, request.partitions)
+            return FetchContext(request.partitions)
         session = self._open(request, now_ms)
-        return FetchContext(self, request.partitions, session=session, is_new=True)
+        return FetchContext(request.partitions, session=session, is_new=True)
 
     def _resume(self, request: SessionRequest, now_ms: int) -> FetchContext:
         session = self._sessions.get(request.session_id)
@@ -193,15 +191,15 @@ class FetchSessions:
         self._change(session, request)
         if not session.partitions:
             self._drop(session.session_id)
-            return FetchContext(self, ())
+            return FetchContext(())
         session.epoch = next_epoch(session.epoch)
         session.used_ms = now_ms
         if self._sessions.pop(session.session_id, None) is not None:
             self._sessions[session.session_id] = session
-        return FetchContext(self, (), session=session)
+        return FetchContext((), session=session)
 
     def _refused(self, error: ErrorCode) -> FetchContext:
-        return FetchContext(self, (), error=error)
+        return FetchContext((), error=error)
 
     def _change(self, session: FetchSession, request: SessionRequest) -> None:
         partitions = session.partitions
@@ -216,7 +214,7 @@ class FetchSessions:
             partitions.pop(key, None)
         self.partition_count += len(partitions) - before
         if self.partition_count > self._partitions_max:
-            self._make_room(0, session)
+            self._make_room(session)
 
     def _open(self, request: SessionRequest, now_ms: int) -> FetchSession | None:
         """Open a session for a full request; None makes the client ask in full next time too."""
@@ -264,14 +262,14 @@ class FetchSessions:
                     least = session
         return least
 
-    def _make_room(self, size: int, keep: FetchSession) -> None:
+    def _make_room(self, keep: FetchSession) -> None:
         """Make room after a session grew: drop the least recently used others, then itself."""
         for session in list(self._sessions.values()):
-            if self.partition_count + size <= self._partitions_max:
+            if self.partition_count <= self._partitions_max:
                 return
             if session is not keep:
                 self._drop(session.session_id)
-        if self.partition_count + size > self._partitions_max:
+        if self.partition_count > self._partitions_max:
             self._drop(keep.session_id)
 
     def _drop(self, session_id: int) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 
 from ...protocol.errors import RemoteProtocolError
-from ...protocol.records.batch_header import headers
+from ...protocol.records.batch_header import BatchHeader, headers
 from ...protocol.records.records import records
 from ...protocol.types import Buffer
 from ...runtime.errors import CorruptLog, LogDirectoryFailed
@@ -41,7 +41,7 @@ async def load(shard: Shard[State]) -> bool:
             continue
         for position, header in headers(data):
             count += header.record_count
-            _replay(shard, data, position)
+            _replay(shard, data, position, header)
             offset = header.last_offset + 1
         await asyncio.sleep(0)
     if shard.is_open:
@@ -51,9 +51,8 @@ async def load(shard: Shard[State]) -> bool:
     return shard.is_open
 
 
-def _replay(shard: Shard[State], data: Buffer, position: int) -> None:
+def _replay(shard: Shard[State], data: Buffer, position: int, header: BatchHeader) -> None:
     state = shard.state
-    header = next(headers(data, position))[1]
     try:
         found = records(data, position)
     except RemoteProtocolError as error:
@@ -102,7 +101,7 @@ def _behind_gap(partition: Partition, offset: int, end: int) -> int:
 
 async def _wait_for_commit(shard: Shard[State], end: int) -> None:
     """Wait until the high watermark has reached `end`, or the shard is closed."""
-    waiter = _CommitWatch(end)
+    waiter = _CommitWatch()
     shard.partition.data_waiters.add(waiter)
     try:
         while shard.is_open and shard.partition.high_watermark < end:
@@ -117,8 +116,7 @@ class _CommitWatch:
 
     is_follower = False
 
-    def __init__(self, end: int) -> None:
-        self.end = end
+    def __init__(self) -> None:
         self.called = asyncio.Event()
 
     def on_data(self, partition: Partition) -> None:

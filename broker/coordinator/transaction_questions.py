@@ -25,7 +25,6 @@ from ...runtime.waiting import end_tasks
 from ..deadlines import Deadlines
 from ..peers import PeerFailed, Peers
 from .keys import TRANSACTIONS_TOPIC
-from .transaction.config import TransactionConfig
 from .transaction.decisions import AddPartitions, Decision
 from .transaction.records import by_topic
 from .transaction.transaction import BUMPING_VERSION
@@ -78,16 +77,12 @@ class TransactionQuestions:
         self._queued: dict[int, list[Question]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
-    @property
-    def _config(self) -> TransactionConfig:
-        return self._transactions.config
-
     def ask(self, asked: AddPartitions, done: Verified, *, adds: bool = False) -> None:
         """Ask about partitions of one transaction; `adds` adds them to it."""
         if adds:
             # As it would be in the request to another broker: see AddPartitionsToTxn.
             asked = replace(asked, client_version=BUMPING_VERSION)
-        wait_ms = self._config.verification_retry_max_ms if adds else 0
+        wait_ms = self._transactions.config.verification_retry_max_ms if adds else 0
         give_up_ms = self._runtime.monotonic_ms() + wait_ms
         self._ask(Question(asked, adds, give_up_ms, done))
 
@@ -122,7 +117,7 @@ class TransactionQuestions:
         self._transactions.add_partitions(asked, done, patience_ms)
 
     def _answer(self, question: Question, errors: Errors) -> None:
-        retry_ms = self._runtime.monotonic_ms() + self._config.verification_retry_ms
+        retry_ms = self._runtime.monotonic_ms() + self._transactions.config.verification_retry_ms
         concurrent = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
         if concurrent and retry_ms <= question.give_up_ms:
             # The end of the transaction before takes a round trip; the producer's own retry, more.

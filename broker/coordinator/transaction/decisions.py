@@ -105,7 +105,7 @@ def init_producer_id(
     if present.state is State.ONGOING:
         if asked.is_continuing and asked.epoch != present.epoch:
             return Decision(error=ErrorCode.PRODUCER_FENCED)
-        change = _fence(present, now, last_epoch=present.epoch if asked.is_continuing else NO_EPOCH)
+        change = fence(present, now, last_epoch=present.epoch if asked.is_continuing else NO_EPOCH)
         return Decision(error=ErrorCode.CONCURRENT_TRANSACTIONS, change=change)
     if present.is_exhausted and (not asked.is_continuing or _is_newest(present, asked)):
         return NEEDS_PRODUCER_ID if now.fresh_id is None else _rotate(present, asked, now)
@@ -175,19 +175,6 @@ def _begun_anew(
         state=State.EMPTY,
         partitions=NO_PARTITIONS,
         started_ms=NO_TIMESTAMP,
-        updated_ms=now.wall_ms,
-        client_version=0,
-    )
-
-
-def _fence(present: Transaction, now: Now, *, last_epoch: int) -> Transaction:
-    """Abort under an epoch that no producer was given: it is raised again before one is."""
-    return replace(
-        present,
-        previous_producer_id=present.producer_id,
-        epoch=min(present.epoch + 1, EPOCH_MAX),
-        last_epoch=last_epoch,
-        state=State.PREPARE_ABORT,
         updated_ms=now.wall_ms,
         client_version=0,
     )
@@ -340,7 +327,7 @@ def time_out(present: Transaction, now: Now) -> Decision | NeedsProducerId:
     """
     if now.level >= BUMPING_VERSION:
         return _bumped(present, False, now)
-    return Decision(change=_fence(present, now, last_epoch=NO_EPOCH))
+    return Decision(change=fence(present, now))
 
 
 def complete(present: Transaction, now: Now) -> Transaction:
@@ -359,9 +346,17 @@ def complete(present: Transaction, now: Now) -> Transaction:
     )
 
 
-def fence(present: Transaction, now: Now) -> Transaction:
-    """Abort a transaction that lost its producer, which gets no epoch to go on with."""
-    return _fence(present, now, last_epoch=NO_EPOCH)
+def fence(present: Transaction, now: Now, *, last_epoch: int = NO_EPOCH) -> Transaction:
+    """Abort under an epoch that no producer was given: it is raised again before one is."""
+    return replace(
+        present,
+        previous_producer_id=present.producer_id,
+        epoch=min(present.epoch + 1, EPOCH_MAX),
+        last_epoch=last_epoch,
+        state=State.PREPARE_ABORT,
+        updated_ms=now.wall_ms,
+        client_version=0,
+    )
 
 
 def is_expired(present: Transaction, wall_ms: int, unused_ms: int) -> bool:
