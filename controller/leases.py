@@ -168,16 +168,6 @@ class Leases:
         lease = self._leases.get(broker_id)
         return lease is not None and lease.is_live
 
-    def shutdown_offset(self, broker_id: int) -> int:
-        """Offset of the last record that moved leaders off a broker that wants to shut down."""
-        lease = self._leases.get(broker_id)
-        return -1 if lease is None else lease.shutdown_offset
-
-    def leaving_since_ms(self, broker_id: int) -> int:
-        """Return the time when the broker first asked to shut down; -1 if it did not."""
-        lease = self._leases.get(broker_id)
-        return -1 if lease is None else lease.leaving_since_ms
-
     def applied_by_others(self, broker_ids: list[int]) -> int | None:
         """The least metadata offset that these brokers reported, None for no brokers."""
         leases = (self._leases.get(broker_id) for broker_id in broker_ids)

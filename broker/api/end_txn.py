@@ -5,7 +5,6 @@ nothing of a later transaction (KIP-890).
 """
 
 from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ...protocol.types import NO_EPOCH, NO_PRODUCER_ID
 from ..coordinator.transaction.decisions import Decision, EndTransaction
 from ..coordinator.transaction.transaction import BUMPING_VERSION
 from ..net.answer import Answer, Call
@@ -22,12 +21,11 @@ def handle(call: Call, request: EndTxnRequest) -> Answer:
     answer = Parked(call, rests_on_lease=True)
 
     def done(decision: Decision) -> None:
-        error = known_to_client(decision.error, call.version, FENCED_FROM)
         answer.finish(
             EndTxnResponse(
-                error_code=error,
-                producer_id=NO_PRODUCER_ID if error else decision.producer_id,
-                producer_epoch=NO_EPOCH if error else decision.epoch,
+                error_code=known_to_client(decision.error, call.version, FENCED_FROM),
+                producer_id=decision.producer_id,
+                producer_epoch=decision.epoch,
             )
         )
 

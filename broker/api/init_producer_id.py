@@ -33,12 +33,11 @@ def _transactional(
     answer = Parked(call, rests_on_lease=True)
 
     def done(decision: Decision) -> None:
-        error = known_to_client(decision.error, call.version, FENCED_FROM)
         answer.finish(
             InitProducerIdResponse(
-                error_code=error,
-                producer_id=NO_PRODUCER_ID if error else decision.producer_id,
-                producer_epoch=NO_EPOCH if error else decision.epoch,
+                error_code=known_to_client(decision.error, call.version, FENCED_FROM),
+                producer_id=decision.producer_id,
+                producer_epoch=decision.epoch,
             )
         )
 

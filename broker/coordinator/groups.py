@@ -59,14 +59,6 @@ from .shards import ShardCare, Shards
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Armed:
-    """The deadline of one group on the wheel."""
-
-    deadline: Deadline
-    at_ms: int
-
-
 @dataclass(frozen=True, slots=True)
 class Write:
     """The way to write records, and the callback for the result."""
@@ -101,7 +93,8 @@ class Groups:
         )
         care = ShardCare(lambda _: GroupsState(self._settings), self._on_loaded, self._on_unloaded)
         self.shards = Shards(runtime, partitions, settings, care)
-        self._armed: dict[ClassicGroup, Armed] = {}
+        self._armed: dict[ClassicGroup, tuple[int, Deadline]] = {}
+        """The next deadline of each group, and its time."""
         self.upkeep = OffsetUpkeep(runtime, deadlines, config, self.shards, self.append)
 
     async def close(self) -> None:
@@ -339,11 +332,12 @@ class Groups:
     def _arm(self, shard: GroupShard, group: ClassicGroup) -> None:
         """Arm the wheel for the group's next deadline; a later one is not worth a change."""
         armed = self._armed.get(group)
+        wake_ms = group.phases.wake_ms
         if armed is not None:
-            if armed.at_ms <= group.phases.wake_ms:
+            if armed[0] <= wake_ms:
                 return
-            armed.deadline.cancel()
-        if group.phases.wake_ms >= NEVER:
+            armed[1].cancel()
+        if wake_ms >= NEVER:
             self._armed.pop(group, None)
             return
 
@@ -352,13 +346,12 @@ class Groups:
             if shard.is_open:
                 self._carry_out(shard, group, group.phases.on_time(self.now))
 
-        deadline = self._deadlines.at(group.phases.wake_ms, expire)
-        self._armed[group] = Armed(deadline, group.phases.wake_ms)
+        self._armed[group] = wake_ms, self._deadlines.at(wake_ms, expire)
 
     def _disarm(self, group: ClassicGroup) -> None:
         armed = self._armed.pop(group, None)
         if armed is not None:
-            armed.deadline.cancel()
+            armed[1].cancel()
 
     def _on_loaded(self, shard: GroupShard) -> None:
         shard.state.complete_loading()

@@ -37,15 +37,17 @@ async def answer(session: "Session", request: BrokerHeartbeat) -> HeartbeatAnswe
             handovers.on_applied(broker_id, request.metadata_offset)
 
     def decide(cluster: Cluster) -> Decision[HeartbeatAnswer]:
-        now_ms = controller.runtime.monotonic_ms()
         others = [
             each.broker_id for each in cluster.active_brokers() if each.broker_id != broker_id
         ]
-        context = HeartbeatContext(
-            shutdown_offset=controller.leases.shutdown_offset(broker_id),
-            applied_by_others=controller.leases.applied_by_others(others),
-            may_wait=controller.leases.leaving_since_ms(broker_id) > now_ms - CATCH_UP_WITHIN_MS,
-        )
+        lease, context = controller.leases.find(broker_id), HeartbeatContext()
+        if lease is not None:
+            since_ms = controller.runtime.monotonic_ms() - CATCH_UP_WITHIN_MS
+            context = HeartbeatContext(
+                shutdown_offset=lease.shutdown_offset,
+                applied_by_others=controller.leases.applied_by_others(others),
+                may_wait=lease.leaving_since_ms > since_ms,
+            )
         decision = heartbeat(cluster, request, context)
         if decision.records and request.want_shutdown and not decision.answer.should_shut_down:
             last = cluster.next_offset + len(decision.records) - 1

@@ -37,6 +37,7 @@ class Decision:
 
     error: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID
+    """None with an error."""
     epoch: int = NO_EPOCH
     """With the id, the producer's epoch from now on."""
     change: Transaction | None = None
