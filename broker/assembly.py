@@ -42,6 +42,7 @@ from .edge import Edge
 from .metrics.collectors import collectors_of
 from .net.answer import Api
 from .partition.log_store import LogStore
+from .partition.traffic import Traffic
 from .partitions import Links, Partitions, PartitionSettings
 from .peers import Peers
 from .publishing import Publishing
@@ -154,13 +155,16 @@ def assemble(
         on_directory_failed=lambda directory: _crash_without_any(store, directory, alarms.crash),
         on_replicas_lost=lost.lose,
     )
-    partitions = _make_partitions(ground, store, links)
+    traffic = None if config.metrics_listener is None else Traffic()
+    partitions = _make_partitions(ground, store, links, traffic)
     repairs = Repairs(runtime, config.node_id, partitions.find, whereabouts.peer)
     for directory in directories:
         directory.on_damaged = repairs.on_damaged
     peers = make_peers(runtime, whereabouts)
     edge = make_edge(
-        Surroundings(ground, follower, whereabouts, channel, partitions, peers, channel.lease)
+        Surroundings(
+            ground, follower, whereabouts, channel, partitions, peers, channel.lease, traffic
+        )
     )
     compaction = _make_compaction(ground, follower, partitions)
     publishing = Publishing(partitions, edge, peers, compaction)
@@ -218,13 +222,16 @@ def _crash_without_any(store: LogStore, failed: LogDirectory, crash: Callable[[s
         crash(f"no log directory is left: {failed.path} failed too")
 
 
-def _make_partitions(ground: Ground, store: LogStore, links: Links) -> Partitions:
+def _make_partitions(
+    ground: Ground, store: LogStore, links: Links, traffic: Traffic | None
+) -> Partitions:
     config = ground.settings.config
     settings = PartitionSettings(
         broker_id=config.node_id,
         lag_max_ms=config.replica_lag_time_max_ms,
         config_of=ground.defaults.config_of,
         broker_value=ground.defaults.broker_value,
+        traffic=traffic,
     )
     return Partitions(ground.runtime, settings, store, ground.deadlines, links)
 
@@ -280,6 +287,7 @@ class Surroundings:
     partitions: Partitions
     peers: Peers
     lease: LeaderLease
+    traffic: Traffic | None = None
 
 
 def make_peers(runtime: Runtime, whereabouts: Whereabouts) -> Peers:
@@ -327,6 +335,7 @@ def make_edge(around: Surroundings) -> Edge:
         groups=groups,
         transactions=transactions,
         producer_ids=producer_ids,
+        traffic=around.traffic,
     )
 
 

@@ -24,6 +24,7 @@ from .partition.host import Host
 from .partition.leading import carry_out
 from .partition.log_store import LogStore
 from .partition.partition import Partition
+from .partition.traffic import Traffic
 from .replica.leader import ProposeIsr
 from .replica.lease import LeaderLease
 from .replica.silence import FollowersHeard
@@ -43,6 +44,8 @@ class PartitionSettings:
     """The settings of a topic, defaults and all."""
     broker_value: Callable[[MetadataImage, str], int]
     """One of the broker's own settings that may change at run time."""
+    traffic: Traffic | None = None
+    """The counts by topic; None: nobody is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,7 @@ class Partitions:
             group_flush=self.group_flush,
             on_role_changed=self._tell_role,
             lease=links.lease,
+            traffic=settings.traffic,
         )
         self._partitions: dict[TopicIdPartition, Partition] = {}
         self._by_name: dict[tuple[str, int], Partition] = {}

@@ -22,6 +22,8 @@ from .fetch_sessions import FetchContext, FetchPartition, Key
 
 CURRENT_LEADER_FROM = 12
 NODE_ENDPOINTS_FROM = 16
+LED_ELSEWHERE = (*STALE_LEADER, ErrorCode.UNKNOWN_LEADER_EPOCH)
+"""Errors that part of the brokers give at each change of leaders: no failures of their own."""
 
 
 def respond(
@@ -32,6 +34,8 @@ def respond(
         return FetchResponse(error_code=error, responses=[])
     if not (reading.is_for_follower or all(answer.error for answer in reading.answers)):
         call.rest_on_lease()
+    if call.edge.traffic is not None:
+        _count(reading)
     topics: dict[bytes | str, FetchableTopicResponse] = {}
     leaders: list[int] = []
     for asked, answer in zip(reading.partitions, reading.answers, strict=True):
@@ -50,6 +54,16 @@ def respond(
     if leaders and call.version >= NODE_ENDPOINTS_FROM:
         response.node_endpoints = node_endpoints(call, leaders)
     return response
+
+
+def _count(reading: Reading) -> None:
+    is_follower = reading.is_for_follower
+    for source, answer in zip(reading.sources, reading.answers, strict=True):
+        if isinstance(source, ErrorCode) or source.traffic is None:
+            continue
+        source.traffic.on_fetched(len(answer.records), is_follower=is_follower)
+        if answer.error and answer.error not in LED_ELSEWHERE:
+            source.traffic.failed_fetch_requests += 1
 
 
 def _topic(key: Key) -> FetchableTopicResponse:

@@ -9,15 +9,18 @@ from .labelled import Labelled
 from .logs import LogMetrics
 from .partitions import PartitionMetrics
 from .replication import ReplicationMetrics
+from .traffic import TrafficMetrics
 
 
 def collectors_of(edge: Edge, proposals: IsrProposals) -> tuple[Collector, ...]:
     """Return everything that one broker tells, but for its process."""
     labelled = Labelled(edge.partitions)
+    by_topic = () if edge.traffic is None else (TrafficMetrics(edge.traffic, labelled),)
     return (
         PartitionMetrics(edge, labelled),
         LogMetrics(edge.runtime, edge.partitions.store, labelled),
         ReplicationMetrics(proposals, labelled),
+        *by_topic,
         CoordinatorMetrics(edge),
         ConnectionMetrics(edge),
     )

@@ -13,6 +13,7 @@ from ..replica.state import KnownBrokers
 from ..replica.throttle import Throttles
 from . import intake
 from .group_flush import GroupFlush
+from .traffic import Traffic
 
 if TYPE_CHECKING:
     from .partition import Partition
@@ -34,6 +35,8 @@ class Host:
     """Called after a new leader epoch, and after a partition went offline."""
     lease: LeaderLease
     brokers: KnownBrokers = field(default_factory=KnownBrokers)
+    traffic: Traffic | None = None
+    """The counts by topic; None: nobody is told."""
     throttles: Throttles = field(default_factory=Throttles)
     refusals: Refusals = field(default_factory=Refusals)
     openings: intake.Openings = field(default_factory=intake.Openings)

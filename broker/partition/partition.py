@@ -23,7 +23,7 @@ from collections.abc import Callable
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.produce import ACKS_ALL
 from ...protocol.records.batch_header import TRANSACTIONAL_BIT
-from ...protocol.records.record_checks import RefusedRecords, Verdict
+from ...protocol.records.record_checks import Verdict
 from ...protocol.types import NO_LEADER, TopicIdPartition, TopicPartition
 from ...runtime.errors import StorageError
 from ...storage.log import Log
@@ -63,6 +63,7 @@ class Partition:
         "staging",
         "topic",
         "topic_id",
+        "traffic",
         "verifications",
     )
 
@@ -71,16 +72,16 @@ class Partition:
     ) -> None:
         """`committed` is the high watermark of the checkpoint: it may be older than the log."""
         self.host = host
-        self.topic_id = key.topic_id
+        self.key, self.topic_id = key, key.topic_id
         self.topic, self.index = name
-        self.key = key
         self.log = log
         committed = min(max(committed, log.log_start_offset), log.log_end_offset)
         self._become(NoRole(PartitionMetadata(NO_LEADER, -1, -1, (), ()), committed))
         self.offline_because = ErrorCode.NONE
         """The answer to every request once the directory failed or the topic is gone."""
         self.rules = intake.rules_of(log.config)
-        self.staging = Staging(log)
+        self.traffic = None if host.traffic is None else host.traffic.of(self.topic)
+        self.staging = Staging(log, self.traffic)
         self.verifications = Verifications()
         self._commit_waiters: CommitWaiters | None = None
         self.data_waiters = DataWaiters()
@@ -144,13 +145,12 @@ class Partition:
         if leader is None or (acks != ACKS_ALL and self.host.lacks_lease()):
             return Appended(self.error_without_leader)
         if acks == ACKS_ALL and not leader.has_min_isr:
-            return Appended(ErrorCode.NOT_ENOUGH_REPLICAS)
+            return self.staging.refuse(Appended(ErrorCode.NOT_ENOUGH_REPLICAS))
         rules = self.rules
         try:
             header = intake.check(records, rules, wall_ms, self.host.openings, verdict)
         except ApiError as error:
-            named = error.record_errors if isinstance(error, RefusedRecords) else ()
-            return Appended(error.code, message=error.detail, record_errors=named)
+            return self.staging.refuse(Appended.refusing(error), len(records))
         if header.producer_id >= 0:
             if header.attributes & TRANSACTIONAL_BIT:
                 known = self.verifications.check(self.log.producers, header, guard)

@@ -6,11 +6,11 @@ once with the result of the checks, and after the write with the result of the d
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.fetch import READ_UNCOMMITTED
-from ...protocol.records.record_checks import RecordError
+from ...protocol.records.record_checks import RecordError, RefusedRecords
 from ...protocol.types import Buffer, OffsetAndEpoch
 from ...storage.aborted import AbortedTransaction
 
@@ -36,6 +36,12 @@ class Appended:
     """A sentence for the client where the code alone does not say what was wrong."""
     record_errors: tuple[RecordError, ...] = ()
     """The records at fault, if they are known (KIP-467)."""
+
+    @classmethod
+    def refusing(cls, error: ApiError) -> Self:
+        """Answer a batch that a check has refused."""
+        named = error.record_errors if isinstance(error, RefusedRecords) else ()
+        return cls(error.code, message=error.detail, record_errors=named)
 
 
 @dataclass(slots=True)

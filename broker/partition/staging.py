@@ -12,6 +12,7 @@ from ...storage.log import Log
 from ...storage.producer_state import ProducedBatch
 from . import intake
 from .requests import Appended
+from .traffic import TopicTraffic
 
 NO_ANSWERS: Final[list[Appended]] = []
 """Stands in while nothing is staged: an idle partition has no list of its own. Never changed."""
@@ -20,10 +21,12 @@ NO_ANSWERS: Final[list[Appended]] = []
 class Staging:
     """The batches that one partition is about to append to its log, and their answers."""
 
-    __slots__ = ("_log", "answers", "batches")
+    __slots__ = ("_log", "_traffic", "answers", "batches")
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, traffic: TopicTraffic | None = None) -> None:
+        """Count in `traffic`, if there is one."""
         self._log = log
+        self._traffic = traffic
         self.batches: list[tuple[BatchHeader, memoryview]] | None = None
         """In offset order; None while nothing is staged."""
         self.answers: list[Appended] = NO_ANSWERS
@@ -54,6 +57,11 @@ class Staging:
             # log takes in markers alone. If the write fails, the directory is lost and this state
             # with it.
             log.producers.observe(header, wall_ms)
+        traffic = self._traffic
+        if traffic is not None:
+            traffic.produce_requests += 1
+            traffic.messages_in += header.record_count
+            traffic.bytes_in += header.size
         batches.append((header, records))
         appended = Appended(
             ErrorCode.NONE,
@@ -68,7 +76,7 @@ class Staging:
     def answer_known(self, known: ProducedBatch | ErrorCode, rules: intake.IntakeRules) -> Appended:
         """Answer a repeated batch as the first time; a gap in the sequence is refused."""
         if isinstance(known, ErrorCode):
-            return Appended(known)
+            return self.refuse(Appended(known))
         log = self._log
         append_time_ms = known.timestamp if rules.is_log_append_time else -1
         appended = Appended(
@@ -82,6 +90,15 @@ class Staging:
             # It shares the fate of the staged original.
             self.answers.append(appended)
         return appended
+
+    def refuse(self, answer: Appended, unfit_bytes: int = 0) -> Appended:
+        """Count a batch that is refused with `answer`, and return that.
+
+        `unfit_bytes` is its size if a check of the batch itself has failed.
+        """
+        if self._traffic is not None:
+            self._traffic.on_refused(unfit_bytes)
+        return answer
 
     def fail(self, error: ErrorCode) -> None:
         """Drop the staged batches, which are never written, with `error` as the reason."""

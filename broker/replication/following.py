@@ -124,6 +124,8 @@ def _carry_out_one(
     match effect:
         case Append():
             partition.log.append_run(answer.batches, data)
+            if partition.traffic is not None:
+                partition.traffic.replication_bytes_in += len(data)
         case HighWatermarkMoved(offset):
             partition.on_high_watermark_moved(offset)
         case LogStartRaised(offset):

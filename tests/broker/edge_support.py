@@ -15,6 +15,7 @@ from minikafka.broker.edge import Edge
 from minikafka.broker.net.connection import Connection
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partition.requests import Appended, FetchAnswer, FetchSpec, OffsetAnswer
+from minikafka.broker.partition.traffic import Traffic
 from minikafka.broker.partition.verification import Verification
 from minikafka.broker.partition.waiters import DataWaiters, Waiter
 from minikafka.broker.partitions import Partitions
@@ -358,6 +359,7 @@ class Stock(NamedTuple):
     deadlines: Deadlines
     metadata: Metadata
     controller: ActiveController
+    traffic: Traffic | None = None
 
 
 class Front:
@@ -378,6 +380,7 @@ class Front:
                 partitions=stock.partitions,
                 peers=self.peers,
                 lease=LeaderLease(),
+                traffic=stock.traffic,
             )
         )
         self.sessions = make_sessions(stock.runtime, config)

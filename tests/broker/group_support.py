@@ -69,7 +69,9 @@ class GroupBroker(Node):
             **{key.replace("_", "."): value for key, value in settings.items()},
         }
         mapping = {"node.id": str(ME), "controller.quorum.bootstrap.servers": "c:1", **given}
-        stock = Stock(self.runtime, self.partitions, self.wheel, self, self.controller)
+        stock = Stock(
+            self.runtime, self.partitions, self.wheel, self, self.controller, self.traffic
+        )
         front = Front(stock, mapping, self.defaults)
         self.edge, self.peers, self.apis = front.edge, front.peers, front.apis
         self.loaded = asyncio.Event()

@@ -1,11 +1,20 @@
-"""One scrape of some collectors, read by the parser of Prometheus."""
+"""One scrape of some collectors, read by the parser of Prometheus; a broker that tells all."""
 
 from collections.abc import Iterable
 from itertools import chain
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from minikafka.broker.metrics.collectors import collectors_of
+from minikafka.broker.partition.traffic import Traffic
+from minikafka.broker.replication.isr_proposals import IsrProposals
 from minikafka.runtime.metrics import Collector, Format, write
+
+from .channel_support import FakeChannel
+from .group_support import GroupBroker
+from .node_support import ME
+
+MANAGER = "kafka_server_replicamanager_"
 
 
 class Scrape:
@@ -30,3 +39,28 @@ class Scrape:
             for sample in self.samples
             if sample.name == name and wanted <= sample.labels.items()
         ]
+
+
+class Told(GroupBroker):
+    """A broker with everything that tells of it."""
+
+    collectors: tuple[Collector, ...] = ()
+
+    async def begin(self) -> "Told":
+        self.traffic = Traffic()
+        await self.open()
+        self.channel = FakeChannel()
+        self.changes = IsrProposals(self.runtime, self.channel.as_channel(), ME)
+        self.propose = self.changes.propose
+        self.collectors = collectors_of(self.edge, self.changes)
+        return self
+
+    def scrape(self) -> Scrape:
+        return Scrape(self.collectors)
+
+    def count(self, name: str) -> float:
+        return self.scrape()(MANAGER + name)
+
+    async def end(self) -> None:
+        await self.changes.close()
+        await self.close()

@@ -7,6 +7,7 @@ from minikafka.broker.deadlines import Deadlines
 from minikafka.broker.partition.log_store import LogStore
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partition.requests import Appended, FetchSpec
+from minikafka.broker.partition.traffic import Traffic
 from minikafka.broker.partitions import Links, Partitions, PartitionSettings
 from minikafka.broker.replica.leader import ProposeIsr
 from minikafka.broker.replica.lease import LeaderLease
@@ -103,6 +104,8 @@ class Node:
         self.outside: list[Partition] = []
         """Partitions of which the leader was to be asked where its log begins and ends."""
         self.defaults: TopicDefaults
+        self.traffic: Traffic | None = None
+        """A test that wants counts by topic sets it before `start`."""
 
     def _note_proposal(self, partition: Partition, proposal: ProposeIsr) -> None:
         self.proposals.append(proposal)
@@ -119,6 +122,7 @@ class Node:
             lag_max_ms=10_000,
             config_of=defaults.config_of,
             broker_value=defaults.broker_value,
+            traffic=self.traffic,
         )
         links = Links(
             fetchers=self.fetchers,

@@ -5,49 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.metrics.collectors import collectors_of
 from minikafka.broker.metrics.labelled import Labelled
 from minikafka.broker.partition.leading import carry_out
-from minikafka.broker.replication.isr_proposals import IsrProposals
 from minikafka.protocol.control.messages import PartitionsAltered
 from minikafka.protocol.control.records import PartitionRecord
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.records import record_batch
-from minikafka.runtime.metrics import Collector
 
-from .channel_support import FakeChannel, until
-from .group_support import GroupBroker
-from .metrics_support import Scrape
+from .channel_support import until
+from .metrics_support import MANAGER, Told
 from .node_support import ME, ORDERS, WALL_MS, B, C, led_batch, state
 from .test_isr_proposals import result
 
-MANAGER = "kafka_server_replicamanager_"
 FIRST: dict[str, str | int] = {"topic": "orders", "partition": 0}
 LED = state(ME, isr=(ME, B, C))
-
-
-class Told(GroupBroker):
-    """A broker with everything that tells of it."""
-
-    collectors: tuple[Collector, ...] = ()
-
-    async def begin(self) -> "Told":
-        await self.open()
-        self.channel = FakeChannel()
-        self.changes = IsrProposals(self.runtime, self.channel.as_channel(), ME)
-        self.propose = self.changes.propose
-        self.collectors = collectors_of(self.edge, self.changes)
-        return self
-
-    def scrape(self) -> Scrape:
-        return Scrape(self.collectors)
-
-    def count(self, name: str) -> float:
-        return self.scrape()(MANAGER + name)
-
-    async def end(self) -> None:
-        await self.changes.close()
-        await self.close()
 
 
 @pytest.fixture

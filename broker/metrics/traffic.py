@@ -1,0 +1,62 @@
+"""The counts of what is produced and fetched, by topic and in all."""
+
+from collections.abc import Iterator
+from itertools import chain
+from operator import attrgetter
+from typing import Final
+
+from ...runtime.metrics import Family, counter
+from ..partition.traffic import Traffic
+from .labelled import Labelled, of_topic
+
+_NAMES: Final = (
+    ("messagesin", "messages_in", "Records that this broker took as a leader."),
+    ("bytesin", "bytes_in", "Bytes of batches that this broker took as a leader."),
+    ("bytesout", "bytes_out", "Bytes of batches that consumers were sent."),
+    ("bytesrejected", "bytes_rejected", "Bytes of batches that failed a check."),
+    (
+        "replicationbytesin",
+        "replication_bytes_in",
+        "Bytes of batches that replicas here took over from their leaders.",
+    ),
+    (
+        "replicationbytesout",
+        "replication_bytes_out",
+        "Bytes of batches that followers were sent.",
+    ),
+    ("totalproducerequests", "produce_requests", "Batches to append, one per partition."),
+    ("totalfetchrequests", "fetch_requests", "Partitions that fetches read."),
+    (
+        "failedproducerequests",
+        "failed_produce_requests",
+        "Batches that were refused, but for those that another broker leads.",
+    ),
+    (
+        "failedfetchrequests",
+        "failed_fetch_requests",
+        "Partitions of fetches with an error, but for those that another broker leads.",
+    ),
+)
+
+
+class TrafficMetrics:
+    """The collector of what is counted by topic."""
+
+    def __init__(self, traffic: Traffic, labelled: Labelled) -> None:
+        self._traffic = traffic
+        self._labelled = labelled
+
+    def __call__(self) -> Iterator[Family]:
+        """Give the families of one scrape; topics that left this broker stay in the totals."""
+        here = dict.fromkeys(partition.topic for _, partition in self._labelled)
+        topics = [(of_topic(name), counts) for name, counts in self._traffic.keep(here)]
+        for name, count, help_text in _NAMES:
+            value = attrgetter(count)
+            yield counter(
+                f"kafka_server_brokertopicmetrics_{name}",
+                help_text,
+                chain(
+                    [("", self._traffic.total(count))],
+                    ((tail, value(counts)) for tail, counts in topics),
+                ),
+            )

@@ -1,0 +1,102 @@
+"""Counts of what is produced to and read from a broker, by topic: kept only if somebody is told.
+
+Pure. Every count is one plain number that grows per batch or per partition of a request, never per
+record.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+COUNTS: Final = (
+    "messages_in",
+    "bytes_in",
+    "bytes_out",
+    "bytes_rejected",
+    "replication_bytes_in",
+    "replication_bytes_out",
+    "produce_requests",
+    "fetch_requests",
+    "failed_produce_requests",
+    "failed_fetch_requests",
+)
+
+
+class TopicTraffic:
+    """The counts of one topic since the start, or since its first replica here."""
+
+    __slots__ = COUNTS
+
+    def __init__(self) -> None:
+        self.messages_in = 0
+        """Records that this broker has taken as a leader, markers too."""
+        self.bytes_in = 0
+        """Bytes of their batches."""
+        self.bytes_out = 0
+        """Bytes of batches that consumers were sent."""
+        self.bytes_rejected = 0
+        """Bytes of batches that failed a check."""
+        self.replication_bytes_in = 0
+        """Bytes of batches that replicas here took over from their leaders."""
+        self.replication_bytes_out = 0
+        """Bytes of batches that followers were sent."""
+        self.produce_requests = 0
+        """Batches to append, for one partition each."""
+        self.fetch_requests = 0
+        """Partitions that fetches read."""
+        self.failed_produce_requests = 0
+        """Batches that were refused. One that should have gone to another leader does not count."""
+        self.failed_fetch_requests = 0
+        """Partitions that a fetch got an error for; that somebody else leads is none."""
+
+    def on_refused(self, unfit_bytes: int) -> None:
+        """Count a batch that is refused; its size, if a check of the batch itself has failed."""
+        self.produce_requests += 1
+        self.failed_produce_requests += 1
+        self.bytes_rejected += unfit_bytes
+
+    def on_fetched(self, size: int, *, is_follower: bool) -> None:
+        """Count one partition of a fetch, with so many bytes of batches."""
+        self.fetch_requests += 1
+        if is_follower:
+            self.replication_bytes_out += size
+        else:
+            self.bytes_out += size
+
+
+class Traffic:
+    """The counts of all topics of a broker."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, TopicTraffic] = {}
+        self._gone = TopicTraffic()
+        """The sums of topics that have no replica here any more."""
+
+    def of(self, topic: str) -> TopicTraffic:
+        """Return the counts of a topic, begun at 0 if it is new here."""
+        counts = self._topics.get(topic)
+        if counts is None:
+            counts = self._topics[topic] = TopicTraffic()
+        return counts
+
+    def keep(self, topics: Iterable[str]) -> list[tuple[str, TopicTraffic]]:
+        """Forget all other topics, but in the totals; return those that were ever written or read.
+
+        An idle topic has no rows of its own, as in Kafka.
+        """
+        known, self._topics = self._topics, {}
+        for topic in topics:
+            if topic in known:
+                self._topics[topic] = known.pop(topic)
+        for gone in known.values():
+            for count in COUNTS:
+                setattr(self._gone, count, getattr(self._gone, count) + getattr(gone, count))
+        return [(topic, each) for topic, each in self._topics.items() if _is_active(each)]
+
+    def total(self, count: str) -> int:
+        """Return one of the counts for all topics that there ever were."""
+        counts = (self._gone, *self._topics.values())
+        return sum(getattr(each, count) for each in counts)
+
+
+def _is_active(each: TopicTraffic) -> bool:
+    return bool(each.produce_requests or each.fetch_requests or each.replication_bytes_in)
