@@ -25,7 +25,7 @@ from ..partition.partition import Partition
 from ..partition.reading import refuse
 
 MOST_HEADERS: Final = 5_000
-"""Batch headers that one request walks: some 50 ms of the loop, in slices."""
+"""Batch headers that one request walks: some 20 ms of the loop, in slices."""
 HEADERS_EACH: Final = (16, 1_000)
 """The least and the most headers walked in one partition, however many partitions there are."""
 
