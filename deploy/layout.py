@@ -34,6 +34,8 @@ class Node:
     host: str
     port: int
     directory: Path
+    metrics: str | None = None
+    """The address, as HOST:PORT, at which it serves its metrics."""
 
     @property
     def name(self) -> str:
@@ -79,22 +81,30 @@ class Layout:
         return ",".join(broker.address for broker in self.brokers)
 
     @classmethod
-    def plan(cls, directory: Path, brokers: int, controllers: int, port: int) -> Self:
-        """Give every node an id and a port: `port` and its successors, or free ones for 0."""
-        count = brokers + controllers
+    def plan(
+        cls, directory: Path, brokers: int, controllers: int, port: int, *, metrics: bool = False
+    ) -> Self:
+        """Give every node an id and a port: `port` and its successors, or free ones for 0.
+
+        The ports at which they serve `metrics`, if they do, come after those, in the same order.
+        """
+        nodes = brokers + controllers
+        count = 2 * nodes if metrics else nodes
         ports = free_ports(count) if port == 0 else list(range(port, port + count))
         if ports[-1] > 65_535:
-            raise ConfigError("port", str(port), f"{count} nodes need ports up to {ports[-1]}")
+            raise ConfigError("port", str(port), f"{nodes} nodes need ports up to {ports[-1]}")
 
-        def node(role: Role, node_id: int, port: int) -> Node:
-            return Node(role, node_id, HOST, port, directory / f"{role}-{node_id}")
+        def node(role: Role, node_id: int, place: int) -> Node:
+            served = f"{HOST}:{ports[nodes + place]}" if metrics else None
+            path = directory / f"{role}-{node_id}"
+            return Node(role, node_id, HOST, ports[place], path, served)
 
         return cls(
             tuple(
-                node("controller", FIRST_CONTROLLER_ID + index, ports[brokers + index])
+                node("controller", FIRST_CONTROLLER_ID + index, brokers + index)
                 for index in range(controllers)
             ),
-            tuple(node("broker", 1 + index, ports[index]) for index in range(brokers)),
+            tuple(node("broker", 1 + index, index) for index in range(brokers)),
         )
 
     @classmethod
@@ -128,9 +138,11 @@ class Layout:
         copies, in_sync = str(min(3, count)), str(min(2, count))
         quorum = ",".join(f"{c.node_id}@{c.address}" for c in self.controllers)
         listener = "PLAINTEXT" if node.role == "broker" else "CONTROLLER"
+        served = {} if node.metrics is None else {"metrics.listener": node.metrics}
         return {
             "node.id": str(node.node_id),
             "listeners": f"{listener}://{node.address}",
+            **served,
             "controller.quorum.voters": quorum,
             "log.dirs": str(node.data_path),
             "default.replication.factor": copies,
@@ -178,7 +190,8 @@ def _read_node(role: Role, path: Path) -> Node:
         raise ConfigError("node.id", node_id, f"no number in {path}")
     if not port.isdigit():
         raise ConfigError("listeners", listeners, f"no port in {path}")
-    return Node(role, int(node_id), host, int(port), path.parent)
+    metrics = properties.get("metrics.listener") or None
+    return Node(role, int(node_id), host, int(port), path.parent, metrics)
 
 
 def free_ports(count: int) -> list[int]:

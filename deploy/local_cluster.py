@@ -46,6 +46,7 @@ class LocalCluster:
         brokers: int | None = None,
         controllers: int | None = None,
         port: int = 0,
+        metrics: bool = False,
         broker_config: Mapping[str, str] | None = None,
         controller_config: Mapping[str, str] | None = None,
         programs: Mapping[str, Program] = PROGRAMS,
@@ -55,11 +56,12 @@ class LocalCluster:
 
         Without a directory: a temporary one, removed in the end. An existing cluster is reopened
         as it is, the given configuration laid over its files. Port 0 picks free ports. A new
-        cluster has 3 brokers and 1 controller unless told.
+        cluster has 3 brokers and 1 controller unless told, and serves no metrics.
         """
         self.directory = Path(directory).absolute() if directory is not None else None
         self._wanted = {"broker": brokers, "controller": controllers}
         self._port = port
+        self._metrics = metrics
         self._config = {"broker": broker_config or {}, "controller": controller_config or {}}
         self._programs = programs
         self._probe = probe
@@ -213,7 +215,7 @@ class LocalCluster:
                 3 if self._wanted["broker"] is None else self._wanted["broker"],
                 1 if self._wanted["controller"] is None else self._wanted["controller"],
             )
-            layout = Layout.plan(directory, brokers, controllers, self._port)
+            layout = Layout.plan(directory, brokers, controllers, self._port, metrics=self._metrics)
             layout.write(self._config["broker"], self._config["controller"])
             return layout
         for role, nodes in (("broker", layout.brokers), ("controller", layout.controllers)):

@@ -41,8 +41,8 @@ class StopAsked(BaseException):
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
-    help="Port of the first broker, the other daemons on those after it; 0 picks free ports. "
-    "[default: 9092, or those in DIR]",
+    help="Port of the first broker, the other daemons on those after it, then their metrics; "
+    "0 picks free ports. [default: 9092, or those in DIR]",
 )
 @click.option(
     "--data",
@@ -75,7 +75,7 @@ def up(
     existing = data is not None and any(data.glob("broker-*/server.properties"))
     if port is None:
         port = 0 if existing else 9092
-    cluster = LocalCluster(data, brokers=brokers, controllers=controllers, port=port)
+    cluster = LocalCluster(data, brokers=brokers, controllers=controllers, port=port, metrics=True)
     _on_signals(_ask_to_stop)
     code = 0
     try:
@@ -101,6 +101,9 @@ def _run(cluster: LocalCluster, restart: bool) -> NoReturn:
     )
     _wait_until_ready(cluster, started + READY_SECONDS)
     print(f"ready bootstrap.servers={cluster.bootstrap}", flush=True)
+    for node in nodes.nodes:
+        if node.metrics is not None:
+            _say(f"metrics of {node.name}: http://{node.metrics}/metrics")
     _say(f"started in {time.monotonic() - started:.1f} s; Ctrl-C stops")
     _supervise(cluster, restart)
 

@@ -88,3 +88,17 @@ def test_free_ports_are_distinct_and_free_for_tcp_and_udp() -> None:
         for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
             with socket.socket(socket.AF_INET, kind) as sock:
                 sock.bind((HOST, port))
+
+
+def test_metrics_are_served_on_the_ports_after_those_of_the_nodes(tmp_path: Path) -> None:
+    layout = Layout.plan(tmp_path, brokers=2, controllers=1, port=9092, metrics=True)
+    assert [(node.name, node.metrics) for node in layout.nodes] == [
+        ("controller-3001", "127.0.0.1:9097"),
+        ("broker-1", "127.0.0.1:9095"),
+        ("broker-2", "127.0.0.1:9096"),
+    ]
+    layout.write({}, {})
+    assert Layout.read(tmp_path) == layout
+    assert read_properties(layout.brokers[0])["metrics.listener"] == "127.0.0.1:9095"
+    with pytest.raises(ConfigError, match="3 nodes need ports up to 65539"):
+        Layout.plan(tmp_path, brokers=2, controllers=1, port=65_534, metrics=True)

@@ -222,7 +222,7 @@ def test_a_temporary_directory_goes_with_up(ups: list[Up]) -> None:
         (["--brokers", "0"], "Invalid value for '--brokers'"),
         (["--brokers", "x"], "Invalid value for '--brokers'"),
         (["--port", "70000"], "Invalid value for '--port'"),
-        (["--port", "65534"], "port=65534: 4 nodes need ports up to 65537"),
+        (["--port", "65534"], "port=65534: 4 nodes need ports up to 65541"),
         (["--data", "/proc/nowhere"], "data=/proc/nowhere: "),
         (["--unknown"], "No such option"),
         (["surplus"], "unexpected extra argument"),

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from minikafka import Admin, Consumer, NewTopic, Producer, TopicPartition
+from minikafka.deploy.layout import Layout
 
 from .test_local_cluster import alive, wait_until_gone
 
@@ -89,12 +91,25 @@ def test_a_clean_stop_and_start(tmp_path: Path) -> None:
     with up(tmp_path, "--port", "0") as (process, servers):
         acknowledged = write(servers)
         pids = daemons(tmp_path)
+        served = [health_of(name, tmp_path) for name in sorted(pids)]
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
+        assert all(f"http://{address}/metrics\n" in err for address in served)
         assert not any(alive(pid) for pid in pids.values())
     with up(tmp_path) as (_, again):
         assert len(read(again)) == len(acknowledged)
+
+
+def health_of(name: str, directory: Path) -> str:
+    """The address at which the node serves metrics; it says there that it is in service."""
+    layout = Layout.read(directory)
+    assert layout is not None
+    (address,) = (node.metrics for node in layout.nodes if node.name == name)
+    assert address is not None
+    with urllib.request.urlopen(f"http://{address}/health/ready", timeout=20) as response:
+        assert response.read() == b"ready\n"
+    return address
 
 
 def test_nothing_is_left_of_an_up_that_was_killed(tmp_path: Path) -> None:
