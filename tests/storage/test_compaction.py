@@ -1,6 +1,7 @@
 """Compaction: what stays, what goes, when, and what interrupts it."""
 
 import tracemalloc
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,17 @@ def runtime() -> InlineRuntime:
     return InlineRuntime()
 
 
+@pytest.fixture
+async def log(runtime: InlineRuntime, tmp_path: Path) -> AsyncIterator[Log]:
+    """A new log, closed in the end."""
+    made = await opened(runtime, tmp_path, topic(**COMPACT))
+    yield made
+    made.abandon()
+
+
 async def test_the_newest_record_of_a_key_stays_where_it_was(
-    runtime: InlineRuntime, tmp_path: Path
+    log: Log, runtime: InlineRuntime
 ) -> None:
-    log = await opened(runtime, tmp_path, topic(**COMPACT))
     put(log, (b"a", b"1"), (b"b", b"1"), (b"c", b"1"))
     put(log, (b"b", b"2"))
     log.roll()
@@ -48,14 +56,12 @@ async def test_the_newest_record_of_a_key_stays_where_it_was(
     assert shown(log) == ["2 c=1", "3 b=2", "4 a=2", "5 d=1", "6 c=2"]
     assert len(log.segments) == 2
     assert log.log_end_offset == 7
-    log.abandon()
 
 
 @pytest.mark.parametrize("codec", list(Codec))
 async def test_what_is_left_of_a_batch_is_as_it_was(
-    runtime: InlineRuntime, tmp_path: Path, codec: Codec
+    log: Log, runtime: InlineRuntime, codec: Codec
 ) -> None:
-    log = await opened(runtime, tmp_path, topic(**COMPACT))
     entries = [(b"key%d" % (n % 4), b"v%d" % n) for n in range(10)]
     put(log, *entries, codec=codec, timestamp=5_000, epoch=3, producer=(7, 2, 40))
     before = all_records(log)
@@ -66,11 +72,9 @@ async def test_what_is_left_of_a_batch_is_as_it_was(
     assert (header.base_offset, header.last_offset, header.leader_epoch) == (0, 9, 3)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 2, 40)
     assert (header.max_timestamp, header.compression) == (5_009, codec)
-    log.abandon()
 
 
-async def test_readers_go_on_within_gaps(runtime: InlineRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path, topic(**COMPACT))
+async def test_readers_go_on_within_gaps(log: Log, runtime: InlineRuntime) -> None:
     for n in range(30):
         put(log, (b"k%d" % (n % 3), b"%d" % n))
         if n % 10 == 9:
@@ -81,7 +85,6 @@ async def test_readers_go_on_within_gaps(runtime: InlineRuntime, tmp_path: Path)
         read = await log.reader.read_cold(offset, max_bytes=1, up_to=30)
         ((_, header),) = headers(read.data)
         assert header.base_offset == next(each for each in kept if each >= offset)
-    log.abandon()
 
 
 async def test_nothing_above_the_bound_or_too_young_is_touched(
@@ -259,14 +262,12 @@ def test_the_map_keeps_to_its_memory() -> None:
     assert keys.is_newest(b"never seen", 0)
 
 
-async def test_records_without_key_go(runtime: InlineRuntime, tmp_path: Path) -> None:
+async def test_records_without_key_go(log: Log, runtime: InlineRuntime) -> None:
     """From before the topic was compacted: nothing can ever replace them."""
-    log = await opened(runtime, tmp_path, topic(**COMPACT))
     put(log, (None, b"1"), (b"a", b"1"), (None, b"2"))
     log.roll()
     await compacted(runtime, log)
     assert shown(log) == ["1 a=1"]
-    log.abandon()
 
 
 async def test_gaps_are_no_damage_when_the_policy_changes(
@@ -297,9 +298,8 @@ async def test_gaps_are_no_damage_when_the_policy_changes(
 
 
 async def test_a_truncation_meanwhile_ends_the_round(
-    runtime: InlineRuntime, tmp_path: Path
+    log: Log, runtime: InlineRuntime, tmp_path: Path
 ) -> None:
-    log = await opened(runtime, tmp_path, topic(**COMPACT))
     for n in range(4):
         put(log, (b"a", b"%d" % n))
         log.roll()
@@ -325,7 +325,6 @@ async def test_a_truncation_meanwhile_ends_the_round(
     names = runtime.fs.listdir(str(tmp_path / "t-0"))
     assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
     assert await compacted(runtime, log) == 4
-    log.abandon()
 
 
 async def test_a_log_that_goes_meanwhile_ends_the_round(
@@ -346,8 +345,9 @@ async def test_a_log_that_goes_meanwhile_ends_the_round(
     assert log.files.failure is None, "the disk is fine"
 
 
-async def test_damage_ends_the_round_and_is_told(runtime: InlineRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path, topic(**COMPACT))
+async def test_damage_ends_the_round_and_is_told(
+    log: Log, runtime: InlineRuntime, tmp_path: Path
+) -> None:
     for n in range(9):
         put(log, (b"a", b"%d" % n))
     log.roll()
@@ -361,13 +361,11 @@ async def test_damage_ends_the_round_and_is_told(runtime: InlineRuntime, tmp_pat
     assert await compacted(runtime, log) is None
     assert [error.path for error in told] == [str(file)]
     assert file.read_bytes() == data
-    log.abandon()
 
 
 async def test_a_segment_without_anything_to_drop_is_left_alone(
-    runtime: InlineRuntime, tmp_path: Path
+    log: Log, runtime: InlineRuntime, tmp_path: Path
 ) -> None:
-    log = await opened(runtime, tmp_path, topic(**COMPACT))
     put(log, (b"a", b"1"), (b"b", b"1"))
     log.roll()
     segment = log.segments[0]
@@ -375,7 +373,6 @@ async def test_a_segment_without_anything_to_drop_is_left_alone(
     assert log.segments[0] is segment
     names = runtime.fs.listdir(str(tmp_path / "t-0"))
     assert not [name for name in names if "cleaned" in name]
-    log.abandon()
 
 
 async def test_results_do_not_outgrow_a_segment(runtime: InlineRuntime, tmp_path: Path) -> None:
@@ -518,9 +515,8 @@ async def test_a_segment_is_complete_when_something_in_it_is_due(
 
 
 async def test_damage_is_not_mended_in_what_took_its_segments_place(
-    runtime: InlineRuntime, tmp_path: Path
+    log: Log, runtime: InlineRuntime, tmp_path: Path
 ) -> None:
-    log = await opened(runtime, tmp_path, topic(**COMPACT))
     for n in range(4):
         put(log, (b"a%d" % (n % 2), b"%d" % n))
     log.roll()
@@ -537,13 +533,9 @@ async def test_damage_is_not_mended_in_what_took_its_segments_place(
     assert await compacted(runtime, log) == 4
     with pytest.raises(CorruptLog, match="compacted since"):
         await log.reader.mend(damage, good[damage.position : damage.end])
-    log.abandon()
 
 
-async def test_a_worker_that_forgot_the_round_ends_it(
-    runtime: InlineRuntime, tmp_path: Path
-) -> None:
-    log = await opened(runtime, tmp_path, topic(**COMPACT))
+async def test_a_worker_that_forgot_the_round_ends_it(log: Log, runtime: InlineRuntime) -> None:
     for n in range(4):
         put(log, (b"a", b"%d" % n))
     log.roll()
@@ -552,7 +544,6 @@ async def test_a_worker_that_forgot_the_round_ends_it(
     assert len(all_records(log)) == 4
     assert await compacted(runtime, log) == 4
     assert len(all_records(log)) == 1
-    log.abandon()
 
 
 async def test_a_marker_is_never_left_without_its_record(

@@ -1,3 +1,4 @@
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,14 @@ async def opened(
     return await Log.open(runtime, str(path / "t-0"), topic(**settings), clean=clean)
 
 
+@pytest.fixture
+async def log(runtime: TestRuntime, tmp_path: Path) -> AsyncIterator[Log]:
+    """A new log, closed in the end."""
+    made = await opened(runtime, tmp_path)
+    yield made
+    await made.close()
+
+
 async def test_an_unused_log_leaves_nothing_on_disk(runtime: TestRuntime, tmp_path: Path) -> None:
     log = await opened(runtime, tmp_path)
     log.assign_epoch(3, 0)
@@ -36,20 +45,16 @@ async def test_an_unused_log_leaves_nothing_on_disk(runtime: TestRuntime, tmp_pa
     assert runtime.fs.listdir(str(tmp_path)) == []
 
 
-async def test_what_is_appended_is_read_back(runtime: TestRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_what_is_appended_is_read_back(log: Log) -> None:
     made = fill(log, 100)
     assert log.log_end_offset == 100
     assert contents(log) == joined(made)
-    await log.close()
 
 
-async def test_many_batches_go_in_one_append(runtime: TestRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_many_batches_go_in_one_append(log: Log) -> None:
     made = [batch(n) for n in range(3000)]
     log.append(made)
     assert contents(log) == joined(made)
-    await log.close()
 
 
 async def test_a_read_begins_with_the_batch_that_holds_the_offset(
@@ -86,27 +91,22 @@ async def test_a_read_gives_whole_batches_within_max_bytes(
     await log.close()
 
 
-async def test_a_batch_above_max_bytes_comes_whole(runtime: TestRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_a_batch_above_max_bytes_comes_whole(log: Log) -> None:
     log.append([batch(0, size=100_000), batch(1)])
     assert len(log.reader.read(0, max_bytes=10, up_to=2).data) > 100_000
     assert not log.reader.read(0, max_bytes=10, up_to=2, at_least_one=False).data
-    await log.close()
 
 
-async def test_out_of_range(runtime: TestRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_out_of_range(log: Log) -> None:
     fill(log, 3)
     log.advance_log_start(2)
     for offset in (-1, 1, 4):
         with pytest.raises(OffsetOutOfRange, match=r"not within 2\.\.3"):
             log.reader.read(offset, max_bytes=10, up_to=3)
     assert not log.reader.read(3, max_bytes=10, up_to=3).data
-    await log.close()
 
 
-async def test_an_append_below_the_end_is_our_bug(runtime: TestRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_an_append_below_the_end_is_our_bug(log: Log) -> None:
     fill(log, 3)
     with pytest.raises(InvariantViolation):
         log.append([batch(2)])
@@ -114,7 +114,6 @@ async def test_an_append_below_the_end_is_our_bug(runtime: TestRuntime, tmp_path
         log.append([batch(3), batch(3)])
     assert log.log_end_offset == 3
     assert len(offsets_in(contents(log))) == 3
-    await log.close()
 
 
 async def test_it_rolls_by_size_and_reads_across(runtime: TestRuntime, tmp_path: Path) -> None:
@@ -149,13 +148,11 @@ async def test_it_rolls_when_an_index_is_full(runtime: TestRuntime, tmp_path: Pa
     await log.close()
 
 
-async def test_it_rolls_where_offsets_do_not_fit(runtime: TestRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_it_rolls_where_offsets_do_not_fit(log: Log) -> None:
     log.append([batch(0), batch(2**31 - 1), batch(2**31), batch(2**40)])
     assert [segment.base_offset for segment in log.segments] == [0, 2**31, 2**40]
     assert offsets_in(log.reader.read(5, max_bytes=1000, up_to=2**41).data) == [2**31 - 1]
     assert offsets_in(log.reader.read(2**33, max_bytes=1000, up_to=2**41).data) == [2**40]
-    await log.close()
 
 
 async def test_a_follower_appends_one_buffer(runtime: TestRuntime, tmp_path: Path) -> None:
@@ -224,10 +221,9 @@ def is_cut_stable(log: Log) -> bool:
 
 
 async def test_what_follows_a_cut_lies_in_a_segment_of_its_own_until_the_cut_is_stable(
-    runtime: TestRuntime, tmp_path: Path
+    log: Log,
 ) -> None:
     """Power may undo the cut: in one file the old batches would lie under the new ones (0021)."""
-    log = await opened(runtime, tmp_path)
     fill(log, 10)
     await log.flush()
     log.truncate_to(5)
@@ -241,13 +237,11 @@ async def test_what_follows_a_cut_lies_in_a_segment_of_its_own_until_the_cut_is_
     await log.flush()
     fill(log, 1)
     assert [segment.base_offset for segment in log.segments] == [0, 5], "that cut was stable"
-    await log.close()
 
 
 async def test_a_cut_during_a_flush_is_not_made_stable_by_it(
-    runtime: TestRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = await opened(runtime, tmp_path)
     fill(log, 10)
     flush = Segments.flush
 
@@ -264,7 +258,6 @@ async def test_a_cut_during_a_flush_is_not_made_stable_by_it(
     assert [segment.base_offset for segment in log.segments] == [0, 5]
     await log.flush()
     assert (log.flushed_offset, is_cut_stable(log)) == (6, True)
-    await log.close()
 
 
 async def test_a_newest_segment_that_was_cut_to_nothing_is_flushed_too(tmp_path: Path) -> None:
@@ -282,19 +275,14 @@ async def test_a_newest_segment_that_was_cut_to_nothing_is_flushed_too(tmp_path:
     await log.close()
 
 
-async def test_truncation_cuts_epochs_even_at_the_end(runtime: TestRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_truncation_cuts_epochs_even_at_the_end(log: Log) -> None:
     fill(log, 5)
     log.assign_epoch(4, 5)
     log.truncate_to(5)
     assert list(log.leader_epochs) == [(0, 0)]
-    await log.close()
 
 
-async def test_positions_known_before_a_truncation_are_forgotten(
-    runtime: TestRuntime, tmp_path: Path
-) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_positions_known_before_a_truncation_are_forgotten(log: Log) -> None:
     fill(log, 40)
     log.truncate_to(10)
     made = [batch(n, size=n) for n in range(10, 30)]
@@ -302,7 +290,6 @@ async def test_positions_known_before_a_truncation_are_forgotten(
     for header, buffer in reversed(made):
         found = log.reader.read(header.base_offset, max_bytes=5000, up_to=header.next_offset)
         assert found.data == buffer
-    await log.close()
 
 
 async def test_starting_anew_elsewhere_survives_a_restart(
@@ -351,11 +338,8 @@ async def test_a_snapshot_knows_the_batches_of_the_append_that_rolled(
     await log.close()
 
 
-async def test_appending_observes_producers_once(
-    runtime: TestRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_appending_observes_producers_once(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader has observed a batch when it staged it; a follower has not."""
-    log = await opened(runtime, tmp_path)
     seen: list[int] = []
     observe = ProducerState.observe
 
@@ -371,7 +355,6 @@ async def test_appending_observes_producers_once(
     producer = log.producers.get(7)
     assert producer is not None
     assert (seen, len(producer.batches)) == ([0, 1], 2)
-    await log.close()
 
 
 async def test_closed_files_are_opened_again(runtime: TestRuntime, tmp_path: Path) -> None:
@@ -385,13 +368,11 @@ async def test_closed_files_are_opened_again(runtime: TestRuntime, tmp_path: Pat
     await log.close()
 
 
-async def test_reading_while_the_log_shrinks(runtime: TestRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_reading_while_the_log_shrinks(log: Log) -> None:
     made = fill(log, 50)
     reading = log.reader.read_cold(10, max_bytes=1 << 20, up_to=50)
     log.truncate_to(30)
     assert (await reading).data == joined(made[10:30])
-    await log.close()
 
 
 async def test_reading_of_a_log_that_is_moved_away_ends(

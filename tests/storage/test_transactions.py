@@ -1,3 +1,4 @@
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,14 @@ async def opened(runtime: TestRuntime, path: Path) -> Log:
     return await Log.open(runtime, str(path / "t-0"), topic(**SMALL), clean=True)
 
 
+@pytest.fixture
+async def log(runtime: TestRuntime, tmp_path: Path) -> AsyncIterator[Log]:
+    """A new log, closed in the end."""
+    made = await opened(runtime, tmp_path)
+    yield made
+    await made.close()
+
+
 def interleaved(log: Log) -> None:
     """A: 0-1 aborted at 4; B: 2 committed at 5; A: 6 open."""
     append(log, transactional(0, A, 0, count=2), transactional(2, B), batch(3))
@@ -34,50 +43,35 @@ def interleaved(log: Log) -> None:
 # Open and decided.
 
 
-async def test_open_transactions_bound_what_is_stable(runtime: TestRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_open_transactions_bound_what_is_stable(log: Log) -> None:
     append(log, batch(0), transactional(1, A), transactional(2, B), batch(3))
     assert stable_offset(log) == 1
     append(log, marker(4, A, commits=True))
     assert stable_offset(log) == 2
     append(log, marker(5, B, commits=False))
     assert stable_offset(log) == 6
-    await log.close()
 
 
-async def test_a_marker_decides_only_below_the_high_watermark(
-    runtime: TestRuntime, tmp_path: Path
-) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_a_marker_decides_only_below_the_high_watermark(log: Log) -> None:
     append(log, batch(0), transactional(1, A), marker(2, A, commits=True), batch(3))
     assert stable_offset(log, 2) == 1
     assert stable_offset(log, 3) == 3
-    await log.close()
 
 
-async def test_an_empty_transaction_holds_nobody_back(runtime: TestRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_an_empty_transaction_holds_nobody_back(log: Log) -> None:
     append(log, batch(0), marker(1, A, commits=False))
     assert stable_offset(log, 1) == 1
     assert aborted_in(log) == []
-    await log.close()
 
 
-async def test_aborted_transactions_are_indexed_with_what_was_stable_then(
-    runtime: TestRuntime, tmp_path: Path
-) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_aborted_transactions_are_indexed_with_what_was_stable_then(log: Log) -> None:
     interleaved(log)
     assert aborted_in(log) == [AbortedTransaction(1, 0, 4, 2)]
     append(log, marker(7, A, commits=False))
     assert aborted_in(log)[1:] == [AbortedTransaction(1, 6, 7, 8)]
-    await log.close()
 
 
-async def test_readers_hear_of_what_was_aborted_among_their_records(
-    runtime: TestRuntime, tmp_path: Path
-) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_readers_hear_of_what_was_aborted_among_their_records(log: Log) -> None:
     append(log, transactional(0, A), marker(1, A, commits=False))
     append(log, *(batch(offset) for offset in range(2, 40)))  # a few segments
     append(log, transactional(40, B), transactional(41, A, 1), marker(42, B, commits=False))
@@ -94,7 +88,6 @@ async def test_readers_hear_of_what_was_aborted_among_their_records(
     assert told(2, 41) == [(2, 40)]
     assert told(43, 50) == [(1, 41)]  # The marker lies segments behind.
     assert told(0, 61) == [(1, 0), (2, 40), (1, 41)]
-    await log.close()
 
 
 # On disk.
@@ -166,10 +159,7 @@ async def test_what_was_undecided_at_a_clean_stop_is_undecided_after_it(
     await at_last.close()
 
 
-async def test_what_was_undecided_stays_so_though_producers_are_learnt_again(
-    runtime: TestRuntime, tmp_path: Path
-) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_what_was_undecided_stays_so_though_producers_are_learnt_again(log: Log) -> None:
     append(log, batch(0), transactional(1, A), batch(2), marker(3, A, commits=True))
     assert stable_offset(log, 3) == 1
     log.roll()
@@ -178,7 +168,6 @@ async def test_what_was_undecided_stays_so_though_producers_are_learnt_again(
     assert log.producers.has_open_transaction(2, 0)
     assert stable_offset(log, 3) == 1
     assert stable_offset(log, 4) == 4
-    await log.close()
 
 
 @pytest.mark.parametrize("damage", ["missing", "torn", "nonsense"])
@@ -220,8 +209,9 @@ async def test_what_recovery_cuts_off_is_aborted_no_more(
     await again.close()
 
 
-async def test_the_index_goes_with_its_segment(runtime: TestRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_the_index_goes_with_its_segment(
+    log: Log, runtime: TestRuntime, tmp_path: Path
+) -> None:
     append(log, transactional(0, A), marker(1, A, commits=False))
     log.roll()
     append(log, batch(2, timestamp=runtime.now_ms))
@@ -230,14 +220,12 @@ async def test_the_index_goes_with_its_segment(runtime: TestRuntime, tmp_path: P
     log.delete_old_segments(runtime.now_ms, 2)
     assert log.log_start_offset == 2
     assert not list((tmp_path / "t-0").glob("*.txnindex"))
-    await log.close()
 
 
 @pytest.mark.parametrize("rot", [b"", None, b"nonsense"])
 async def test_an_index_that_the_disk_loses_is_written_anew(
-    runtime: TestRuntime, tmp_path: Path, rot: bytes | None
+    log: Log, tmp_path: Path, rot: bytes | None
 ) -> None:
-    log = await opened(runtime, tmp_path)
     append(log, transactional(0, A), marker(1, A, commits=False))
     log.roll()
     segment = log.segments[0]
@@ -251,7 +239,6 @@ async def test_an_index_that_the_disk_loses_is_written_anew(
     assert segment.aborted.mend()
     assert file.read_bytes() == written
     assert not segment.aborted.mend()
-    await log.close()
 
 
 def test_an_index_that_cannot_be_true_is_refused() -> None:
@@ -270,8 +257,7 @@ def test_an_index_that_cannot_be_true_is_refused() -> None:
 # Truncation.
 
 
-async def test_a_marker_that_is_cut_off_ended_nothing(runtime: TestRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_a_marker_that_is_cut_off_ended_nothing(log: Log) -> None:
     interleaved(log)
     log.truncate_to(4)
     assert stable_offset(log) == 0
@@ -280,23 +266,17 @@ async def test_a_marker_that_is_cut_off_ended_nothing(runtime: TestRuntime, tmp_
     assert log.producers.has_open_transaction(2, 0)
     append(log, marker(4, A, commits=True))
     assert stable_offset(log) == 2
-    await log.close()
 
 
-async def test_a_transaction_that_is_cut_off_never_began(
-    runtime: TestRuntime, tmp_path: Path
-) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_a_transaction_that_is_cut_off_never_began(log: Log) -> None:
     interleaved(log)
     log.truncate_to(6)
     assert not log.producers.has_open_transaction(1, 0)
     assert stable_offset(log) == 6
     assert aborted_in(log) == [AbortedTransaction(1, 0, 4, 2)]
-    await log.close()
 
 
-async def test_a_new_epoch_that_is_cut_off_never_was(runtime: TestRuntime, tmp_path: Path) -> None:
-    log = await opened(runtime, tmp_path)
+async def test_a_new_epoch_that_is_cut_off_never_was(log: Log) -> None:
     append(log, transactional(0, Writer(1, 0), 0), marker(1, Writer(1, 1), commits=True))
     append(log, transactional(2, Writer(1, 1), 0))
     log.truncate_to(1)
@@ -304,20 +284,15 @@ async def test_a_new_epoch_that_is_cut_off_never_was(runtime: TestRuntime, tmp_p
     assert known is not None
     assert (known.epoch, known.coordinator_epoch, known.transaction_start) == (0, -1, 0)
     assert [each.first_sequence for each in known.batches] == [0]
-    await log.close()
 
 
-async def test_what_was_settled_is_learnt_again_when_it_is_cut_after_all(
-    runtime: TestRuntime, tmp_path: Path
-) -> None:
+async def test_what_was_settled_is_learnt_again_when_it_is_cut_after_all(log: Log) -> None:
     """Only an unclean election cuts below the high watermark."""
-    log = await opened(runtime, tmp_path)
     append(log, batch(0), transactional(1, A), marker(2, A, commits=False), batch(3))
     assert stable_offset(log) == 4
     log.truncate_to(2)
     assert log.producers.has_open_transaction(1, 0)
     assert stable_offset(log) == 1
-    await log.close()
 
 
 # Who may append.
