@@ -344,15 +344,6 @@ class LogDirectory:
             one.abandon()
         self._lock.release()
 
-    def total_space(self) -> int:
-        """Bytes of its file system in all."""
-        with self.files.guard:
-            return self.files.fs.total_space(self.path)
-
-    def free_space(self) -> int:
-        """Bytes that can still be written."""
-        return self.files.free_space()
-
 
 def _find_stored(files: Files, path: str) -> list[StoredLog]:
     found: list[StoredLog] = []

@@ -288,6 +288,11 @@ class Files:
             raise
         return file
 
+    def total_space(self) -> int:
+        """Bytes of the file system of the data directory."""
+        with self.guard:
+            return self.fs.total_space(self.root)
+
     def free_space(self) -> int:
         """Bytes that can still be written under the root."""
         with self.guard:
