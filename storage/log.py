@@ -10,7 +10,6 @@ a producer snapshot at each roll. What is not flushed is not trusted: see recove
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 from ..protocol.records.record_batch import BatchHeader
 from ..protocol.types import Buffer, OffsetAndEpoch
@@ -27,7 +26,7 @@ from .producer_state import ProducerState
 from .reading import Cold, LogSlice
 from .recovery import Opened, Opening, open_from_disk
 from .retention import deletable
-from .segment import MAX_RELATIVE, Batch, Limits, Segment
+from .segment import MAX_RELATIVE, Batch, Segment, limits_of
 from .segment_learning import load_or_start_indexes
 from .segments import Segments
 from .topic_config import TopicConfig
@@ -150,7 +149,7 @@ class Log:
     def reconfigure(self, config: TopicConfig) -> None:
         """Obey another configuration from now on."""
         self.config = config
-        self._limits = _limits_of(config)
+        self._limits = limits_of(config)
         self.segments.obey(config)
 
     # Appending.
@@ -323,12 +322,6 @@ class Log:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         self.log_start_offset = max(offset, self.log_start_offset)
         self._epoch_file.changed(self.leader_epochs.truncate_from_start(self.log_start_offset))
-
-
-@lru_cache(maxsize=64)
-def _limits_of(config: TopicConfig) -> Limits:
-    """Return one object for all logs of a configuration, as most of a thousand logs share one."""
-    return Limits.of(config)
 
 
 def _base_for(header: BatchHeader, end: int) -> int:

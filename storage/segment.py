@@ -5,6 +5,7 @@ segment_file.py has its file, reading.py reads it, and segment_learning.py learn
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..protocol.records.record_batch import BatchHeader
@@ -35,20 +36,21 @@ class Limits(NamedTuple):
     max_time_entries: int
     index_interval_bytes: int
 
-    @classmethod
-    def of(cls, config: TopicConfig) -> "Limits":
-        """Read them off a topic's configuration."""
-        segment_ms = config.segment_ms
-        if config.is_compacted:
-            # The newest segment is never compacted: one that is due must become complete.
-            segment_ms = min(segment_ms, config.max_compaction_lag_ms)
-        return cls(
-            config.segment_bytes,
-            segment_ms,
-            max(config.segment_index_bytes // OFFSET_ENTRY, 1),
-            max(config.segment_index_bytes // TIME_ENTRY - 1, 1),
-            config.index_interval_bytes,
-        )
+
+@lru_cache(maxsize=64)
+def limits_of(config: TopicConfig) -> Limits:
+    """Return one object for all logs of a configuration, as most of a thousand logs share one."""
+    segment_ms = config.segment_ms
+    if config.is_compacted:
+        # The newest segment is never compacted: one that is due must become complete.
+        segment_ms = min(segment_ms, config.max_compaction_lag_ms)
+    return Limits(
+        config.segment_bytes,
+        segment_ms,
+        max(config.segment_index_bytes // OFFSET_ENTRY, 1),
+        max(config.segment_index_bytes // TIME_ENTRY - 1, 1),
+        config.index_interval_bytes,
+    )
 
 
 class Segment(SegmentFile):
