@@ -9,30 +9,22 @@ import contextlib
 import inspect
 import queue
 import re
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, TypeVar, Unpack
 
-from ..protocol.types import TopicPartition
 from .config import ConsumerConfig, ConsumerSettings, Servers
 from .consumer import consumer as aio_consumer
-from .consumer.committing import P, ToCommit
 from .consumer.interceptors import ConsumerInterceptor
 from .consumer.polling import COLUMNS_PER_POLL
-from .consumer.questions import DEFAULT_TIMEOUT_MS, Partition
+from .consumer.questions import DEFAULT_TIMEOUT_MS
 from .consumer.subscribing import CLOSE_TIMEOUT_MS
 from .errors import ClientClosed
-from .group_types import (
-    ConsumerGroupMetadata,
-    OffsetAndMetadata,
-    Partitions,
-    RebalanceCallback,
-    RebalanceListener,
-)
-from .records import ConsumerRecord, OffsetAndTimestamp, RawRecords, RecordColumns
+from .group_types import Partitions, RebalanceCallback, RebalanceListener
+from .records import ConsumerRecord, RawRecords, RecordColumns
 from .serialization import Deserializer, K, V
-from .sync_loop import LOOK_UP_S, SyncClient
+from .sync_loop import LOOK_UP_S, SyncClient, called, waited
 
 T = TypeVar("T")
 
@@ -149,10 +141,7 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
 
     # -- what to read
 
-    def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read exactly these partitions from now on, whoever else reads them."""
-        wanted = list(partitions)
-        self._thread.call(lambda: self._twin.assign(wanted))
+    assign = called(aio_consumer.Consumer.assign)
 
     def subscribe(
         self,
@@ -175,43 +164,18 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
         """Read nothing from now on; what polls returned is committed, and the group is left."""
         self._run(self._twin.unsubscribe(timeout_ms=timeout_ms))
 
-    def subscription(self) -> list[str]:
-        """List the topics subscribed to, or matched by the pattern so far."""
-        return self._thread.call(self._twin.subscription)
-
-    def assignment(self) -> list[TopicPartition]:
-        """List the partitions being read."""
-        return self._thread.call(self._twin.assignment)
-
-    def pause(self, *partitions: Partition) -> None:
-        """Leave these partitions out of polls, without losing the position."""
-        self._thread.call(lambda: self._twin.pause(*partitions))
-
-    def resume(self, *partitions: Partition) -> None:
-        """Include paused partitions in polls again."""
-        self._thread.call(lambda: self._twin.resume(*partitions))
-
-    def paused(self) -> list[TopicPartition]:
-        """List the partitions that are paused."""
-        return self._thread.call(self._twin.paused)
+    subscription = called(aio_consumer.Consumer.subscription)
+    assignment = called(aio_consumer.Consumer.assignment)
+    pause = called(aio_consumer.Consumer.pause)
+    resume = called(aio_consumer.Consumer.resume)
+    paused = called(aio_consumer.Consumer.paused)
 
     # -- where to read
 
-    def seek(self, partition: Partition, offset: int) -> None:
-        """Go on at `offset`; one outside the log is handled by auto_offset_reset."""
-        self._thread.call(lambda: self._twin.seek(partition, offset))
-
-    def seek_to_beginning(self, *partitions: Partition) -> None:
-        """Go on at the first record of these partitions, or of all."""
-        self._thread.call(lambda: self._twin.seek_to_beginning(*partitions))
-
-    def seek_to_end(self, *partitions: Partition) -> None:
-        """Go on behind the last record of these partitions, or of all."""
-        self._thread.call(lambda: self._twin.seek_to_end(*partitions))
-
-    def position(self, partition: Partition, *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
-        """Give the offset of the next record that a poll will return."""
-        return self._thread.run(self._twin.position(partition, timeout_ms=timeout_ms))
+    seek = called(aio_consumer.Consumer.seek)
+    seek_to_beginning = called(aio_consumer.Consumer.seek_to_beginning)
+    seek_to_end = called(aio_consumer.Consumer.seek_to_end)
+    position = waited(aio_consumer.Consumer.position)
 
     # -- reading
 
@@ -244,62 +208,20 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
 
     # -- what is committed
 
-    def commit(self, offsets: ToCommit[P] | None = None, *, timeout_ms: int | None = None) -> None:
-        """Commit how far the group has come: `offsets`, or all that polls have returned."""
-        self._thread.run(self._twin.commit(offsets, timeout_ms=timeout_ms))
-
-    def committed(
-        self, partitions: Iterable[Partition] | None = None, *, timeout_ms: int | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Ask how far the group has come in these partitions, or in those assigned."""
-        wanted = None if partitions is None else list(partitions)
-        return self._thread.run(self._twin.committed(wanted, timeout_ms=timeout_ms))
-
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """Say who this member is, for `Producer.send_offsets`."""
-        return self._thread.call(self._twin.group_metadata)
+    commit = waited(aio_consumer.Consumer.commit)
+    committed = waited(aio_consumer.Consumer.committed)
+    group_metadata = called(aio_consumer.Consumer.group_metadata)
 
     # -- how far
 
-    def partitions_for(self, topic: str, *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> list[int]:
-        """List a topic's partitions; UnknownTopic if it does not exist after `timeout_ms`."""
-        return self._thread.run(self._twin.partitions_for(topic, timeout_ms=timeout_ms))
-
-    def beginning_offsets(
-        self, partitions: Iterable[Partition], *, timeout_ms: int = DEFAULT_TIMEOUT_MS
-    ) -> dict[TopicPartition, int]:
-        """Look up the first offset of each partition; does not move positions."""
-        wanted = list(partitions)
-        return self._thread.run(self._twin.beginning_offsets(wanted, timeout_ms=timeout_ms))
-
-    def end_offsets(
-        self, partitions: Iterable[Partition], *, timeout_ms: int = DEFAULT_TIMEOUT_MS
-    ) -> dict[TopicPartition, int]:
-        """Look up the offset behind the last readable record of each partition."""
-        wanted = list(partitions)
-        return self._thread.run(self._twin.end_offsets(wanted, timeout_ms=timeout_ms))
-
-    def offsets_for_times(
-        self, times: Mapping[TopicPartition, int], *, timeout_ms: int = DEFAULT_TIMEOUT_MS
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Look up the first record at or after each time, in ms since the epoch."""
-        return self._thread.run(self._twin.offsets_for_times(times, timeout_ms=timeout_ms))
-
-    def high_watermark(self, partition: Partition) -> int | None:
-        """Give the high watermark as of the newest fetch; None before the first."""
-        return self._thread.call(lambda: self._twin.high_watermark(partition))
-
-    def lag(self, partition: Partition | None = None) -> int | None:
-        """Count the records still to read in a partition, or in all, as of the newest fetches."""
-        return self._thread.call(lambda: self._twin.lag(partition))
-
-    def group_lag(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
-        """Count what the whole group has still to read: behind its commits, in each partition."""
-        return self._thread.run(self._twin.group_lag(timeout_ms=timeout_ms))
-
-    def metrics(self) -> dict[str, float]:
-        """Give what the consumer has counted, by the names Kafka's consumer uses."""
-        return self._thread.call(self._twin.metrics)
+    partitions_for = waited(aio_consumer.Consumer.partitions_for)
+    beginning_offsets = waited(aio_consumer.Consumer.beginning_offsets)
+    end_offsets = waited(aio_consumer.Consumer.end_offsets)
+    offsets_for_times = waited(aio_consumer.Consumer.offsets_for_times)
+    high_watermark = called(aio_consumer.Consumer.high_watermark)
+    lag = called(aio_consumer.Consumer.lag)
+    group_lag = waited(aio_consumer.Consumer.group_lag)
+    metrics = called(aio_consumer.Consumer.metrics)
 
 
 def _end(done: "asyncio.Future[None]", error: BaseException | None) -> None:

@@ -7,16 +7,19 @@ the connections stay with the parent. Nothing here knows the protocol.
 
 import asyncio
 import contextlib
+import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from .errors import ClientClosed, ForkedClient
+from .methods import made_like
 
+P = ParamSpec("P")
 T = TypeVar("T")
 CLOSE_GRACE_S: Final = 5.0
 LOOK_UP_S: Final = 0.5
@@ -161,3 +164,35 @@ class SyncClient(Generic[C]):
         with contextlib.suppress(ClientClosed):
             self._thread.run(self._twin.close())
         self._thread.stop()
+
+
+def waited(
+    twin: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[SyncClient[Any], P], T]:
+    """Make a method that waits for `twin`, with its parameters and its docstring."""
+
+    def method(self: SyncClient[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._thread.run(_bound(twin, self._twin, *args, **kwargs)())
+
+    return made_like(twin, method)
+
+
+def called(
+    twin: Callable[Concatenate[Any, P], T],
+) -> Callable[Concatenate[SyncClient[Any], P], T]:
+    """Make a method that calls `twin` on the loop, with its parameters and its docstring."""
+
+    def method(self: SyncClient[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._thread.call(_bound(twin, self._twin, *args, **kwargs))
+
+    return made_like(twin, method)
+
+
+def _bound(function: Callable[..., T], *args: object, **kwargs: object) -> Callable[[], T]:
+    """Bind arguments; a generator of the caller's is run here: on the loop it could not wait."""
+    read = {name: _read(one) for name, one in kwargs.items()}
+    return functools.partial(function, *map(_read, args), **read)
+
+
+def _read(argument: object) -> object:
+    return list(argument) if isinstance(argument, Iterator) else argument

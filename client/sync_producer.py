@@ -17,17 +17,15 @@ from typing import Any, Final, Generic, Self, TypeVar, Unpack
 from ..protocol.records.record_batch import Headers
 from .config import ProducerConfig, ProducerSettings, Servers
 from .errors import BufferFull, ClientClosed, ClientError
-from .group_types import ConsumerGroupMetadata, PreparedTransaction
 from .milliseconds import check_ms
 from .producer import producer as aio_producer
 from .producer.accumulator import Row, check_target, checked_size
 from .producer.columns import Columns, Records
 from .producer.delivery import BatchDelivery, Delivery
 from .producer.interceptors import OutgoingRecord, ProducerInterceptor, intercepted
-from .producer.transaction_requests import Offsets
 from .records import BatchMetadata, OnDelivery, RecordMetadata
 from .serialization import K, Serializer, V
-from .sync_loop import LoopThread, SyncClient, wait_for
+from .sync_loop import LoopThread, SyncClient, called, wait_for, waited
 
 log = logging.getLogger(__name__)
 
@@ -221,41 +219,16 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
                     self.abort_transaction()
             raise
 
-    def begin_transaction(self) -> None:
-        """Begin a transaction; TransactionMisuse if one is open."""
-        self._thread.run(self._twin.begin_transaction())
-
-    def commit_transaction(self) -> None:
-        """Wait for all records, then commit; raises as `transaction` does, and aborts nothing."""
-        self._thread.run(self._twin.commit_transaction())
-
-    def abort_transaction(self) -> None:
-        """Abort: no record of the transaction counts. Records not sent fail: TransactionAborted."""
-        self._thread.run(self._twin.abort_transaction())
-
-    def prepare_transaction(self) -> PreparedTransaction | None:
-        """Wait for all records; the transaction stays open, for `Admin.commit_group`.
-
-        As `minikafka.aio.Producer.prepare_transaction`.
-        """
-        return self._thread.run(self._twin.prepare_transaction())
-
-    def send_offsets(self, offsets: Offsets, group: ConsumerGroupMetadata | str) -> None:
-        """Commit a group's offsets with the transaction: the next offset to read by partition."""
-        self._thread.run(self._twin.send_offsets(offsets, group))
+    begin_transaction = waited(aio_producer.Producer.begin_transaction)
+    commit_transaction = waited(aio_producer.Producer.commit_transaction)
+    abort_transaction = waited(aio_producer.Producer.abort_transaction)
+    prepare_transaction = waited(aio_producer.Producer.prepare_transaction)
+    send_offsets = waited(aio_producer.Producer.send_offsets)
 
     # -- looking
 
-    def metrics(self) -> dict[str, float]:
-        """Return the metrics by the names of Kafka's producer-metrics."""
-        return self._thread.call(self._twin.metrics)
-
-    def partitions_for(self, topic: str, *, refresh: bool = False) -> list[int]:
-        """List a topic's partitions; UnknownTopic if it does not appear within max_block_ms.
-
-        `refresh`: the cluster is asked again, instead of what is remembered of it.
-        """
-        return self._thread.run(self._twin.partitions_for(topic, refresh=refresh))
+    metrics = called(aio_producer.Producer.metrics)
+    partitions_for = waited(aio_producer.Producer.partitions_for)
 
     def _check_usable(self) -> None:
         self._thread.check_process()

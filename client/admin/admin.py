@@ -1,13 +1,12 @@
 """The asyncio admin: one call for each question about a cluster, and for each change of it."""
 
-import functools
-import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from ...runtime.runtime import Runtime, SystemRuntime
 from ..config import AdminConfig, AdminSettings, Servers, configured
+from ..methods import made_like
 from . import (
     cluster,
     commit_groups,
@@ -26,7 +25,6 @@ from .asking import Asking
 
 P = ParamSpec("P")
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., object])
 
 
 def asked(
@@ -38,18 +36,6 @@ def asked(
         return await call(self._asking, *args, **kwargs)
 
     return made_like(call, method)
-
-
-def made_like(call: Callable[..., object], method: F) -> F:
-    """Give a method the name, docstring and parameters of `call`, but for `self` as the first."""
-    functools.update_wrapper(method, call)
-    # pdoc and others document what a method wraps: `asking`, and a coroutine even in the sync face.
-    del method.__wrapped__  # type: ignore[attr-defined]
-    signature = inspect.signature(call)
-    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    _, *others = signature.parameters.values()
-    method.__signature__ = signature.replace(parameters=[itself, *others])  # type: ignore[attr-defined]
-    return method
 
 
 class Admin:

@@ -1,33 +1,10 @@
 """The admin for ordinary code: each method runs its asyncio twin on a loop in a thread."""
 
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
+from typing import Unpack
 
 from ..config import AdminSettings, Servers
-from ..sync_loop import SyncClient
+from ..sync_loop import SyncClient, waited
 from . import admin as aio
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def waited(
-    twin: Callable[Concatenate[aio.Admin, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate["Admin", P], T]:
-    """Make a method that waits for `twin`, with its parameters and its docstring."""
-    ask: Callable[..., Coroutine[Any, Any, T]] = twin
-
-    def method(self: "Admin", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        # A generator of the caller's is run here: on the loop it could not use this admin.
-        read_args = [_read(one) for one in args]
-        read_kwargs = {name: _read(one) for name, one in kwargs.items()}
-        return self._thread.run(ask(self._twin, *read_args, **read_kwargs))
-
-    return aio.made_like(twin, method)
-
-
-def _read(argument: object) -> object:
-    return list(argument) if isinstance(argument, Iterator) else argument
 
 
 class Admin(SyncClient[aio.Admin]):
