@@ -174,7 +174,13 @@ class LogDirectory:
 
     def stored(self) -> list[StoredLog]:
         """The partitions that have files here."""
-        return _find_stored(self.files, self.path)
+        found: list[StoredLog] = []
+        for name in self.files.names(self.path):
+            topic, _, digits = name.rpartition("-")
+            if topic and digits.isdecimal() and digits.isascii():
+                data = self.files.read_small(f"{self.path}/{name}/{PARTITION_METADATA}")
+                found.append(StoredLog(_partition_in(name), decode_partition_metadata(data)))
+        return found
 
     async def open_log(
         self, partition: TopicPartition, topic_id: bytes | None, config: TopicConfig
@@ -343,16 +349,6 @@ class LogDirectory:
         for one in self.logs.values():
             one.abandon()
         self._lock.release()
-
-
-def _find_stored(files: Files, path: str) -> list[StoredLog]:
-    found: list[StoredLog] = []
-    for name in files.names(path):
-        topic, _, digits = name.rpartition("-")
-        if topic and digits.isdecimal() and digits.isascii():
-            data = files.read_small(f"{path}/{name}/{PARTITION_METADATA}")
-            found.append(StoredLog(_partition_in(name), decode_partition_metadata(data)))
-    return found
 
 
 def _partition_in(path: str) -> TopicPartition:
