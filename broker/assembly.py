@@ -185,7 +185,7 @@ def assemble(
         peers=peers,
         edge=edge,
         apis=make_apis(make_sessions(runtime, config)),
-        metrics=_make_metrics(edge, channel, proposals),
+        metrics=_make_metrics(edge, channel, proposals, peers),
     )
 
 
@@ -257,7 +257,7 @@ def _make_compaction(ground: Ground, metadata: Metadata, partitions: Partitions)
 
 
 def _make_metrics(
-    edge: Edge, channel: ControllerChannel, proposals: IsrProposals
+    edge: Edge, channel: ControllerChannel, proposals: IsrProposals, peers: Peers
 ) -> "MetricsListener | None":
     address = metrics_address(edge.config.metrics_listener)
     if address is None:
@@ -268,7 +268,7 @@ def _make_metrics(
     return MetricsListener(
         edge.runtime,
         address,
-        collectors_of(edge, proposals),
+        collectors_of(edge, proposals, peers),
         lambda: channel.lifecycle.why_not_in_service,
     )
 

@@ -2,9 +2,12 @@
 
 from ...runtime.metrics import Collector
 from ..edge import Edge
+from ..peers import Peers
 from ..replication.isr_proposals import IsrProposals
 from .connections import ConnectionMetrics
 from .coordinators import CoordinatorMetrics
+from .group_lag import GroupLag
+from .groups import GroupMetrics
 from .labelled import Labelled
 from .logs import LogMetrics
 from .partitions import PartitionMetrics
@@ -12,7 +15,7 @@ from .replication import ReplicationMetrics
 from .traffic import TrafficMetrics
 
 
-def collectors_of(edge: Edge, proposals: IsrProposals) -> tuple[Collector, ...]:
+def collectors_of(edge: Edge, proposals: IsrProposals, peers: Peers) -> tuple[Collector, ...]:
     """Return everything that one broker tells, but for its process."""
     labelled = Labelled(edge.partitions)
     by_topic = () if edge.traffic is None else (TrafficMetrics(edge.traffic, labelled),)
@@ -22,5 +25,6 @@ def collectors_of(edge: Edge, proposals: IsrProposals) -> tuple[Collector, ...]:
         ReplicationMetrics(proposals, labelled),
         *by_topic,
         CoordinatorMetrics(edge),
+        GroupMetrics(edge, GroupLag(edge, peers)),
         ConnectionMetrics(edge),
     )

@@ -52,7 +52,7 @@ class Told(GroupBroker):
         self.channel = FakeChannel()
         self.changes = IsrProposals(self.runtime, self.channel.as_channel(), ME)
         self.propose = self.changes.propose
-        self.collectors = collectors_of(self.edge, self.changes)
+        self.collectors = collectors_of(self.edge, self.changes, self.peers)
         return self
 
     def scrape(self) -> Scrape:

@@ -1,0 +1,190 @@
+"""Asks leaders, now and then, where logs end and what groups have left to read.
+
+It asks only after a scrape, and never more often than every ASK_EVERY_MS: one ListOffsets per
+leader for where logs end, and one DescribeLag per leader for what is unread. The latter names a
+partition once, and so takes one group's offset in it; the group that was asked about the longest
+ago comes first. Nothing is known of a leader that does not answer.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from ...protocol.messages.describe_lag import (
+    MOST_PARTITIONS,
+    CommittedPartition,
+    CommittedTopic,
+    DescribeLagRequest,
+    DescribeLagResponse,
+)
+from ...protocol.messages.list_offsets import (
+    LATEST_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ...protocol.types import NO_LEADER
+from ..coordinator.group.offsets import Place
+from ..edge import Edge
+from ..partition.partition import Partition
+from ..partition.requests import CONSUMER
+from ..peers import PeerFailed, Peers
+
+ASK_EVERY_MS: Final = 10_000
+OFFSETS_MAX: Final = 10_000
+"""Committed offsets, over all groups, of which a scrape tells."""
+LANE: Final = "metrics"
+
+
+class Read(NamedTuple):
+    """An offset that a group has committed."""
+
+    group: str
+    place: Place
+    offset: int
+
+
+class Unread(NamedTuple):
+    """The part of one partition that a group has left to read."""
+
+    records: int
+    size_bytes: int
+    oldest_ms: int
+    """Wall clock of the first of them, in ms; -1 if nothing is left."""
+
+
+class GroupLag:
+    """The newest answers of the leaders."""
+
+    def __init__(self, edge: Edge, peers: Peers) -> None:
+        self._edge = edge
+        self._peers = peers
+        self._ends: dict[Place, int] = {}
+        self._unread: dict[tuple[str, Place], Unread] = {}
+        self._asked_ms: dict[tuple[str, Place], int] = {}
+        self._next_ms = 0
+        self._is_asking = False
+
+    def ask_soon(self) -> None:
+        """Ask the leaders, unless that was done just now."""
+        runtime = self._edge.runtime
+        if not self._is_asking and runtime.monotonic_ms() >= self._next_ms:
+            self._is_asking = True
+            runtime.spawn(self._ask(), "lag of groups")
+
+    def end_of(self, place: Place) -> int | None:
+        """The high watermark of a partition, if this broker leads it or has asked its leader."""
+        partition = self._edge.partitions.find(*place)
+        if isinstance(partition, Partition) and partition.leader is not None:
+            return partition.leader.high_watermark
+        return self._ends.get(place)
+
+    def unread(self, group: str, place: Place) -> Unread | None:
+        """Return the part that a group has left to read; None if nobody has said."""
+        return self._unread.get((group, place))
+
+    def committed(self) -> Iterator[Read]:
+        """Every offset that the groups here have committed, up to OFFSETS_MAX of them."""
+        left = OFFSETS_MAX
+        for shard in list(self._edge.groups.shards):
+            offsets = shard.state.offsets
+            for group in list(shard.state.groups):
+                for place, committed in list(offsets.of(group).items())[:left]:
+                    left -= 1
+                    yield Read(group, place, committed.offset)
+
+    async def _ask(self) -> None:
+        try:
+            reads = list(self.committed())
+            await self._ask_ends(dict.fromkeys(read.place for read in reads))
+            await self._ask_unread(reads)
+        finally:
+            self._is_asking = False
+            self._next_ms = self._edge.runtime.monotonic_ms() + ASK_EVERY_MS
+
+    async def _ask_ends(self, places: Iterable[Place]) -> None:
+        ends: dict[Place, int] = {}
+        me = self._edge.config.node_id
+        for leader, led in self._by_leader(places).items():
+            if leader == me:
+                continue
+            topics = [
+                ListOffsetsTopic(
+                    name=topic,
+                    partitions=[
+                        ListOffsetsPartition(partition_index=index, timestamp=LATEST_TIMESTAMP)
+                        for index in indexes
+                    ],
+                )
+                for topic, indexes in _by_topic(led).items()
+            ]
+            request = ListOffsetsRequest(replica_id=CONSUMER, topics=topics)
+            try:
+                answer: ListOffsetsResponse = await self._peers.ask(leader, request, lane=LANE)
+            except PeerFailed:
+                continue
+            for told in answer.topics:
+                for each in told.partitions:
+                    if not each.error_code:
+                        ends[told.name, each.partition_index] = each.offset
+        self._ends = ends
+
+    async def _ask_unread(self, reads: list[Read]) -> None:
+        behind = {
+            (read.group, read.place): read.offset
+            for read in reads
+            if read.offset < (self.end_of(read.place) or 0)
+        }
+        asked_ms = self._asked_ms = {pair: self._asked_ms.get(pair, -1) for pair in behind}
+        self._unread = {pair: known for pair, known in self._unread.items() if pair in behind}
+        in_turn: dict[Place, str] = {}
+        for group, place in sorted(behind, key=lambda pair: asked_ms[pair]):
+            in_turn.setdefault(place, group)
+        for leader, led in self._by_leader(in_turn).items():
+            asked = {place: in_turn[place] for place in led[:MOST_PARTITIONS]}
+            topics = [
+                CommittedTopic(
+                    name=topic,
+                    partitions=[
+                        CommittedPartition(
+                            partition_index=index,
+                            committed_offset=behind[in_turn[topic, index], (topic, index)],
+                        )
+                        for index in indexes
+                    ],
+                )
+                for topic, indexes in _by_topic(asked).items()
+            ]
+            now_ms = self._edge.runtime.monotonic_ms()
+            asked_ms.update({(group, place): now_ms for place, group in asked.items()})
+            try:
+                answer = await self._peers.ask(leader, DescribeLagRequest(topics=topics), lane=LANE)
+            except PeerFailed:
+                continue
+            self._note(answer, asked)
+
+    def _note(self, answer: DescribeLagResponse, asked: dict[Place, str]) -> None:
+        for topic in answer.topics:
+            for each in topic.partitions:
+                place = (topic.name, each.partition_index)
+                group = asked.get(place)
+                if group is not None and not each.error_code:
+                    told = Unread(each.records, each.size_bytes, each.oldest_timestamp)
+                    self._unread[group, place] = told
+
+    def _by_leader(self, places: Iterable[Place]) -> dict[int, list[Place]]:
+        image = self._edge.image
+        found: dict[int, list[Place]] = {}
+        for place in places:
+            topic_id = image.topic_ids.get(place[0])
+            state = None if topic_id is None else image.partition(topic_id, place[1])
+            if state is not None and state.leader != NO_LEADER:
+                found.setdefault(state.leader, []).append(place)
+        return found
+
+
+def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, index in places:
+        topics.setdefault(topic, []).append(index)
+    return topics
