@@ -105,11 +105,8 @@ class FileSystem(Protocol):
     def lock(self, path: str) -> Lock:
         """Take an exclusive lock on a file, made if absent; LockHeld if it is taken."""
 
-    def free_space(self, path: str) -> int:
-        """Bytes that we could still write on this file system."""
-
-    def total_space(self, path: str) -> int:
-        """Bytes of this file system in all."""
+    def space(self, path: str) -> tuple[int, int]:
+        """Bytes of this file system in all, and those that we could still write."""
 
 
 class DiskThreads:
@@ -281,13 +278,9 @@ class OsFileSystem:
             raise
         return OsLock(descriptor)
 
-    def free_space(self, path: str) -> int:
+    def space(self, path: str) -> tuple[int, int]:
         status = os.statvfs(path)
-        return status.f_bavail * status.f_frsize
-
-    def total_space(self, path: str) -> int:
-        status = os.statvfs(path)
-        return status.f_blocks * status.f_frsize
+        return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
 
     def close(self) -> None:
         """End the threads that read and write."""

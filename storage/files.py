@@ -288,15 +288,10 @@ class Files:
             raise
         return file
 
-    def total_space(self) -> int:
-        """Bytes of the file system of the data directory."""
+    def space(self) -> tuple[int, int]:
+        """Bytes of the file system in all, and those that can still be written under the root."""
         with self.guard:
-            return self.fs.total_space(self.root)
-
-    def free_space(self) -> int:
-        """Bytes that can still be written under the root."""
-        with self.guard:
-            return self.fs.free_space(self.root)
+            return self.fs.space(self.root)
 
     # Names.
 

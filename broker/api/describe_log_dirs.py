@@ -50,7 +50,7 @@ def _described(directory: LogDirectory, found: list[Partition]) -> DescribeLogDi
             )
         )
     try:
-        total, usable = directory.files.total_space(), directory.files.free_space()
+        total, usable = directory.files.space()
     except LogDirectoryFailed:
         return DescribeLogDirsResult(
             error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path

@@ -114,7 +114,7 @@ class Compactor:
         """
         groups = groups_of(part.segments, owner.config.segment_bytes)
         largest = max(sum(each.size for each in group) for group in groups)
-        if owner.files.free_space() <= largest:
+        if owner.files.space()[1] <= largest:
             log.warning("%r is not compacted: that could take %d bytes more", owner, largest)
             return None
         order = Order(

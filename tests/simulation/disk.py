@@ -365,11 +365,8 @@ class SimFileSystem:
             raise LockHeld(errno.EWOULDBLOCK, "locked by another process", path)
         return SimLock(self.disk, self.process, key)
 
-    def total_space(self, path: str) -> int:
-        return self.disk.capacity
-
-    def free_space(self, path: str) -> int:
-        return max(0, self.disk.capacity - self.disk.used())
+    def space(self, path: str) -> tuple[int, int]:
+        return self.disk.capacity, max(0, self.disk.capacity - self.disk.used())
 
     async def _after_sync(self, path: str, code: int | None, commit: Callable[[], None]) -> None:
         loop, disk = self.disk.loop, self.disk

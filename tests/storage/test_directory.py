@@ -379,7 +379,7 @@ async def test_one_error_ends_the_directory_and_is_told_once(tmp_path: Path) -> 
     fs.calls.clear()
     with pytest.raises(LogDirectoryFailed, match=str(tmp_path)):
         fill(one, 1)
-    for use in (lambda: fill(other, 1), directory.stored, directory.files.free_space):
+    for use in (lambda: fill(other, 1), directory.stored, directory.files.space):
         with pytest.raises(LogDirectoryFailed):
             use()
     with pytest.raises(LogDirectoryFailed):
