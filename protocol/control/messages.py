@@ -77,22 +77,26 @@ class VersionRange:
     highest: Int16
 
 
-@message(1)
-class Refused:
-    """The request was not carried out; may answer any request."""
+@packed
+class Answer:
+    """The beginning of every answer."""
 
     error: Int16
     message: str = ""
+
+
+@message(1)
+class Refused(Answer):
+    """The request was not carried out; may answer any request."""
+
     active_controller: Endpoint | None = None
     """After NOT_CONTROLLER: the address of the active controller, if known."""
 
 
 @message(2)
-class HelloAnswer:
+class HelloAnswer(Answer):
     """The first frame back. After an error the connection is closed."""
 
-    error: Int16
-    message: str = ""
     cluster_id: str | None = None
     version: Int16 = PROTOCOL_VERSION_MAX
     node_id: NodeId = -1
@@ -116,11 +120,9 @@ class Hello(Request[HelloAnswer]):
 
 
 @message(4)
-class BrokerRegistered:
+class BrokerRegistered(Answer):
     """The broker epoch names this start of the broker in everything it asks from now on."""
 
-    error: Int16
-    message: str = ""
     broker_epoch: Offset = -1
 
 
@@ -140,11 +142,9 @@ class RegisterBroker(Request[BrokerRegistered]):
 
 
 @message(6)
-class HeartbeatAnswer:
+class HeartbeatAnswer(Answer):
     """The broker's standing with the controller."""
 
-    error: Int16
-    message: str = ""
     is_caught_up: bool = False
     is_fenced: bool = True
     should_shut_down: bool = False
@@ -175,14 +175,12 @@ class SnapshotId:
 
 
 @message(8)
-class MetadataFetched:
+class MetadataFetched(Answer):
     """Whole metadata batches from the offset asked for, or the snapshot to load first.
 
     OFFSET_OUT_OF_RANGE: the reader holds records that this log lacks; it starts again at offset 0.
     """
 
-    error: Int16
-    message: str = ""
     high_watermark: Offset = -1
     epoch: Epoch = -1
     """Epoch of the active controller."""
@@ -203,11 +201,9 @@ class FetchMetadata(Request[MetadataFetched]):
 
 
 @message(10)
-class SnapshotFetched:
+class SnapshotFetched(Answer):
     """A part of a snapshot; it is complete when `position + len(data)` reaches `size`."""
 
-    error: Int16
-    message: str = ""
     size: int = 0
     position: int = 0
     data: bytes = b""
@@ -261,11 +257,9 @@ class ChangedPartition:
 
 
 @message(12)
-class PartitionsAltered:
+class PartitionsAltered(Answer):
     """One result per proposal, in the order asked; `error` is for all of them."""
 
-    error: Int16
-    message: str = ""
     partitions: tuple[ChangedPartition, ...] = ()
 
 
@@ -279,11 +273,9 @@ class AlterPartitions(Request[PartitionsAltered]):
 
 
 @message(14)
-class ForwardedAnswer:
+class ForwardedAnswer(Answer):
     """The Kafka response body, in the version the request was forwarded in."""
 
-    error: Int16
-    message: str = ""
     body: bytes = b""
 
 
@@ -303,11 +295,9 @@ class ForwardedRequest(Request[ForwardedAnswer]):
 
 
 @message(16)
-class ProducerIdsAllocated:
+class ProducerIdsAllocated(Answer):
     """The block [first_id, first_id + count) belongs to the asking broker alone."""
 
-    error: Int16
-    message: str = ""
     first_id: Offset = -1
     count: Epoch = 0
 
@@ -321,11 +311,8 @@ class AllocateProducerIds(Request[ProducerIdsAllocated]):
 
 
 @message(32)
-class Noted:
+class Noted(Answer):
     """The controller has accepted the message; the consequences show in the metadata."""
-
-    error: Int16
-    message: str = ""
 
 
 @packed

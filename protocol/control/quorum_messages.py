@@ -11,8 +11,8 @@ votes, and is another voter (KIP-853).
 
 from typing import TypeAlias
 
-from .messages import Request, SnapshotId, message
-from .packing import Epoch, Int16, NodeId, Offset, packed
+from .messages import Answer, Request, SnapshotId, message
+from .packing import Epoch, NodeId, Offset, packed
 
 NO_NODE = -1
 MIGHT_BE_ANY = b""
@@ -27,8 +27,16 @@ class VoterKey:
     directory_id: bytes = MIGHT_BE_ANY
 
 
+@packed
+class QuorumAnswer(Answer):
+    """The beginning of every answer of a voter."""
+
+    epoch: Epoch = -1
+    leader_id: NodeId = NO_NODE
+
+
 @message(18)
-class VoteAnswer:
+class VoteAnswer(QuorumAnswer):
     """The answer to a request for a vote.
 
     A granted vote is on stable storage before the answer is sent, unless it is a pre-vote.
@@ -36,10 +44,6 @@ class VoteAnswer:
     request was refused as a whole and changed nothing.
     """
 
-    error: Int16
-    message: str = ""
-    epoch: Epoch = -1
-    leader_id: NodeId = NO_NODE
     voter: VoterKey | None = None
     """The voter that answers."""
     is_granted: bool = False
@@ -64,13 +68,8 @@ class Vote(Request[VoteAnswer]):
 
 
 @message(20)
-class QuorumEpochBegun:
+class QuorumEpochBegun(QuorumAnswer):
     """The voter follows the leader, or names the leader that it follows instead."""
-
-    error: Int16
-    message: str = ""
-    epoch: Epoch = -1
-    leader_id: NodeId = NO_NODE
 
 
 @message(21)
@@ -85,13 +84,8 @@ class BeginQuorumEpoch(Request[QuorumEpochBegun]):
 
 
 @message(22)
-class QuorumEpochEnded:
+class QuorumEpochEnded(QuorumAnswer):
     """The voter has heard that the leader resigns."""
-
-    error: Int16
-    message: str = ""
-    epoch: Epoch = -1
-    leader_id: NodeId = NO_NODE
 
 
 @message(23)
@@ -114,17 +108,13 @@ class EpochEnd:
 
 
 @message(24)
-class QuorumLogFetched:
+class QuorumLogFetched(QuorumAnswer):
     """Records, or the point where the two logs part, or the snapshot to load first.
 
     NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: `epoch` and `leader_id` say
     where to go.
     """
 
-    error: Int16
-    message: str = ""
-    epoch: Epoch = -1
-    leader_id: NodeId = NO_NODE
     high_watermark: Offset = -1
     records: bytes = b""
     diverging: EpochEnd | None = None
