@@ -21,6 +21,8 @@ _OWN: Final = "minikafka_controller_"
 _CONTROLLER: Final = "kafka_controller_kafkacontroller_"
 _STATS: Final = "kafka_controller_controllerstats_"
 _RAFT: Final = "kafka_server_raft_metrics_"
+_RAFT_OF_STRIMZI: Final = "kafka_server_raftmetrics_"
+"""The same as Strimzi's rules and dashboards spell it."""
 
 _STATES: Final[dict[type[Role], str]] = {
     Unattached: "unattached",
@@ -179,11 +181,13 @@ class ControllerMetrics:
     def _of_the_quorum(self) -> Iterator[Family]:
         quorum = self._controller.quorum
         standing = quorum.node.standing
-        yield gauge(
-            f"{_RAFT}current_state_info",
-            "1 for the state that this controller is in, as a label.",
-            ((labels(state=_STATES[type(standing.role)]), 1),),
-        )
+        state = _STATES[type(standing.role)]
+        help_text = "1 for the state that this controller is in, as a label."
+        for name, tail in (
+            (f"{_RAFT}current_state_info", labels(state=state)),
+            (f"{_RAFT_OF_STRIMZI}current_state", labels(current_state=state)),
+        ):
+            yield gauge(name, help_text, ((tail, 1),))
         for name, help_text, value in (
             ("current_leader", "The leader's node id; -1 while it is not known.", quorum.leader_id),
             ("current_epoch", "The newest epoch that is known here.", quorum.epoch),
@@ -206,6 +210,7 @@ class ControllerMetrics:
             ),
         ):
             yield gauge(_RAFT + name, help_text, value)
+            yield gauge(_RAFT_OF_STRIMZI + name, help_text, value)
         yield gauge(
             f"{_OWN}unsnapshotted_bytes",
             "Bytes of the metadata log since its newest snapshot.",

@@ -239,6 +239,8 @@ async def test_voters_tell_who_leads_and_the_leader_tells_who_lags(tmp_path: Pat
         assert told(f"{CONTROLLER}activecontrollercount") == (each == leader)
         state = "leader" if each == leader else "follower"
         assert told(f"{RAFT}current_state_info", state=state) == 1
+        assert told("kafka_server_raftmetrics_current_state", current_state=state) == 1
+        assert told("kafka_server_raftmetrics_current_leader") == leader
         assert told(f"{RAFT}current_epoch") == voters.labs[leader].server.controller.quorum.epoch
         assert told(f"{RAFT}number_of_voters") == 3
         assert await voters.ready(each) == (200, "ready\n")
