@@ -6,9 +6,9 @@ that a cooperative one withholds what its owner has yet to give up.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
-from typing import Final, Protocol
+from typing import ClassVar, Final
 
 from ...protocol.types import TopicPartition
 from . import sticky
@@ -36,35 +36,34 @@ class Member:
         return (lasting is None, self.member_id if lasting is None else lasting)
 
 
-class Assignor(Protocol):
-    """A way to share partitions out."""
+class Assignor:
+    """A way to share partitions out; its members add nothing to their topics, unless it says so."""
 
-    @property
-    def name(self) -> str:
-        """The protocol's name on the wire, known to other clients too."""
-
-    @property
-    def is_cooperative(self) -> bool:
-        """True if members go on reading the partitions they keep during a rebalance (KIP-429)."""
+    name: ClassVar[str]
+    """The protocol's name on the wire, known to other clients too."""
+    is_cooperative: ClassVar[bool] = False
+    """True if members go on reading the partitions they keep during a rebalance (KIP-429)."""
 
     def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
         """Share out the partitions of the topics in `counts`; topics without a count are left."""
+        raise NotImplementedError
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
         """Return the bytes a member adds to its topics in a join."""
+        return None
 
     def read_user_data(self, member: Member, data: bytes | None) -> Member:
         """Return the member with what its user data says."""
+        return member
 
 
-class Range:
+class Range(Assignor):
     """Each topic cut into runs of partitions, one for each subscriber: equal numbers go together.
 
     The first members get one more where it does not divide; that adds up over many topics.
     """
 
-    name: Final = "range"
-    is_cooperative: Final = False
+    name = "range"
 
     def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
         """Cut each topic by itself."""
@@ -80,20 +79,11 @@ class Range:
                 start = end
         return given
 
-    def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Return None: members add nothing to their topics."""
-        return None
 
-    def read_user_data(self, member: Member, data: bytes | None) -> Member:
-        """Return the member as it is: its user data is not used."""
-        return member
-
-
-class RoundRobin:
+class RoundRobin(Assignor):
     """All partitions dealt out one by one, to those that read the topic."""
 
-    name: Final = "roundrobin"
-    is_cooperative: Final = False
+    name = "roundrobin"
 
     def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
         """Deal the partitions to the members in turn."""
@@ -107,20 +97,11 @@ class RoundRobin:
                 given[member.member_id].append(TopicPartition(topic, index))
         return given
 
-    def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Return None: members add nothing to their topics."""
-        return None
 
-    def read_user_data(self, member: Member, data: bytes | None) -> Member:
-        """Return the member as it is: its user data is not used."""
-        return member
-
-
-class Sticky:
+class Sticky(Assignor):
     """Spreads partitions as evenly as can be, with few moves; members stop reading meanwhile."""
 
-    name: Final = "sticky"
-    is_cooperative: Final = False
+    name = "sticky"
 
     def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
         """Balance, starting from what members had."""
@@ -136,10 +117,10 @@ class Sticky:
         if previous is None:
             return member
         owned, generation = previous
-        return Member(member.member_id, member.topics, owned, generation, member.group_instance_id)
+        return replace(member, owned=owned, generation=generation)
 
 
-class CooperativeSticky:
+class CooperativeSticky(Assignor):
     """Spreads as `Sticky` does, but members go on reading the partitions they keep.
 
     A partition whose owner is another member is withheld: its owner learns from its assignment that
@@ -147,8 +128,8 @@ class CooperativeSticky:
     so no partition ever has two owners (KIP-429).
     """
 
-    name: Final = "cooperative-sticky"
-    is_cooperative: Final = True
+    name = "cooperative-sticky"
+    is_cooperative = True
 
     def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
         """Balance, then withhold what others still have."""
@@ -171,9 +152,7 @@ class CooperativeSticky:
         generation = sticky.decode_generation(data)
         if member.generation >= 0 or generation is None:
             return member
-        return Member(
-            member.member_id, member.topics, member.owned, generation, member.group_instance_id
-        )
+        return replace(member, generation=generation)
 
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {
