@@ -3,8 +3,7 @@
 Nothing here reads or commits. What an interceptor raises, the call under way raises.
 """
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, cast
 
 from ...protocol.types import TopicPartition
@@ -44,29 +43,15 @@ class UserFunctions(Generic[K, V]):
         poll begins with that record. BadRecord if it is the first.
         """
         read: list[ConsumerRecord[K, V]] = []
-        with self._failing(state, found, read):
-            for record in found:
+        for record in found:
+            try:
                 read.append(self._deserialized(record))
-        return read
-
-    @contextlib.contextmanager
-    def _failing(
-        self, state: PartitionState, found: Sequence[ConsumerRecord], read: Sequence[object]
-    ) -> Iterator[None]:
-        with contextlib.ExitStack() as stack:
-
-            @stack.push
-            def on_exit(kind: object, error: BaseException | None, trace: object) -> bool:
-                # A deserializer may raise anything; only an Exception is about the record.
-                if not isinstance(error, Exception):
-                    return False
-                bad = found[len(read)]
-                state.jump(bad.offset, state.position_epoch)
+            except Exception as error:
+                state.jump(record.offset, state.position_epoch)
                 if not read:
-                    raise BadRecord(bad.topic_partition, bad.offset, error) from error
-                return True
-
-            yield
+                    raise BadRecord(record.topic_partition, record.offset, error) from error
+                break
+        return read
 
     def _deserialized(self, record: ConsumerRecord[bytes, bytes]) -> ConsumerRecord[K, V]:
         key: Any = record.key
