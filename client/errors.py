@@ -5,6 +5,7 @@ no broker said: nobody reachable, time over, buffer full. Nothing here decides t
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ..protocol.errors import ApiError
 from ..protocol.types import TopicPartition
@@ -33,17 +34,16 @@ class ForkedClient(ClientError):
     """Used in a forked child: threads and connections belong to the parent. Open another one."""
 
 
+@dataclass(eq=False, repr=False)
 class DeliveryTimeout(ClientError):
     """A record was not acknowledged within delivery_timeout_ms; `last_error` says why.
 
     If the record had been sent, it may still be in the log.
     """
 
-    def __init__(self, partition: TopicPartition, waited_ms: int, last_error: str) -> None:
-        super().__init__(partition, waited_ms, last_error)
-        self.partition = partition
-        self.waited_ms = waited_ms
-        self.last_error = last_error
+    partition: TopicPartition
+    waited_ms: int
+    last_error: str
 
     def __str__(self) -> str:
         topic, index = self.partition
@@ -51,13 +51,12 @@ class DeliveryTimeout(ClientError):
         return f"{where}: not acknowledged within {self.waited_ms} ms ({self.last_error})"
 
 
+@dataclass(eq=False, repr=False)
 class DeliveryFailed(ClientError):
     """A broker refused a record for good; `error` is its answer."""
 
-    def __init__(self, partition: TopicPartition | None, error: ApiError) -> None:
-        super().__init__(partition, error)
-        self.partition = partition
-        self.error = error
+    partition: TopicPartition | None
+    error: ApiError
 
     def __str__(self) -> str:
         if self.partition is None:
@@ -85,38 +84,35 @@ class TransactionAborted(TransactionError):
     """A record that was not sent, because its transaction was aborted or can only be aborted."""
 
 
+@dataclass(eq=False, repr=False)
 class TransactionAbortable(TransactionError):
     """The transaction can only be aborted; after that its work can be done again.
 
     `cause` is what went wrong first.
     """
 
-    def __init__(self, cause: Exception) -> None:
-        super().__init__(cause)
-        self.cause = cause
+    cause: Exception
 
     def __str__(self) -> str:
         return f"the transaction can only be aborted: {self.cause}"
 
 
+@dataclass(eq=False, repr=False)
 class TransactionFailed(TransactionError):
     """This producer can do no more transactions: close it and open another; `cause` says why."""
 
-    def __init__(self, cause: Exception) -> None:
-        super().__init__(cause)
-        self.cause = cause
+    cause: Exception
 
     def __str__(self) -> str:
         return f"this producer can do no more transactions: {self.cause}"
 
 
+@dataclass(eq=False, repr=False)
 class MessageTooLarge(ClientError):
     """A record exceeds max_request_size: nothing of it was sent."""
 
-    def __init__(self, size: int, limit: int) -> None:
-        super().__init__(size, limit)
-        self.size = size
-        self.limit = limit
+    size: int
+    limit: int
 
     def __str__(self) -> str:
         return (
@@ -130,56 +126,50 @@ class BufferFull(ClientError):
     """The producer holds buffer_memory bytes and no room came within max_block_ms."""
 
 
+@dataclass(eq=False, repr=False)
 class UnknownTopic(ClientError):
     """The cluster has no such topic or partition, and did not create it in the time allowed."""
 
-    def __init__(self, name: str, detail: str = "the cluster does not have it") -> None:
-        super().__init__(name, detail)
-        self.name = name
-        self.detail = detail
+    name: str
+    detail: str = "the cluster does not have it"
 
     def __str__(self) -> str:
         return f"{self.name}: {self.detail}"
 
 
+@dataclass(eq=False, repr=False)
 class NoOffsetForPartition(ClientError):
     """A partition has no position and auto_offset_reset is none."""
 
-    def __init__(self, partition: TopicPartition) -> None:
-        super().__init__(partition)
-        self.partition = partition
+    partition: TopicPartition
 
     def __str__(self) -> str:
         topic, index = self.partition
         return f"{topic}-{index}: no position, and auto_offset_reset=none"
 
 
+@dataclass(eq=False, repr=False)
 class OffsetOutOfRange(ClientError):
     """The position is outside the log and auto_offset_reset is none."""
 
-    def __init__(self, partition: TopicPartition, offset: int) -> None:
-        super().__init__(partition, offset)
-        self.partition = partition
-        self.offset = offset
+    partition: TopicPartition
+    offset: int
 
     def __str__(self) -> str:
         topic, index = self.partition
         return f"{topic}-{index}: the log does not hold offset {self.offset}"
 
 
+@dataclass(eq=False, repr=False)
 class LogTruncated(ClientError):
     """Records already read are no longer in the log (KIP-320) and auto_offset_reset is none.
 
     `diverging_offset` is the first offset known to differ, or None when that is unknown.
     """
 
-    def __init__(
-        self, partition: TopicPartition, position: int, diverging_offset: int | None
-    ) -> None:
-        super().__init__(partition, position, diverging_offset)
-        self.partition = partition
-        self.position = position
-        self.diverging_offset = diverging_offset
+    partition: TopicPartition
+    position: int
+    diverging_offset: int | None
 
     def __str__(self) -> str:
         topic, index = self.partition
@@ -187,6 +177,7 @@ class LogTruncated(ClientError):
         return f"{topic}-{index}: the log was truncated below position {self.position}{since}"
 
 
+@dataclass(eq=False, repr=False)
 class CorruptRecord(ClientError):
     """A fetched batch failed its checksum or cannot be decoded; the position stays at it.
 
@@ -195,14 +186,10 @@ class CorruptRecord(ClientError):
     another poll may get it whole.
     """
 
-    def __init__(
-        self, partition: TopicPartition, offset: int, why: str, next_offset: int | None = None
-    ) -> None:
-        super().__init__(partition, offset, why, next_offset)
-        self.partition = partition
-        self.offset = offset
-        self.why = why
-        self.next_offset = next_offset
+    partition: TopicPartition
+    offset: int
+    why: str
+    next_offset: int | None = None
 
     def __str__(self) -> str:
         topic, index = self.partition
@@ -210,14 +197,13 @@ class CorruptRecord(ClientError):
         return f"{topic}-{index} at offset {self.offset}: {self.why}{on}"
 
 
+@dataclass(eq=False, repr=False)
 class BadRecord(ClientError):
     """A deserializer raised `cause` for a record; `seek` past it to go on."""
 
-    def __init__(self, partition: TopicPartition, offset: int, cause: BaseException) -> None:
-        super().__init__(partition, offset, cause)
-        self.partition = partition
-        self.offset = offset
-        self.cause = cause
+    partition: TopicPartition
+    offset: int
+    cause: BaseException
 
     def __str__(self) -> str:
         topic, index = self.partition
