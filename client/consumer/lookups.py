@@ -18,7 +18,7 @@ from ..group_types import OffsetAndMetadata
 from ..metadata import Metadata
 from ..offsets import EpochAnswer, EpochQuestion, ListedOffset, ends_of_epochs, list_offsets
 from .buffer import Buffer
-from .positions import EpochEnd, PartitionState, Positions
+from .positions import PartitionState, Positions
 
 log = logging.getLogger(__name__)
 
@@ -132,9 +132,7 @@ class Lookups:
         def on_answer(partition: TopicPartition, end: EpochAnswer) -> None:
             state, seek_count = begun[partition]
             before = state.position
-            error = self._positions.on_validated(
-                state, seek_count, EpochEnd(end.leader_epoch, end.end_offset)
-            )
+            error = self._positions.on_validated(state, seek_count, *end)
             if state.position < before:
                 lost = "records from offset %d on were lost with a leader; reading goes on there"
                 log.warning("%s-%d: " + lost, *partition, state.position)

@@ -109,14 +109,6 @@ class PartitionState:
         self.failure_count = self.not_before_ms = self.buffered_count = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEnd:
-    """The end of an epoch in the leader's log; epoch -1: the log has no epoch that old."""
-
-    epoch: int
-    end_offset: int
-
-
 @dataclass(slots=True)
 class Positions:
     """All assigned partitions of one consumer."""
@@ -235,19 +227,22 @@ class Positions:
         return None
 
     def on_validated(
-        self, state: PartitionState, seek_count: int, end: EpochEnd
+        self, state: PartitionState, seek_count: int, epoch: int, end_offset: int
     ) -> ClientError | None:
-        """The new leader said where the epoch of the last record ends; an error is for the user."""
+        """The new leader said where the epoch of the last record ends; an error is for the user.
+
+        `epoch` is -1 where the leader's log has no epoch that old.
+        """
         if state.standing is not Standing.UNVALIDATED or state.seek_count != seek_count:
             return None
-        if end.epoch >= 0 and end.end_offset >= state.fetch_offset:
+        if epoch >= 0 and end_offset >= state.fetch_offset:
             state.standing = Standing.VALID
             return None
-        diverging = end.end_offset if end.epoch >= 0 else None
+        diverging = end_offset if epoch >= 0 else None
         if diverging is not None and diverging >= state.position:
             # Only what is buffered diverges; the user has seen none of it.
             position = state.position
-            state.jump(position, end.epoch)
+            state.jump(position, epoch)
             return None
         truncated = LogTruncated(state.partition, state.position, diverging)
         if self.reset is None:
@@ -256,5 +251,5 @@ class Positions:
         if diverging is None:
             state.look_up(self.reset)
         else:
-            state.jump(diverging, end.epoch)
+            state.jump(diverging, epoch)
         return None
