@@ -6,7 +6,7 @@ deadline. Shared by consumers and admins; never changes a position.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from ..protocol.api import ApiKey
 from ..protocol.errors import ApiError, ErrorCode, ProtocolError
@@ -56,7 +56,7 @@ class EpochAnswer(NamedTuple):
     end_offset: int
 
 
-Answers = dict[TopicPartition, A | ErrorCode]
+Answers = Mapping[TopicPartition, A | ApiError]
 Ask = Callable[[KafkaConnection, Mapping[TopicPartition, Q]], Awaitable[Answers[A]]]
 
 
@@ -92,7 +92,7 @@ async def list_offsets(
         )
         response: ListOffsetsResponse = await connection.request(request)
         return {
-            TopicPartition(topic.name, one.partition_index): ErrorCode(one.error_code)
+            TopicPartition(topic.name, one.partition_index): _error_of(one.error_code)
             or ListedOffset(one.offset, one.timestamp, one.leader_epoch)
             for topic in response.topics
             for one in topic.partitions
@@ -100,9 +100,9 @@ async def list_offsets(
 
     answers: dict[TopicPartition, ListedOffset] = {}
     async for partition, answer in _ask_leaders(metadata, timestamps, ask, timeout_ms):
-        answers[partition] = answer
+        answers[partition] = found = _taken(partition, answer)
         if on_answer is not None:
-            on_answer(partition, answer)
+            on_answer(partition, found)
     return answers
 
 
@@ -138,64 +138,48 @@ async def ends_of_epochs(
         )
         response: OffsetForLeaderEpochResponse = await connection.request(request)
         return {
-            TopicPartition(topic.topic, one.partition): ErrorCode(one.error_code)
+            TopicPartition(topic.topic, one.partition): _error_of(one.error_code)
             or EpochAnswer(one.leader_epoch, one.end_offset)
             for topic in response.topics
             for one in topic.partitions
         }
 
     async for partition, answer in _ask_leaders(metadata, questions, ask, timeout_ms):
-        on_answer(partition, answer)
-
-
-class _Said(NamedTuple, Generic[A]):
-    """A final answer of a leader, good or bad."""
-
-    answer: A | None
-    refusal: ApiError | None
+        on_answer(partition, _taken(partition, answer))
 
 
 async def ask_leaders(
-    metadata: Metadata,
-    questions: Mapping[TopicPartition, Q],
-    ask: Callable[
-        [KafkaConnection, Mapping[TopicPartition, Q]],
-        Awaitable[Mapping[TopicPartition, A | ApiError]],
-    ],
-    timeout_ms: int,
+    metadata: Metadata, questions: Mapping[TopicPartition, Q], ask: Ask[Q, A], timeout_ms: int
 ) -> dict[TopicPartition, A]:
     """Ask about each partition until its leader has answered; AdminError where some refuse."""
-
-    async def once(
-        connection: KafkaConnection, wanted: Mapping[TopicPartition, Q]
-    ) -> Answers[_Said[A]]:
-        found: Answers[_Said[A]] = {}
-        for partition, answer in (await ask(connection, wanted)).items():
-            if not isinstance(answer, ApiError):
-                found[partition] = _Said(answer, None)
-            elif answer.code.retriable:
-                found[partition] = answer.code
-            else:
-                found[partition] = _Said(None, answer)
-        return found
-
     done: dict[TopicPartition, A] = {}
     errors: dict[str, ApiError] = {}
-    async for partition, said in _ask_leaders(metadata, questions, once, timeout_ms):
-        if said.refusal is not None:
-            errors[f"{partition.topic}-{partition.partition}"] = said.refusal
+    async for partition, answer in _ask_leaders(metadata, questions, ask, timeout_ms):
+        if isinstance(answer, ApiError):
+            errors[f"{partition.topic}-{partition.partition}"] = answer
         else:
-            assert said.answer is not None
-            done[partition] = said.answer
+            done[partition] = answer
     if errors:
         raise AdminError(errors)
     return done
 
 
+def _error_of(code: int) -> ApiError | None:
+    return ApiError(ErrorCode(code)) if code else None
+
+
+def _taken(partition: TopicPartition, answer: A | ApiError) -> A:
+    """Return the answer; raise one that is an error, with the partition's name."""
+    if isinstance(answer, ApiError):
+        where = f"{partition.topic}-{partition.partition}"
+        raise ApiError(answer.code, f"{where}: {answer.code.doc}")
+    return answer
+
+
 async def _ask_leaders(
     metadata: Metadata, questions: Mapping[TopicPartition, Q], ask: Ask[Q, A], timeout_ms: int
-) -> AsyncIterator[tuple[TopicPartition, A]]:
-    """Ask until every partition is answered; a partition's leader may change meanwhile."""
+) -> AsyncIterator[tuple[TopicPartition, A | ApiError]]:
+    """Ask until every partition is answered for good; its leader may change meanwhile."""
     left = dict(questions)
     trouble = "no leader is known"
     loop = asyncio.get_running_loop()
@@ -214,14 +198,11 @@ async def _ask_leaders(
                 trouble = result
                 continue
             for partition, answer in result.items():
-                if not isinstance(answer, ErrorCode):
+                if isinstance(answer, ApiError) and answer.code.retriable:
+                    trouble = answer.code.name
+                else:
                     left.pop(partition, None)
                     yield partition, answer
-                elif answer.retriable:
-                    trouble = answer.name
-                else:
-                    where = f"{partition.topic}-{partition.partition}"
-                    raise ApiError(answer, f"{where}: {answer.doc}")
         pause_s = RETRY_S if by_leader else 0
         if left and not await _wait_for_better(metadata, left, deadline, pause_s):
             names = ", ".join(f"{topic}-{index}" for topic, index in left)
