@@ -33,6 +33,7 @@ TRY_ANOTHER: Final = (
 )
 """Answers that say nothing about what was asked, only about who was asked."""
 CLOSED: Final = "the admin is closed"
+NO_ANSWER: Final = "no answer"
 
 
 class Asking:
@@ -100,34 +101,53 @@ class Asking:
         """
         final: Outcomes[T] = {}
         left = names
-        retriable: dict[str, ApiError] = {}
 
-        async def once(connection: KafkaConnection) -> bool:
-            retriable.clear()
+        async def once(connection: KafkaConnection) -> None:
+            again: list[ApiError] = []
             for name, outcome in (await ask(connection, left)).items():
                 if isinstance(outcome, ApiError) and outcome.code in TRY_ANOTHER:
-                    retriable[name] = outcome
+                    again.append(outcome)
                 else:
                     final[name] = outcome
             left[:] = [name for name in left if name not in final]
-            return not left
+            if left:
+                raise again[0] if again else ClientError(NO_ANSWER)
 
         if left:
-            await self._until(once, None, lambda: str(next(iter(retriable.values()), "no answer")))
+            await self.one_broker(once)
         return done_of(final)
 
     async def one_broker(
         self, ask: Callable[[KafkaConnection], Awaitable[T]], node_id: int | None = None
     ) -> T:
-        """Ask one broker, `node_id` or the one that takes admin requests, until it answers."""
-        answers: list[T] = []
+        """Ask one broker, `node_id` or the one that takes admin requests, until it answers.
 
-        async def once(connection: KafkaConnection) -> bool:
-            answers.append(await ask(connection))
-            return True
-
-        await self._until(once, node_id, lambda: "no answer")
-        return answers[0]
+        A ClientError that `ask` raises, or an ApiError of TRY_ANOTHER, has it asked again.
+        """
+        self.check_open()
+        backoff = Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
+        why = NO_ANSWER
+        failure_count = 0
+        try:
+            async with asyncio.timeout(self.config.default_api_timeout_ms / 1000):
+                while True:
+                    try:
+                        return await ask(await self._connection(node_id))
+                    except ApiError as error:
+                        if error.code not in TRY_ANOTHER:
+                            raise
+                        why = str(error)
+                    except (ClientError, ProtocolError) as error:
+                        if isinstance(error, AdminError | UnsupportedVersion):
+                            raise
+                        why = str(error)
+                    failure_count += 1
+                    self.metadata.refresh_soon()
+                    wait_ms = backoff.after(failure_count, self._runtime.rng)
+                    await asyncio.sleep(wait_ms / 1000)
+        except TimeoutError:
+            waited = self.config.default_api_timeout_ms
+            raise RequestTimedOut(f"not done in {waited} ms: {why}") from None
 
     async def every_broker(
         self, ask: Callable[[KafkaConnection], Awaitable[T]], node_ids: Iterable[int] | None = None
@@ -177,40 +197,6 @@ class Asking:
             return found
 
         return dict(zip(questions, await asyncio.gather(*map(one, questions)), strict=True))
-
-    async def _until(
-        self,
-        once: Callable[[KafkaConnection], Awaitable[bool]],
-        node_id: int | None,
-        trouble: Callable[[], str],
-    ) -> None:
-        """Ask the controller's broker (or `node_id`) again and again until `once` is content."""
-        self.check_open()
-        backoff = Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
-        why = ""
-        failure_count = 0
-        try:
-            async with asyncio.timeout(self.config.default_api_timeout_ms / 1000):
-                while True:
-                    try:
-                        if await once(await self._connection(node_id)):
-                            return
-                        why = trouble()
-                    except ApiError as error:
-                        if error.code not in TRY_ANOTHER:
-                            raise
-                        why = str(error)
-                    except (ClientError, ProtocolError) as error:
-                        if isinstance(error, AdminError | UnsupportedVersion):
-                            raise
-                        why = str(error)
-                    failure_count += 1
-                    self.metadata.refresh_soon()
-                    wait_ms = backoff.after(failure_count, self._runtime.rng)
-                    await asyncio.sleep(wait_ms / 1000)
-        except TimeoutError:
-            waited = self.config.default_api_timeout_ms
-            raise RequestTimedOut(f"not done in {waited} ms: {why or trouble()}") from None
 
     async def _connection(self, node_id: int | None) -> KafkaConnection:
         target = self.metadata.view.controller_id if node_id is None else node_id
