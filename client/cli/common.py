@@ -24,6 +24,8 @@ INTERRUPTED = 130
 F = TypeVar("F", bound=Callable[..., Any])
 
 BOOTSTRAP_VARIABLE = "MINIKAFKA_BOOTSTRAP_SERVERS"
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+"""The type of options that name a file to read."""
 
 
 def bootstrap_option(*old: str, required: bool = True) -> Callable[[F], F]:
@@ -56,7 +58,7 @@ def command_config(*old: str) -> Callable[[F], F]:
         "--command-config",
         *old,
         "command_config",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=FILE,
         metavar="FILE",
         help="Client settings, as a properties file.",
     )
@@ -133,6 +135,24 @@ def run(main: Coroutine[Any, Any, int]) -> None:
         main.close()
     sys.stdout.flush()
     raise click.exceptions.Exit(code)
+
+
+def administer(
+    do: "Callable[[Admin], Awaitable[int]]",
+    complaint: str,
+    bootstrap: str | None,
+    file: Path | None,
+    **usual: object,
+) -> None:
+    """Run a command that needs an admin, as `run` and `with_admin` do.
+
+    The admin has the command's name, and the settings of `client_settings`; `usual` are named with
+    underscores.
+    """
+    name = click.get_current_context().command.name
+    keys = {key.replace("_", "."): value for key, value in usual.items()}
+    settings = client_settings(bootstrap, file, usual={"client.id": name, **keys})
+    run(with_admin(settings, do, complaint))
 
 
 async def with_admin(

@@ -14,14 +14,7 @@ from ...protocol.messages.describe_configs import ConfigSource, ResourceType
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
 from ...runtime.errors import ConfigError, MinikafkaError
 from ..admin.config_types import ConfigChange, ConfigEntry, ConfigResource
-from .common import (
-    bootstrap_server,
-    client_settings,
-    command_config,
-    read_properties_file,
-    run,
-    with_admin,
-)
+from .common import FILE, administer, bootstrap_server, command_config, read_properties_file
 
 if TYPE_CHECKING:
     from ..admin.admin import Admin
@@ -67,12 +60,7 @@ class Request:
 @click.option("--broker", help="Short for --entity-type brokers --entity-name.")
 @click.option("--broker-defaults", is_flag=True, help="The defaults of all brokers.")
 @click.option("--add-config", metavar="K=V,K=[V,V]", help="Settings to set.")
-@click.option(
-    "--add-config-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Settings to set, as a properties file.",
-)
+@click.option("--add-config-file", type=FILE, metavar="FILE", help="Settings to set.")
 @click.option("--delete-config", metavar="K,K", help="Settings to take back.")
 @click.option("--force", is_flag=True, expose_value=False, hidden=True)
 def configs(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
@@ -86,13 +74,12 @@ def configs(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
         --add-config min.insync.replicas=2
     """
     request = _request(flags)
-    settings = client_settings(bootstrap, command_config, usual={"client.id": "configs"})
     do = _alter if flags["alter"] else _describe
 
     async def carry_out(admin: "Admin") -> int:
         return await do(admin, request)
 
-    run(with_admin(settings, carry_out, COMPLAINT))
+    administer(carry_out, COMPLAINT, bootstrap, command_config)
 
 
 def _request(flags: Mapping[str, Any]) -> Request:

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 from ..errors import CorruptRecord
 from ..records import ConsumerRecord
 from .common import (
+    FILE,
     bootstrap_server,
     client_settings,
     command_config,
@@ -41,7 +42,7 @@ DEFAULT_FORMATTER = "DefaultMessageFormatter"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The records to read, and the limits that end the reading."""
+    """The records to read, and the limits that end the reading, as the options name them."""
 
     topic: str | None
     include: str | None
@@ -86,13 +87,14 @@ class Reading:
     type=click.Choice(["read_committed", "read_uncommitted"]),
     help="read_committed hides records of aborted transactions.",
 )
-@click.option("--skip-message-on-error", is_flag=True, help="Go on after one that cannot be shown.")
-@click.option("--formatter", default=DEFAULT_FORMATTER, help="Default, Logging or NoOp formatter.")
 @click.option(
-    "--formatter-config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
+    "--skip-message-on-error",
+    "skip_bad",
+    is_flag=True,
+    help="Go on after one that cannot be shown.",
 )
+@click.option("--formatter", default=DEFAULT_FORMATTER, help="Default, Logging or NoOp formatter.")
+@click.option("--formatter-config", type=FILE, metavar="FILE")
 @click.option(
     "--formatter-property",
     "--property",
@@ -109,16 +111,8 @@ class Reading:
 @command_property("--consumer-property")
 def console_consumer(
     bootstrap: str,
-    topic: str | None,
-    include: str | None,
     group: str | None,
-    partition: int | None,
-    offset: str | None,
-    from_beginning: bool,
-    max_messages: int | None,
-    timeout_ms: int | None,
     isolation_level: str | None,
-    skip_message_on_error: bool,
     formatter: str,
     formatter_config: Path | None,
     formatter_properties: tuple[str, ...],
@@ -127,6 +121,7 @@ def console_consumer(
     enable_systest_events: bool,
     command_config: Path | None,
     command_properties: tuple[str, ...],
+    **what: Any,
 ) -> None:
     """Print the records of topics, new ones as they come, until Ctrl-C.
 
@@ -137,16 +132,7 @@ def console_consumer(
     minikafka console-consumer --bootstrap-server localhost:9092 --include 'logs.*' --group g \\
         --isolation-level read_committed
     """
-    reading = Reading(
-        topic,
-        include,
-        partition,
-        offset,
-        from_beginning,
-        max_messages,
-        timeout_ms,
-        skip_message_on_error,
-    )
+    reading = Reading(**what)
     reading.check()
     properties = read_properties_file(formatter_config)
     properties |= split_properties(formatter_properties, "--formatter-property")
@@ -160,7 +146,7 @@ def console_consumer(
         "client.id": "console-consumer",
         "isolation.level": isolation_level,
         "group.id": group,
-        "auto.offset.reset": "earliest" if from_beginning else None,
+        "auto.offset.reset": "earliest" if reading.from_beginning else None,
         "max.poll.records": POLL_RECORDS,
     }
     settings = client_settings(bootstrap, command_config, command_properties, usual)

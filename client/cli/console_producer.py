@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from .common import (
+    FILE,
     bootstrap_server,
     client_settings,
     command_config,
@@ -32,6 +33,7 @@ FAILURES_SHOWN = 10
 @click.option("--sync", is_flag=True, help="Wait for each record before the next is sent.")
 @click.option(
     "--compression-codec",
+    "compression_type",
     is_flag=False,
     flag_value="gzip",
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
@@ -39,17 +41,22 @@ FAILURES_SHOWN = 10
 )
 @click.option("--batch-size", type=int, help="Bytes at which a batch is sent.")
 @click.option("--max-partition-memory-bytes", "batch_size", type=int, hidden=True)
-@click.option("--max-memory-bytes", type=int, help="Bytes that may wait for acknowledgement.")
+@click.option(
+    "--max-memory-bytes", "buffer_memory", type=int, help="Bytes that may wait for acknowledgement."
+)
 @click.option("--max-block-ms", type=int, help="How long sending may wait for room or a topic.")
-@click.option("--metadata-expiry-ms", type=int, help="Age at which metadata is asked for again.")
-@click.option("--request-required-acks", help="0, 1, -1 or all. [default: -1]")
+@click.option(
+    "--metadata-expiry-ms",
+    "metadata_max_age_ms",
+    type=int,
+    help="Age at which metadata is asked for again.",
+)
+@click.option("--request-required-acks", "acks", help="0, 1, -1 or all. [default: -1]")
 @click.option("--request-timeout-ms", type=int, help="How long a request may take.")
 @click.option("--retry-backoff-ms", type=int, help="Wait before a retry.")
 @click.option("--timeout", "linger_ms", type=int, help="How long a batch waits for more, in ms.")
 @click.option("--line-reader", default="LineMessageReader", help="LineMessageReader.")
-@click.option(
-    "--reader-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE"
-)
+@click.option("--reader-config", type=FILE, metavar="FILE")
 @click.option(
     "--reader-property",
     "--property",
@@ -67,20 +74,12 @@ def console_producer(
     bootstrap: str,
     topic: str,
     sync: bool,
-    compression_codec: str | None,
-    batch_size: int | None,
-    max_memory_bytes: int | None,
-    max_block_ms: int | None,
-    metadata_expiry_ms: int | None,
-    request_required_acks: str | None,
-    request_timeout_ms: int | None,
-    retry_backoff_ms: int | None,
-    linger_ms: int | None,
     line_reader: str,
     reader_config: Path | None,
     reader_properties: tuple[str, ...],
     command_config: Path | None,
     command_properties: tuple[str, ...],
+    **settings_given: str | int | None,
 ) -> None:
     """Write each line of standard input as a record.
 
@@ -93,18 +92,8 @@ def console_producer(
     """
     if line_reader.rpartition(".")[2] != "LineMessageReader":
         raise click.UsageError(f"--line-reader {line_reader}: only LineMessageReader is known")
-    usual = {
-        "client.id": "console-producer",
-        "acks": request_required_acks,
-        "compression.type": compression_codec,
-        "batch.size": batch_size,
-        "buffer.memory": max_memory_bytes,
-        "max.block.ms": max_block_ms,
-        "metadata.max.age.ms": metadata_expiry_ms,
-        "request.timeout.ms": request_timeout_ms,
-        "retry.backoff.ms": retry_backoff_ms,
-        "linger.ms": linger_ms,
-    }
+    given = {name.replace("_", "."): value for name, value in settings_given.items()}
+    usual = {"client.id": "console-producer", **given}
     settings = client_settings(bootstrap, command_config, command_properties, usual)
     reader = LineReader(
         read_properties_file(reader_config)

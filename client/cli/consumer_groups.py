@@ -7,9 +7,9 @@ scenarios. Unlike Kafka's, it exits with 1 whenever something that was asked for
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,15 +17,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.types import TopicPartition
 from ..errors import AdminError
 from ..group_types import OffsetAndMetadata
-from .common import (
-    bootstrap_server,
-    client_settings,
-    command_config,
-    refusal,
-    run,
-    say,
-    with_admin,
-)
+from .common import FILE, administer, bootstrap_server, command_config, refusal, say
 
 if TYPE_CHECKING:
     from ..admin.admin import Admin
@@ -118,7 +110,7 @@ class Reset:
 @click.option("--by-duration", metavar="DURATION", help="Reset to so long ago: PnDTnHnMnS.")
 @click.option(
     "--from-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Reset to what a CSV file says, as --export writes it.",
 )
@@ -135,19 +127,10 @@ def consumer_groups(
     reset_offsets: bool,
     delete_offsets: bool,
     validate_regex: str | None,
-    groups: tuple[str, ...],
-    all_groups: bool,
-    topics: tuple[str, ...],
-    all_topics: bool,
     offsets: bool,
-    members: bool,
-    state: str | None,
-    types: str | None,
-    verbose: bool,
-    lag: bool,
     timeout: int,
     command_config: Path | None,
-    **flags: object,
+    **flags: Any,
 ) -> None:
     """List, describe, delete and reset groups of consumers.
 
@@ -168,15 +151,13 @@ def consumer_groups(
         raise click.UsageError(f"Command must include exactly one action: {actions}")
     if validate_regex:
         raise click.exceptions.Exit(_validate(validate_regex))
-    wanted = Wanted(groups, all_groups, topics, all_topics, members, state, types, verbose, lag)
+    wanted = Wanted(**{one.name: flags[one.name] for one in fields(Wanted)})
     _check(wanted, list_groups=list_groups, about_topics=reset_offsets or delete_offsets)
-    if sum((offsets, members, state is not None)) > 1 and describe:
+    if sum((offsets, wanted.members, wanted.state is not None)) > 1 and describe:
         raise click.UsageError("only one of --offsets, --members and --state can be described")
-    if lag and (not describe or members or state is not None):
+    if wanted.lag and (not describe or wanted.members or wanted.state is not None):
         raise click.UsageError("--lag needs --describe, and goes with --offsets alone")
     reset = _reset_of(flags) if reset_offsets else None
-    usual = {"client.id": "consumer-groups", "default.api.timeout.ms": timeout}
-    settings = client_settings(bootstrap, command_config, usual=usual)
 
     async def act(admin: "Admin") -> int:
         if list_groups:
@@ -189,7 +170,7 @@ def consumer_groups(
             return await _reset(admin, wanted, reset)
         return await _delete_offsets(admin, wanted)
 
-    run(with_admin(settings, act, COMPLAINT))
+    administer(act, COMPLAINT, bootstrap, command_config, default_api_timeout_ms=timeout)
 
 
 def _check(wanted: Wanted, *, list_groups: bool, about_topics: bool) -> None:

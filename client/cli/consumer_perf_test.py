@@ -6,7 +6,7 @@ Owns flags and the measured loop; `performance` computes and prints, the consume
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,7 +22,7 @@ POLL_RECORDS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The topics and number of records to read, and the form of the report."""
+    """The topics and number of records to read, and the form of the report, as options say."""
 
     topic: str | None
     include: str | None
@@ -41,7 +41,7 @@ class Plan:
 @click.option(
     "--num-records",
     "--messages",
-    "num_records",
+    "count",
     required=True,
     type=click.IntRange(min=0),
     help="How many to read.",
@@ -49,9 +49,9 @@ class Plan:
 @click.option("--group", help="Read as a member of this group.")
 @click.option("--fetch-size", type=int, default=1024 * 1024, help="Bytes a partition and fetch.")
 @click.option("--from-latest", is_flag=True, help="Begin at the end instead of the beginning.")
-@click.option("--timeout", type=int, default=10_000, help="End when none came for so many ms.")
-@click.option("--show-detailed-stats", is_flag=True, help="A line each interval.")
-@click.option("--reporting-interval", type=int, default=5000, help="Between lines, in ms.")
+@click.option("--timeout", "timeout_ms", default=10_000, help="End when none came for so many ms.")
+@click.option("--show-detailed-stats", "detailed", is_flag=True, help="A line each interval.")
+@click.option("--reporting-interval", "interval_ms", default=5000, help="Between lines, in ms.")
 @click.option("--date-format", default="yyyy-MM-dd HH:mm:ss:SSS", help="As in Java.")
 @click.option("--hide-header", is_flag=True, help="Print no line of column names.")
 @click.option("--socket-buffer-size", type=int, expose_value=False, hidden=True)
@@ -59,26 +59,20 @@ class Plan:
 @command_property("--consumer-property")
 def consumer_perf_test(
     bootstrap: str,
-    topic: str | None,
-    include: str | None,
-    num_records: int,
     group: str | None,
     fetch_size: int,
     from_latest: bool,
-    timeout: int,
-    show_detailed_stats: bool,
-    reporting_interval: int,
-    date_format: str,
-    hide_header: bool,
     command_config: Path | None,
     command_properties: tuple[str, ...],
+    **planned: Any,
 ) -> None:
     """Read records and report the rate.
 
     \b
     minikafka consumer-perf-test --bootstrap-server localhost:9092 --topic t --num-records 100000
     """
-    if (topic is None) == (include is None):
+    plan = Plan(**planned)
+    if (plan.topic is None) == (plan.include is None):
         raise click.UsageError("exactly one of --topic and --include is needed")
     usual = {
         "client.id": "perf-consumer-client",
@@ -89,16 +83,6 @@ def consumer_perf_test(
         "check.crcs": "false",
     }
     settings = client_settings(bootstrap, command_config, command_properties, usual)
-    plan = Plan(
-        topic,
-        include,
-        num_records,
-        timeout,
-        reporting_interval,
-        date_format,
-        show_detailed_stats,
-        hide_header,
-    )
     run(_measure(settings, plan))
 
 

@@ -8,14 +8,7 @@ import click
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError
 from ..errors import AdminError
-from .common import (
-    bootstrap_server,
-    client_settings,
-    command_config,
-    refusal,
-    run,
-    with_admin,
-)
+from .common import FILE, administer, bootstrap_server, command_config, refusal
 from .json_files import entries, read_json, topic_partitions
 
 if TYPE_CHECKING:
@@ -32,7 +25,7 @@ COMPLAINT = "Error while executing delete records command"
     "--offset-json-file",
     "file",
     required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Partitions and offsets; -1 deletes all that is committed.",
 )
@@ -63,8 +56,7 @@ def delete_records(bootstrap: str, file: Path, command_config: Path | None) -> N
             print(f"partition: {partition.topic}-{partition.partition}\t{outcome}")
         return 1 if errors else 0
 
-    settings = client_settings(bootstrap, command_config, usual={"client.id": "delete-records"})
-    run(with_admin(settings, act, COMPLAINT))
+    administer(act, COMPLAINT, bootstrap, command_config)
 
 
 def read_offsets(file: Path) -> dict[TopicPartition, int]:

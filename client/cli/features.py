@@ -12,16 +12,7 @@ import click
 from ...protocol.control.records import METADATA_VERSION
 from ..admin.cluster_types import FeatureMetadata, FeatureUpdate, UpgradeType
 from ..errors import AdminError
-from .common import (
-    bootstrap_server,
-    client_settings,
-    command_config,
-    refusal,
-    run,
-    say,
-    split_properties,
-    with_admin,
-)
+from .common import administer, bootstrap_server, command_config, refusal, say, split_properties
 
 if TYPE_CHECKING:
     from ..admin.admin import Admin
@@ -55,7 +46,6 @@ def features(
         --feature eligible.leader.replicas.version
     """
     updates = _updates(action, flags)
-    settings = client_settings(bootstrap, command_config, usual={"client.id": "features"})
 
     async def carry_out(admin: "Admin") -> int:
         if action == "describe":
@@ -63,7 +53,7 @@ def features(
             return 0
         return await _update(admin, action, updates, is_dry=bool(flags["dry_run"]))
 
-    run(with_admin(settings, carry_out, COMPLAINT))
+    administer(carry_out, COMPLAINT, bootstrap, command_config)
 
 
 def _updates(action: str, flags: Mapping[str, object]) -> dict[str, FeatureUpdate]:

@@ -10,7 +10,7 @@ import click
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError
 from ..errors import ClientError
-from .common import bootstrap_server, client_settings, command_config, run, say, with_admin
+from .common import administer, bootstrap_server, command_config, say
 
 if TYPE_CHECKING:
     from ..admin.admin import Admin
@@ -108,8 +108,7 @@ def get_offsets(
                 print(f"{partition.topic}:{partition.partition}:{offset}")
         return 1 if failed else 0
 
-    settings = client_settings(bootstrap, command_config, usual={"client.id": "get-offsets"})
-    run(with_admin(settings, act, COMPLAINT))
+    administer(act, COMPLAINT, bootstrap, command_config)
 
 
 def time_of(text: str) -> int:

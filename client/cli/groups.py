@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..admin.group_types import GroupListing
-from .common import bootstrap_server, client_settings, command_config, run, with_admin
+from .common import administer, bootstrap_server, command_config
 
 if TYPE_CHECKING:
     from ..admin.admin import Admin
@@ -65,5 +65,4 @@ def groups(
         print("\n".join(group_type_lines(found)))
         return 0
 
-    settings = client_settings(bootstrap, command_config, usual={"client.id": "groups"})
-    run(with_admin(settings, act, COMPLAINT))
+    administer(act, COMPLAINT, bootstrap, command_config)

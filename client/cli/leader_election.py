@@ -13,7 +13,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError
 from ..admin.topic_types import ElectionType
-from .common import bootstrap_server, client_settings, command_config, run, say, with_admin
+from .common import FILE, administer, bootstrap_server, command_config, say
 from .json_files import read_json, topic_partitions
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ COMPLAINT = "Error while electing leaders"
 @click.option("--partition", type=click.IntRange(min=0), help="Only this partition of --topic.")
 @click.option(
     "--path-to-json-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help='Only these: {"partitions": [{"topic": "foo", "partition": 1}]}',
 )
@@ -53,12 +53,11 @@ def leader_election(
     """
     partitions = _partitions(flags)
     kind = ElectionType[election_type.upper()]
-    settings = client_settings(bootstrap, command_config, usual={"client.id": "leader-election"})
 
     async def elect(admin: "Admin") -> int:
         return show(kind, await admin.elect_leaders(kind, partitions))
 
-    run(with_admin(settings, elect, COMPLAINT))
+    administer(elect, COMPLAINT, bootstrap, command_config)
 
 
 def _partitions(flags: Mapping[str, object]) -> list[TopicPartition] | None:

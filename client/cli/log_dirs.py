@@ -8,7 +8,7 @@ import click
 
 from ...runtime.errors import ConfigError
 from ..admin.log_types import LogDirectory
-from .common import bootstrap_option, client_settings, command_config, run, say, with_admin
+from .common import administer, bootstrap_option, command_config, say
 
 if TYPE_CHECKING:
     from ..admin.admin import Admin
@@ -63,8 +63,7 @@ def log_dirs(
         print(json.dumps(document(found, topics), separators=(",", ":")))
         return 0
 
-    settings = client_settings(bootstrap, command_config, usual={"client.id": "log-dirs"})
-    run(with_admin(settings, act, COMPLAINT))
+    administer(act, COMPLAINT, bootstrap, command_config)
 
 
 def document(

@@ -17,7 +17,15 @@ import click
 if TYPE_CHECKING:
     from ..producer.producer import Producer
 
-from .common import bootstrap_option, client_settings, command_config, command_property, run, say
+from .common import (
+    FILE,
+    bootstrap_option,
+    client_settings,
+    command_config,
+    command_property,
+    run,
+    say,
+)
 from .performance import ProducerStats
 
 UNTHROTTLED_CHUNK = 256
@@ -51,7 +59,7 @@ class Plan:
 @click.option("--record-size", type=click.IntRange(min=1), help="Bytes of each record's value.")
 @click.option(
     "--payload-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="Values are lines of this file, chosen at random.",
 )
 @click.option("--payload-delimiter", default="\\n", help="What separates values in the file.")

@@ -15,9 +15,10 @@ from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError, MinikafkaError
 from ..admin.cluster_types import BrokerDescription
 from ..admin.config_types import ConfigChange, ConfigResource
+from ..admin.partitions import name_of
 from ..errors import AdminError
 from . import reassignment as r
-from .common import bootstrap_option, client_settings, command_config, refusal, run, with_admin
+from .common import FILE, administer, bootstrap_option, command_config, refusal
 from .json_files import entries, read_json, text_of
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ VERIFY_LATER = (
     "Warning: You must run --verify periodically, until the reassignment completes, to ensure the "
     "throttle is removed."
 )
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class ReassignmentFailed(MinikafkaError):
@@ -117,13 +117,11 @@ def reassign_partitions(bootstrap: str, command_config: Path | None, **flags: An
         --reassignment-json-file plan.json
     """
     request = _request(flags)
-    usual = {"client.id": "reassign-partitions"}
-    settings = client_settings(bootstrap, command_config, usual=usual)
 
     async def carry_out(admin: "Admin") -> int:
         return await DO[request.action](admin, request)
 
-    run(with_admin(settings, carry_out, COMPLAINT))
+    administer(carry_out, COMPLAINT, bootstrap, command_config)
 
 
 def _request(flags: Mapping[str, Any]) -> Request:
@@ -220,7 +218,7 @@ async def _placement_of(
     found = await _placement(admin, sorted({one.topic: None for one in wanted}))
     for partition in wanted:
         if partition not in found:
-            raise ReassignmentFailed(f"Unable to find partition {r.name_of(partition)}")
+            raise ReassignmentFailed(f"Unable to find partition {name_of(partition)}")
     return {partition: found[partition] for partition in wanted}
 
 
@@ -246,7 +244,7 @@ async def _execute(admin: "Admin", request: Request) -> int:
         )
     except AdminError as error:
         failed = {name: refusal(one) for name, one in error.errors.items()}
-    started = [one for one in target if r.name_of(one) not in failed]
+    started = [one for one in target if name_of(one) not in failed]
     if started:
         noun = r.plural("reassignment", started)
         print(f"Successfully started partition {noun} for {r.names_of(started)}")

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError
+from ..admin.partitions import name_of
 from ..admin.topic_types import Reassignment
 from .json_files import entries, topic_partitions
 
@@ -228,11 +229,6 @@ def brokers_of(moves: Mapping[TopicPartition, Move]) -> list[int]:
 
 
 # -- texts
-
-
-def name_of(partition: TopicPartition) -> str:
-    """A partition as Kafka writes it."""
-    return f"{partition.topic}-{partition.partition}"
 
 
 def names_of(partitions: Iterable[TopicPartition]) -> str:

@@ -14,19 +14,12 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.create_topics import BROKER_DEFAULT
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
 from ...protocol.types import NO_LEADER, TopicPartition
-from ...runtime.errors import ConfigError, MinikafkaError
+from ...runtime.errors import MinikafkaError
 from ..admin.config_types import ConfigChange, ConfigEntry, ConfigResource
 from ..admin.replica_types import ReplicaState
 from ..admin.topic_types import NewTopic, TopicDescription
 from ..errors import AdminError
-from .common import (
-    bootstrap_server,
-    client_settings,
-    command_config,
-    run,
-    say,
-    split_properties,
-)
+from .common import administer, bootstrap_server, command_config, refusal, split_properties
 from .topic_table import (
     COLLISION_WARNING,
     DEFAULT_MIN_ISR,
@@ -41,6 +34,7 @@ from .topic_table import (
 if TYPE_CHECKING:
     from ..admin.admin import Admin
 
+COMPLAINT = "Error while executing topic command "
 DELETE = ConfigOperation.DELETE
 TOPIC_EXISTS = ErrorCode.TOPIC_ALREADY_EXISTS
 REPLICA_TIMEOUT_MS = 5_000
@@ -164,38 +158,21 @@ def topics(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
     """
     request = Request.from_flags(flags)
     request.check()
-    settings = client_settings(bootstrap, command_config, usual={"client.id": "topics"})
-    run(_carry_out(settings, request))
+
+    async def carry_out(admin: "Admin") -> int:
+        try:
+            await DO[request.action](admin, request)
+        except AdminError as error:
+            # Kafka's tool does not say of which topic it speaks.
+            why = "; ".join(refusal(one) for one in error.errors.values())
+            raise TopicCommandError(why) from error
+        return 0
+
+    administer(carry_out, COMPLAINT, bootstrap, command_config)
 
 
 class TopicCommandError(MinikafkaError):
     """A request that Kafka's TopicCommand would refuse."""
-
-
-async def _carry_out(settings: Mapping[str, str], request: Request) -> int:
-    from ..admin.admin import Admin
-
-    try:
-        async with Admin.from_config(settings) as admin:
-            await DO[request.action](admin, request)
-    except ConfigError:
-        raise
-    except AdminError as error:
-        why = "; ".join(_refusal(one) for one in error.errors.values())
-        return _fail(why)
-    except MinikafkaError as error:
-        return _fail(str(error))
-    return 0
-
-
-def _fail(why: str) -> int:
-    say(f"Error while executing topic command : {why}")
-    return 1
-
-
-def _refusal(error: ApiError) -> str:
-    """The broker's own words, or else what the code means."""
-    return error.detail or f"{error.code.name}: {error.code.doc}"
 
 
 async def _names(admin: "Admin", request: Request) -> list[str]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 COMPLAINT = "Error while executing transactions command"
 NONE = "None"
 MINUTE_MS = 60_000
-Found = dict[TopicPartition, list[ActiveProducer]]
 
 
 @click.group("transactions")
