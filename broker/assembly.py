@@ -43,7 +43,7 @@ from .metrics.collectors import collectors_of
 from .net.answer import Api
 from .partition.log_store import LogStore
 from .partition.traffic import Traffic
-from .partitions import Links, Partitions, PartitionSettings
+from .partitions import Links, Partitions
 from .peers import Peers
 from .publishing import Publishing
 from .replica.lease import LeaderLease
@@ -150,20 +150,22 @@ def assemble(
     links = Links(
         fetchers=fetchers,
         lease=channel.lease,
+        config_of=ground.defaults.config_of,
+        broker_value=ground.defaults.broker_value,
         propose=proposals.propose,
         on_electing=log_ends.ask,
         on_directory_failed=lambda directory: _crash_without_any(store, directory, alarms.crash),
         on_replicas_lost=lost.lose,
+        traffic=None if config.metrics_listener is None else Traffic(),
     )
-    traffic = None if config.metrics_listener is None else Traffic()
-    partitions = _make_partitions(ground, store, links, traffic)
+    partitions = Partitions(runtime, config, store, ground.deadlines, links)
     repairs = Repairs(runtime, config.node_id, partitions.find, whereabouts.peer)
     for directory in directories:
         directory.on_damaged = repairs.on_damaged
     peers = make_peers(runtime, whereabouts)
     edge = make_edge(
         Surroundings(
-            ground, follower, whereabouts, channel, partitions, peers, channel.lease, traffic
+            ground, follower, whereabouts, channel, partitions, peers, channel.lease, links.traffic
         )
     )
     compaction = _make_compaction(ground, follower, partitions)
@@ -220,20 +222,6 @@ def _make_position(ground: Ground, store: LogStore) -> MetadataPosition:
 def _crash_without_any(store: LogStore, failed: LogDirectory, crash: Callable[[str], None]) -> None:
     if not store.online:
         crash(f"no log directory is left: {failed.path} failed too")
-
-
-def _make_partitions(
-    ground: Ground, store: LogStore, links: Links, traffic: Traffic | None
-) -> Partitions:
-    config = ground.settings.config
-    settings = PartitionSettings(
-        broker_id=config.node_id,
-        lag_max_ms=config.replica_lag_time_max_ms,
-        config_of=ground.defaults.config_of,
-        broker_value=ground.defaults.broker_value,
-        traffic=traffic,
-    )
-    return Partitions(ground.runtime, settings, store, ground.deadlines, links)
 
 
 def _make_upkeep(

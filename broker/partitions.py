@@ -17,6 +17,7 @@ from ..runtime.errors import LogDirectoryFailed
 from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
 from ..storage.topic_config import TopicConfig
+from .config import BrokerConfig
 from .deadlines import Deadlines
 from .partition.failing import Failing
 from .partition.group_flush import GroupFlush
@@ -35,25 +36,15 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionSettings:
-    """The settings of all partitions of a broker."""
-
-    broker_id: int
-    lag_max_ms: int
-    config_of: Callable[[MetadataImage, str], TopicConfig]
-    """The settings of a topic, defaults and all."""
-    broker_value: Callable[[MetadataImage, str], int]
-    """One of the broker's own settings that may change at run time."""
-    traffic: Traffic | None = None
-    """The counts by topic; None: nobody is told."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
     """The parts of the broker that its partitions use."""
 
     fetchers: ReplicaFetchers
     lease: LeaderLease
+    config_of: Callable[[MetadataImage, str], TopicConfig]
+    """The settings of a topic, defaults and all."""
+    broker_value: Callable[[MetadataImage, str], int]
+    """One of the broker's own settings that may change at run time."""
     propose: Callable[[Partition, ProposeIsr], None]
     """Sends an ISR change to the controller."""
     on_electing: Callable[[list[Partition]], None]
@@ -62,6 +53,8 @@ class Links:
     """Called once for each directory that fails; the `LogStore` says which are left."""
     on_replicas_lost: Callable[[list[TopicIdPartition]], None]
     """Called with replicas that are offline here and that the metadata may not know as such."""
+    traffic: Traffic | None = None
+    """The counts by topic; None: nobody is told."""
 
 
 class Partitions:
@@ -70,12 +63,12 @@ class Partitions:
     def __init__(
         self,
         runtime: Runtime,
-        settings: PartitionSettings,
+        config: BrokerConfig,
         store: LogStore,
         wheel: Deadlines,
         links: Links,
     ) -> None:
-        self._settings = settings
+        self._me = config.node_id
         self.store = store
         self._links = links
         self.fetchers = links.fetchers
@@ -85,11 +78,11 @@ class Partitions:
         self.group_flush = GroupFlush(runtime, links.fetchers.tell)
         self.heard = FollowersHeard()
         self.host = Host(
-            broker_id=settings.broker_id,
+            broker_id=config.node_id,
             wheel=wheel,
             monotonic_ms=runtime.monotonic_ms,
             wall_ms=runtime.wall_ms,
-            lag_max_ms=settings.lag_max_ms,
+            lag_max_ms=config.replica_lag_time_max_ms,
             propose=links.propose,
             on_storage_error=lambda partition, error: self.failing.on_storage_error(
                 partition, error
@@ -97,7 +90,7 @@ class Partitions:
             group_flush=self.group_flush,
             on_role_changed=self._tell_role,
             lease=links.lease,
-            traffic=settings.traffic,
+            traffic=links.traffic,
         )
         self._partitions: dict[TopicIdPartition, Partition] = {}
         self._by_name: dict[tuple[str, int], Partition] = {}
@@ -166,7 +159,7 @@ class Partitions:
 
     async def load(self) -> None:
         """Open every log on disk, and recover those that were not closed; before anything else."""
-        await self.store.load(lambda topic: self._settings.config_of(self.image, topic))
+        await self.store.load(lambda topic: self._links.config_of(self.image, topic))
 
     # Metadata.
 
@@ -180,7 +173,7 @@ class Partitions:
         if delta.changed_configs or delta.is_snapshot:
             self._note_configs(delta)
         keys = self._touched(delta, image)
-        me = self._settings.broker_id
+        me = self._me
         followed: list[Partition] = []
         lost: list[TopicIdPartition] = []
         for key, state in keys:
@@ -211,7 +204,7 @@ class Partitions:
         self, delta: Delta, image: MetadataImage
     ) -> list[tuple[TopicIdPartition, PartitionState]]:
         """Partitions whose record may have changed and of which a replica belongs here."""
-        me = self._settings.broker_id
+        me = self._me
         if delta.is_snapshot:
             every: Iterable[tuple[TopicIdPartition, PartitionState]] = image.partitions()
         else:
@@ -227,7 +220,7 @@ class Partitions:
         gone: list[Partition] = []
         if delta.is_snapshot or delta.deleted_topics:
             gone = [p for p in self if image.partition(p.topic_id, p.index) is None]
-        me = self._settings.broker_id
+        me = self._me
         for key in [*self._partitions] if delta.is_snapshot else delta.changed_partitions:
             state, partition = image.partition(*key), self._partitions.get(key)
             if partition is not None and state is not None and me not in state.replicas:
@@ -252,7 +245,7 @@ class Partitions:
         known = self.host.brokers
         known.epochs = {each.broker_id: each.broker_epoch for each in brokers}
         known.eligible = {each.broker_id: each.broker_epoch for each in brokers if each.is_active}
-        me = self.image.brokers.get(self._settings.broker_id)
+        me = self.image.brokers.get(self._me)
         self._is_leaving = me is not None and me.in_controlled_shutdown
         for partition in self:
             leader = partition.leader
@@ -265,7 +258,7 @@ class Partitions:
     def _note_configs(self, delta: Delta) -> None:
         concerns_all = delta.touches_broker_settings
         if concerns_all:
-            value_of, throttles = self._settings.broker_value, self.host.throttles
+            value_of, throttles = self._links.broker_value, self.host.throttles
             throttles.leader.rate = value_of(self.image, "leader.replication.throttled.rate")
             throttles.follower.rate = value_of(self.image, "follower.replication.throttled.rate")
         changed: list[Partition] = []
@@ -279,7 +272,7 @@ class Partitions:
     def _config(self, topic_id: bytes, topic: str) -> TopicConfig:
         config = self._configs.get(topic_id)
         if config is None:
-            config = self._configs[topic_id] = self._settings.config_of(self.image, topic)
+            config = self._configs[topic_id] = self._links.config_of(self.image, topic)
         return config
 
     # Partitions.
@@ -329,7 +322,7 @@ class Partitions:
 
     def _stop_in_vain(self, partition: Partition) -> None:
         """Stop following if we are on the way out and not in the ISR: nobody waits for us."""
-        if self._settings.broker_id not in partition.metadata.isr:
+        if self._me not in partition.metadata.isr:
             self.fetchers.unfollow(partition)
 
     def _tell_role(self, partition: Partition) -> None:

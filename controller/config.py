@@ -5,7 +5,6 @@ too, and have no effect on a controller.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..protocol.control.messages import Endpoint
 from ..protocol.control.quorum_messages import VoterKey
@@ -196,18 +195,8 @@ class ControllerConfig:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """The address to listen on."""
-
-    name: str
-    host: str
-    """Empty: all interfaces."""
-    port: int
-
-
-def listener_of(config: ControllerConfig) -> Listener:
-    """Return the controller's listener.
+def listener_of(config: ControllerConfig) -> Endpoint:
+    """Return the controller's listener; an empty host stands for all interfaces.
 
     ConfigError if the configuration names none that is valid.
     """
@@ -218,7 +207,7 @@ def listener_of(config: ControllerConfig) -> Listener:
         host, colon, port = address.rpartition(":")
         if not (separator and colon and port.isdecimal() and int(port) <= 65535):
             raise ConfigError("listeners", text, "must be NAME://host:port")
-        return Listener(name, host.strip("[]"), int(port))
+        return Endpoint(name, host.strip("[]"), int(port))
     names = ",".join(config.controller_listener_names)
     why = f"none of controller.listener.names={names} is among them"
     raise ConfigError("listeners", config.listeners, why)

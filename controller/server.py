@@ -21,7 +21,7 @@ from ..storage.directory import LogDirectory
 from .api.answers import Answers
 from .api.session import Session
 from .api.sessions import Sessions
-from .config import ControllerConfig, Listener, listener_of, quorum_of
+from .config import ControllerConfig, listener_of, quorum_of
 from .driver import Controller, Events
 from .handovers import Handovers
 from .liveness import Liveness
@@ -179,7 +179,7 @@ class ControllerServer:
         self.runtime.spawn(self._directory.join(cluster_id), "cluster id")
         self.controller.quorum.on_cluster_id(cluster_id)
 
-    async def _open_doors(self, listener: Listener) -> None:
+    async def _open_doors(self, listener: Endpoint) -> None:
         """Listen on TCP and, under the same number, on UDP."""
         loop = asyncio.get_running_loop()
         shown = f"{listener.name}://{listener.host}:{listener.port}"

@@ -40,7 +40,6 @@ from .group.values import (
     NO_MEMBER,
     Began,
     Effects,
-    GroupSettings,
     Join,
     Joined,
     Joins,
@@ -81,17 +80,13 @@ class Groups:
         self._runtime = runtime
         self._deadlines = deadlines
         self.config = config
-        self._settings = GroupSettings(
-            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-            max_size=config.group_max_size,
-        )
         settings = ShardSettings(
             GROUPS_TOPIC,
             append_timeout_ms=config.offsets_commit_timeout_ms,
             too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
             invalid_key=ErrorCode.INVALID_GROUP_ID,
         )
-        care = ShardCare(lambda _: GroupsState(self._settings), self._on_loaded, self._on_unloaded)
+        care = ShardCare(lambda: GroupsState(config), self._on_loaded, self._on_unloaded)
         self.shards = Shards(runtime, partitions, settings, care)
         self._armed: dict[ClassicGroup, tuple[int, Deadline]] = {}
         """The next deadline of each group, and its time."""

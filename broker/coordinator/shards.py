@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 class ShardCare(Generic[S]):
     """The coordinator's callbacks for its shards."""
 
-    make_state: Callable[[int], S]
-    """Gives the empty state of the partition of that index."""
+    make_state: Callable[[], S]
+    """Gives the empty state of a partition."""
     on_loaded: Callable[[Shard[S]], None]
     """Called with a shard that may be used from now on: begin its background work."""
     on_unloaded: Callable[[Shard[S]], None]
@@ -126,7 +126,7 @@ class Shards(Generic[S]):
         shard = Shard(
             self._runtime,
             partition,
-            self.care.make_state(partition.index),
+            self.care.make_state(),
             self._settings,
             self._partitions.write_staged,
         )

@@ -70,7 +70,6 @@ class TransactionParts:
     producer_ids: ProducerIds
     peers: Peers
     image: Callable[[], MetadataImage]
-    append_timeout_ms: int = 5_000
 
 
 class Transactions:
@@ -84,11 +83,10 @@ class Transactions:
         self._image = parts.image
         settings = ShardSettings(
             TRANSACTIONS_TOPIC,
-            append_timeout_ms=parts.append_timeout_ms,
             too_large=ErrorCode.MESSAGE_TOO_LARGE,
             home_of=home_of,
         )
-        care = ShardCare(lambda _: Ledger(), self._on_loaded, self._on_unloaded)
+        care = ShardCare(Ledger, self._on_loaded, self._on_unloaded)
         self.shards = Shards(parts.runtime, parts.partitions, settings, care)
         self.sender = MarkerSender(
             parts.runtime, parts.deadlines, parts.peers, parts.image, self._on_markers_written

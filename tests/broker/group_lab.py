@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from minikafka.broker.coordinator.group.classic import ClassicGroup
+from minikafka.broker.coordinator.group.config import GroupConfig
 from minikafka.broker.coordinator.group.phases import Now, Phase
 from minikafka.broker.coordinator.group.state import GroupsState
 from minikafka.broker.coordinator.group.values import (
     Began,
     Effects,
-    GroupSettings,
     Join,
     Joined,
     Joins,
@@ -36,6 +36,7 @@ from minikafka.protocol.coordinator_records import (
     encode_record,
 )
 from minikafka.protocol.errors import ErrorCode
+from minikafka.runtime.config import from_mapping
 
 GROUP = "readers"
 SESSION_MS = 10_000
@@ -70,10 +71,14 @@ class Client:
 class GroupLab:
     """One group, its clients, its log."""
 
-    def __init__(self, **settings: int) -> None:
-        self.settings = GroupSettings(**({"initial_rebalance_delay_ms": 0} | settings))
+    def __init__(self, *, initial_rebalance_delay_ms: int = 0, max_size: int = 1_000) -> None:
+        settings = {
+            "group.initial.rebalance.delay.ms": str(initial_rebalance_delay_ms),
+            "group.max.size": str(max_size),
+        }
+        self.config = from_mapping(GroupConfig, settings)
         self.now_ms = 1_000_000
-        self.state = GroupsState(self.settings)
+        self.state = GroupsState(self.config)
         self.log: list[tuple[bytes, bytes | None]] = []
         self.clients: dict[str, Client] = {}
         self.refusal = ErrorCode.NONE
@@ -170,7 +175,7 @@ class GroupLab:
 
     def fail_over(self) -> None:
         """Another broker reads the log; whoever waited for an answer does not get it."""
-        self.state = GroupsState(self.settings)
+        self.state = GroupsState(self.config)
         for offset, (key, value) in enumerate(self.log):
             record = decode_group_record(key, value)
             assert not isinstance(record, UnknownRecord)

@@ -8,7 +8,7 @@ from minikafka.broker.partition.log_store import LogStore
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partition.requests import Appended, FetchSpec
 from minikafka.broker.partition.traffic import Traffic
-from minikafka.broker.partitions import Links, Partitions, PartitionSettings
+from minikafka.broker.partitions import Links, Partitions
 from minikafka.broker.replica.leader import ProposeIsr
 from minikafka.broker.replica.lease import LeaderLease
 from minikafka.broker.replication import following
@@ -33,6 +33,8 @@ from minikafka.protocol.records import record_batch
 from minikafka.protocol.types import TopicIdPartition
 from minikafka.runtime.runtime import SystemRuntime
 from minikafka.storage.directory import LogDirectory
+
+from .channel_support import config_with
 
 ME, B, C = 1, 2, 3
 ORDERS = b"orders-topic-id!"
@@ -117,23 +119,20 @@ class Node:
         ]
         self.wheel = Deadlines(self.runtime)
         self.defaults = defaults = TopicDefaults(self.me, settings)
-        options = PartitionSettings(
-            broker_id=self.me,
-            lag_max_ms=10_000,
-            config_of=defaults.config_of,
-            broker_value=defaults.broker_value,
-            traffic=self.traffic,
-        )
+        config = config_with(node_id=self.me, replica_lag_time_max_ms=10_000)
         links = Links(
             fetchers=self.fetchers,
             lease=LeaderLease(),
+            config_of=defaults.config_of,
+            broker_value=defaults.broker_value,
             propose=lambda partition, proposal: self.propose(partition, proposal),
             on_electing=lambda partitions: self.on_electing(partitions),
             on_directory_failed=self.failed.append,
             on_replicas_lost=lambda replicas: self.on_replicas_lost(replicas),
+            traffic=self.traffic,
         )
         store = LogStore(self.runtime, opened)
-        self.partitions = Partitions(self.runtime, options, store, self.wheel, links)
+        self.partitions = Partitions(self.runtime, config, store, self.wheel, links)
         await self.partitions.load()
         self.image = MetadataImage()
         await self.apply(*(register(broker) for broker in (ME, B, C)))

@@ -22,8 +22,7 @@ ALONE = state(ME, replicas=(ME,), isr=(ME,))
 class Words:
     """A state: the last value of each key, with pending ones of transactions."""
 
-    def __init__(self, index: int) -> None:
-        self.index = index
+    def __init__(self) -> None:
         self.values: dict[bytes, bytes | None] = {}
         self.pending: dict[int, dict[bytes, bytes | None]] = {}
 

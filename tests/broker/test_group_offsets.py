@@ -9,10 +9,10 @@ import pytest
 from minikafka.broker.api.write_txn_markers import COMMIT_TIMEOUT_MS
 from minikafka.broker.assembly import PEER_REQUEST_MS
 from minikafka.broker.coordinator.group import classic, deletion
+from minikafka.broker.coordinator.group.config import GroupConfig
 from minikafka.broker.coordinator.group.offsets import Offsets, tombstone
 from minikafka.broker.coordinator.group.phases import Phase
 from minikafka.broker.coordinator.group.state import GroupsState
-from minikafka.broker.coordinator.group.values import GroupSettings
 from minikafka.broker.coordinator.keys import GROUPS_TOPIC
 from minikafka.protocol.consumer_protocol import topics_of
 from minikafka.protocol.coordinator_records import (
@@ -37,6 +37,7 @@ from minikafka.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from minikafka.protocol.types import TopicPartition
+from minikafka.runtime.config import from_mapping
 from minikafka.storage.markers import TransactionMarker
 
 from .edge_support import settle
@@ -81,7 +82,7 @@ def group_record(*topics: str, at_ms: int = 0, kind: str = "consumer") -> GroupM
 
 
 def of(*records: OffsetCommitRecord | GroupMetadataRecord) -> GroupsState:
-    state = GroupsState(GroupSettings())
+    state = GroupsState(from_mapping(GroupConfig, {}))
     for position, record in enumerate(records):
         state.apply(record, position)
     state.complete_loading()

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from ....protocol.consumer_protocol import topics_of
 from ....protocol.errors import ErrorCode, RemoteProtocolError
+from .config import GroupConfig
 from .member import Member
 from .phases import Now, Phase, Phases
 from .roster import Roster
 from .values import (
     NO_MEMBER,
     Effects,
-    GroupSettings,
     Join,
     Joined,
     Joins,
@@ -34,11 +34,11 @@ CONSUMER = "consumer"
 class ClassicGroup:
     """One group: its members are in `roster`, and `phases` keeps what they wait for."""
 
-    def __init__(self, group_id: str, settings: GroupSettings) -> None:
+    def __init__(self, group_id: str, config: GroupConfig) -> None:
         self.group_id = group_id
-        self._settings = settings
+        self._config = config
         self.roster = Roster()
-        self.phases = Phases(self.roster, settings)
+        self.phases = Phases(self.roster, config)
 
     def __repr__(self) -> str:
         return f"group {self.group_id} ({self.phase.value}, generation {self.phases.generation})"
@@ -153,10 +153,10 @@ class ClassicGroup:
         member = self.roster.members.get(member_id)
         if self.phase is Phase.PREPARING:
             is_in = member is not None and member.joining is not None
-            if is_in or len(self.roster.members) < self._settings.max_size:
+            if is_in or len(self.roster.members) < self._config.group_max_size:
                 return False
-            return len(self.roster.joining) >= self._settings.max_size
-        return member is None and len(self.roster.members) >= self._settings.max_size
+            return len(self.roster.joining) >= self._config.group_max_size
+        return member is None and len(self.roster.members) >= self._config.group_max_size
 
     def _drop(self, member_id: str, now: Now) -> Effects:
         self.roster.pending.pop(member_id, None)

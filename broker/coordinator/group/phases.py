@@ -14,13 +14,17 @@ and clients begin it again. Source: Kafka's classic group coordinator; KIP-62, K
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ....protocol.coordinator_records import GroupMetadataValue
 from ....protocol.errors import ErrorCode
+from .config import GroupConfig
 from .member import NEVER, Member
 from .roster import Roster
-from .values import Began, Effects, GroupSettings, Joined, Protocol, Reply, Store, Synced
+from .values import Began, Effects, Joined, Protocol, Reply, Store, Synced
+
+NEW_MEMBER_MS: Final = 300_000
+"""Milliseconds that a member not heard of since it joined may wait for its generation."""
 
 
 class Phase(Enum):
@@ -45,9 +49,9 @@ class Now(NamedTuple):
 class Phases:
     """The phase that one group is in, and its way to the next; requests are for `ClassicGroup`."""
 
-    def __init__(self, roster: Roster, settings: GroupSettings) -> None:
+    def __init__(self, roster: Roster, config: GroupConfig) -> None:
         self._roster = roster
-        self._settings = settings
+        self._config = config
         self.phase = Phase.EMPTY
         self.generation = 0
         self.protocol: str | None = None
@@ -80,7 +84,7 @@ class Phases:
             self._join_deadline_ms = now.ms + self._roster.rebalance_timeout_ms
             self._wake_by(self._join_deadline_ms)
             return effects + self.maybe_complete_join(now)
-        delay_ms = self._settings.initial_rebalance_delay_ms
+        delay_ms = self._config.group_initial_rebalance_delay_ms
         self._has_grown = False
         self._first_remaining_ms = max(self._roster.rebalance_timeout_ms - delay_ms, 0)
         if delay_ms <= 0:
@@ -173,7 +177,7 @@ class Phases:
     def expect(self, member: Member, now: Now) -> None:
         """Give up a new member after a while: it may never hear that it has joined."""
         member.is_new = True
-        member.deadline_ms = now.ms + self._settings.new_member_timeout_ms
+        member.deadline_ms = now.ms + NEW_MEMBER_MS
         self._wake_by(member.deadline_ms)
 
     def reserve(self, member_id: str, deadline_ms: int) -> None:
@@ -234,7 +238,7 @@ class Phases:
         if not self._is_first or not self._has_grown or remaining_ms <= 0:
             return self._complete_join(now)
         self._has_grown = False
-        delay_ms = min(self._settings.initial_rebalance_delay_ms, remaining_ms)
+        delay_ms = min(self._config.group_initial_rebalance_delay_ms, remaining_ms)
         self._first_remaining_ms = remaining_ms - delay_ms
         self._join_deadline_ms = now.ms + delay_ms
         return []
@@ -298,6 +302,6 @@ class Phases:
         """Start the deadlines of members, now that the log is read."""
         for member in self._roster.members.values():
             self.touch(member, now)
-        if len(self._roster.members) > self._settings.max_size:
+        if len(self._roster.members) > self._config.group_max_size:
             return self.rebalance(now)
         return []

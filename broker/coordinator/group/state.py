@@ -14,16 +14,16 @@ from ....protocol.coordinator_records import (
 from ....protocol.errors import RemoteProtocolError
 from ....protocol.records.batch_header import BatchHeader
 from .classic import ClassicGroup
+from .config import GroupConfig
 from .offsets import Offsets
 from .phases import Phase
-from .values import GroupSettings
 
 
 class GroupsState:
     """Groups by id, and their offsets."""
 
-    def __init__(self, settings: GroupSettings) -> None:
-        self._settings = settings
+    def __init__(self, config: GroupConfig) -> None:
+        self._config = config
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.written_at: dict[str, int] = {}
@@ -82,7 +82,7 @@ class GroupsState:
         """The group of that id, made if it is new."""
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = ClassicGroup(group_id, self._settings)
+            group = self.groups[group_id] = ClassicGroup(group_id, self._config)
         return group
 
     def complete_loading(self) -> None:

@@ -17,16 +17,6 @@ NO_GENERATION = -1
 NO_MEMBER = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
-    """The settings of all groups."""
-
-    initial_rebalance_delay_ms: int = 3_000
-    max_size: int = 2**31 - 1
-    new_member_timeout_ms: int = 300_000
-    """Milliseconds that a member not heard of since it joined may wait for its generation."""
-
-
 class Who(NamedTuple):
     """The member that asks."""
 
