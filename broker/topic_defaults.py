@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from ..protocol.control.image import MetadataImage
 from ..protocol.control.records import BROKER, TOPIC
+from ..protocol.messages.describe_configs import ConfigSource
 from ..runtime.config import Setting, from_mapping, settings_of
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import DYNAMIC_UNUSED
@@ -74,15 +75,11 @@ DYNAMIC_ROWS: dict[str, Setting] = {
 class Layer(NamedTuple):
     """One place that gives a topic key its value."""
 
-    source: int
-    """A ConfigSource."""
+    source: ConfigSource
     name: str
     """The key under which the place has it."""
     value: str
     """The value in the topic key's unit."""
-
-
-TOPIC_CONFIG, BROKER_CONFIG, ALL_BROKERS_CONFIG, FILE_CONFIG, DEFAULT_CONFIG = 1, 2, 3, 4, 5
 
 
 class TopicDefaults:
@@ -133,15 +130,18 @@ class TopicDefaults:
         if topic is not None:
             own = image.configs.get((TOPIC, topic), {})
             if key in own:
-                yield Layer(TOPIC_CONFIG, key, own[key])
+                yield Layer(ConfigSource.TOPIC_CONFIG, key, own[key])
         first = next(iter(SYNONYMS.get(key, {key: 1})))
-        for source, name in ((BROKER_CONFIG, self._node), (ALL_BROKERS_CONFIG, "")):
+        for source, name in (
+            (ConfigSource.DYNAMIC_BROKER_CONFIG, self._node),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, ""),
+        ):
             text = _synonym(row, image.configs.get((BROKER, name), {}))
             if text is not None:
                 yield Layer(source, first, text)
         if key in self._file:
-            yield Layer(FILE_CONFIG, first, self._file[key])
-        yield Layer(DEFAULT_CONFIG, first, row.format(row.default))
+            yield Layer(ConfigSource.STATIC_BROKER_CONFIG, first, self._file[key])
+        yield Layer(ConfigSource.DEFAULT_CONFIG, first, row.format(row.default))
 
     def broker_layers(self, image: MetadataImage, key: str) -> Iterator[Layer]:
         """Yield the places that set this key of the broker, each as it is written there.
@@ -150,9 +150,9 @@ class TopicDefaults:
         default is shown in the coarsest unit, and the finer keys have none, as in Kafka.
         """
         for source, settings in (
-            (BROKER_CONFIG, image.configs.get((BROKER, self._node), {})),
-            (ALL_BROKERS_CONFIG, image.configs.get((BROKER, ""), {})),
-            (FILE_CONFIG, self._settings),
+            (ConfigSource.DYNAMIC_BROKER_CONFIG, image.configs.get((BROKER, self._node), {})),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, image.configs.get((BROKER, ""), {})),
+            (ConfigSource.STATIC_BROKER_CONFIG, self._settings),
         ):
             if key in settings:
                 yield Layer(source, key, settings[key].strip())
@@ -164,7 +164,7 @@ class TopicDefaults:
             default = row.default
             if synonyms[key] > 1:
                 default //= synonyms[key]
-            yield Layer(DEFAULT_CONFIG, key, row.format(default))
+            yield Layer(ConfigSource.DEFAULT_CONFIG, key, row.format(default))
 
 
 def check_dynamic(key: str, value: str | None) -> None:

@@ -30,7 +30,7 @@ def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResp
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     call.rest_on_lease()
     known_states = (*TITLES.values(), *ONLY_EVER_IN_MEMORY)
-    wanted = Wanted(request, pattern, call.edge.runtime.wall_ms())
+    wall_ms = call.edge.runtime.wall_ms()
     return ListTransactionsResponse(
         unknown_state_filters=[each for each in request.state_filters if each not in known_states],
         transaction_states=[
@@ -40,7 +40,7 @@ def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResp
                 transaction_state=each.state.title,
             )
             for each in transactions.every()
-            if wanted.includes(each)
+            if _is_wanted(request, pattern, each, wall_ms)
         ],
     )
 
@@ -59,24 +59,16 @@ def compiled(pattern: str | None) -> Any:
         raise ValueError(str(error)) from None
 
 
-class Wanted:
-    """The filters of one request."""
-
-    def __init__(self, request: ListTransactionsRequest, pattern: Any, wall_ms: int) -> None:
-        self._request = request
-        self._pattern = pattern
-        self._wall_ms = wall_ms
-
-    def includes(self, one: Transaction) -> bool:
-        """True if the transaction passes all filters."""
-        request = self._request
-        if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
-            return False
-        if request.state_filters and one.state.title not in request.state_filters:
-            return False
-        if request.duration_filter >= 0 and not self._is_open_longer(one, request.duration_filter):
-            return False
-        return self._pattern is None or bool(self._pattern.fullmatch(one.transactional_id))
-
-    def _is_open_longer(self, one: Transaction, duration_ms: int) -> bool:
-        return not one.state.is_idle and self._wall_ms - one.started_ms > duration_ms
+def _is_wanted(
+    request: ListTransactionsRequest, pattern: Any, one: Transaction, wall_ms: int
+) -> bool:
+    """True if the transaction passes all filters."""
+    if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
+        return False
+    if request.state_filters and one.state.title not in request.state_filters:
+        return False
+    if request.duration_filter >= 0 and (
+        one.state.is_idle or wall_ms - one.started_ms <= request.duration_filter
+    ):
+        return False
+    return pattern is None or bool(pattern.fullmatch(one.transactional_id))

@@ -30,6 +30,7 @@ from ...protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from ...protocol.messages.describe_configs import ConfigSource
 from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, ZERO_UUID, uuid_to_text
 from ...runtime.config import settings_of
 from ...storage.topic_config import TopicConfig
@@ -37,10 +38,6 @@ from .configuration import check_length, check_topic_config
 from .decision import DECISION_RECORDS_MAX, Cluster, Decision
 from .placement import Load, Spread
 from .topic_names import check_topic_name, metric_name
-
-DEFAULT_CONFIG = 5
-DYNAMIC_TOPIC_CONFIG = 1
-"""The source of a value, numbered as in DescribeConfigs."""
 
 
 @dataclass(slots=True)
@@ -219,9 +216,9 @@ def _described(
     cluster: Cluster, name: str, config: dict[str, str]
 ) -> Iterator[CreatableTopicConfigs]:
     for row in settings_of(TopicConfig):
-        value, source = config.get(row.key), DYNAMIC_TOPIC_CONFIG
+        value, source = config.get(row.key), ConfigSource.TOPIC_CONFIG
         if value is None:
-            source = DEFAULT_CONFIG
+            source = ConfigSource.DEFAULT_CONFIG
             value = cluster.topic_setting(name, row.key) or row.format(row.default)
         yield CreatableTopicConfigs(
             name=row.key, value=value, read_only=False, config_source=source, is_sensitive=False
