@@ -147,12 +147,11 @@ class ControllerChannel:
 
     async def shut_down(self, within_ms: int) -> bool:
         """Hand over leadership; False if the controller did not let us go in time."""
-        now_ms = self._runtime.monotonic_ms()
-        self.lifecycle.on_stop_requested(now_ms, within_ms)
+        self.lifecycle.on_stop_requested()
         self.poke()
         if await happens_within(self._may_stop, within_ms):
             return True
-        self._carry_out(self.lifecycle.on_deadline(now_ms + within_ms))
+        self._carry_out(self.lifecycle.on_out_of_time())
         return False
 
     async def call(self, request: Request[A], *, timeout_ms: int | None = None) -> A:

@@ -55,7 +55,6 @@ class Lifecycle:
     heartbeat_interval_ms: int
     state: State = State.STARTING
     is_fenced: bool = True
-    _leave_until_ms: int = 0
 
     @property
     def wants_fence(self) -> bool:
@@ -113,19 +112,14 @@ class Lifecycle:
             return (Unfenced(),)
         return (Unfenced(),) if was_fenced and self.state is State.RUNNING else ()
 
-    def on_stop_requested(self, now_ms: int, within_ms: int) -> None:
-        """Hand over what is led here, for at most that long."""
-        if self.state not in (State.LEAVING, State.GONE):
+    def on_stop_requested(self) -> None:
+        """Hand over what is led here."""
+        if self.state is not State.GONE:
             self.state = State.LEAVING
-            self._leave_until_ms = now_ms + within_ms
 
-    def next_deadline_ms(self) -> int | None:
-        """Return when leaving ends even without the controller's leave."""
-        return self._leave_until_ms if self.state is State.LEAVING else None
-
-    def on_deadline(self, now_ms: int) -> tuple[LifecycleEffect, ...]:
-        """Stop after the time is up, without the controller's leave: it will find us dead."""
-        if self.state is State.LEAVING and now_ms >= self._leave_until_ms:
+    def on_out_of_time(self) -> tuple[LifecycleEffect, ...]:
+        """Stop, as time is up, without the controller's leave: it will find us dead."""
+        if self.state is State.LEAVING:
             self.state = State.GONE
             return (MayStop(),)
         return ()

@@ -48,7 +48,7 @@ def test_a_fenced_broker_goes_on_and_asks_more_often() -> None:
 
 def test_a_leaving_broker_stops_when_the_controller_lets_it() -> None:
     life = running()
-    life.on_stop_requested(now_ms=5_000, within_ms=100)
+    life.on_stop_requested()
     assert (life.wants_shutdown, life.pause_ms()) == (True, LEAVING_MS)
     assert life.on_heartbeat_answered(FREE) == ()
     assert life.on_heartbeat_answered(GO) == (MayStop(),)
@@ -57,18 +57,18 @@ def test_a_leaving_broker_stops_when_the_controller_lets_it() -> None:
 
 def test_a_leaving_broker_does_not_wait_for_ever() -> None:
     life = running()
-    life.on_stop_requested(now_ms=5_000, within_ms=100)
-    assert life.next_deadline_ms() == 5_100
-    assert life.on_deadline(5_099) == ()
-    assert life.on_deadline(5_100) == (MayStop(),)
-    assert life.next_deadline_ms() is None
+    life.on_stop_requested()
+    assert life.on_out_of_time() == (MayStop(),)
+    assert life.on_out_of_time() == ()
 
 
 def test_leaving_once_is_enough() -> None:
     life = running()
-    life.on_stop_requested(now_ms=5_000, within_ms=100)
-    life.on_stop_requested(now_ms=6_000, within_ms=100)
-    assert life.next_deadline_ms() == 5_100
+    life.on_stop_requested()
+    life.on_stop_requested()
+    assert life.on_out_of_time() == (MayStop(),)
+    life.on_stop_requested()
+    assert life.state is State.GONE
 
 
 def test_a_broker_says_why_it_is_not_in_service_and_nothing_when_it_is() -> None:
@@ -80,7 +80,7 @@ def test_a_broker_says_why_it_is_not_in_service_and_nothing_when_it_is() -> None
     assert life.why_not_in_service is None
     life.on_heartbeat_answered(FENCED)
     said.append(life.why_not_in_service)
-    life.on_stop_requested(0, within_ms=1)
+    life.on_stop_requested()
     said.append(life.why_not_in_service)
     for each, word in zip(said, ("registers", "unfence", "fenced", "stops"), strict=True):
         assert each is not None

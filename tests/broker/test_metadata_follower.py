@@ -209,7 +209,7 @@ async def test_on_the_way_out_the_controller_hears_at_once_what_we_know(
 ) -> None:
     await following.give(logged(0, *(topic(name) for name in "abcd")), 4)
     await following.follower.wait_until_caught_up()
-    following.channel.lifecycle.on_stop_requested(0, 1_000)
+    following.channel.lifecycle.on_stop_requested()
     await following.give(logged(4, topic("e")), 5)
     await following.channel.next_call()
     assert following.channel.pokes == 1
