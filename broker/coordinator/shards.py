@@ -64,11 +64,6 @@ class Shards(Generic[S]):
         return (self._shards[at] for at in sorted(self._shards) if self._shards[at].is_loaded)
 
     @property
-    def topic(self) -> str:
-        """The internal topic."""
-        return self._settings.topic
-
-    @property
     def is_loading(self) -> bool:
         """True if any shard is still being read."""
         return any(not shard.is_loaded for shard in self._shards.values())

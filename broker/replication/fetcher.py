@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 
+from ...client.net.backoff import Backoff
 from ...client.net.connection import ConnectionOptions, KafkaConnection
 from ...client.net.errors import ClientError
 from ...client.net.watched import SILENCE_MS, WatchedConnection
@@ -32,8 +33,7 @@ from .replica_session import ReplicaSession
 log = logging.getLogger(__name__)
 
 FETCH_VERSION_MAX = 18
-RECONNECT_MIN_MS = 20
-RECONNECT_MAX_MS = 1000
+RECONNECT = Backoff(first_ms=20, most_ms=1000, steady_count=1)
 SESSION_ERRORS = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -132,7 +132,7 @@ class ReplicaFetcher:
     # The task.
 
     async def _run(self) -> None:
-        backoff_ms = RECONNECT_MIN_MS
+        failures = 0
         while True:
             try:
                 await self._fetch_while_connected()
@@ -145,10 +145,10 @@ class ReplicaFetcher:
                 if was_interrupted:
                     continue
                 log.info("fetch from broker %d: %s", self.leader_id, error)
-            pause_ms = backoff_ms * self._runtime.rng.uniform(0.8, 1.2)
-            backoff_ms = min(2 * backoff_ms, RECONNECT_MAX_MS)
+            failures += 1
+            pause_ms = RECONNECT.after(failures, self._runtime.rng)
             if self._session.sent:
-                backoff_ms = RECONNECT_MIN_MS  # It had worked: begin with a short pause again.
+                failures = 0  # It had worked: begin with a short pause again.
             self._session = ReplicaSession()
             self._news.clear()
             await happens_within(self._news, pause_ms)
