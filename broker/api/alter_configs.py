@@ -26,7 +26,6 @@ class _Kind(NamedTuple):
 
     api_key: ApiKey
     response: Callable[..., object]
-    result: Callable[..., object]
     check: Callable[[Any], None]
     """ApiError for a resource that cannot be changed so."""
 
@@ -69,13 +68,11 @@ def _check_broker_key(key: str, value: str | None) -> None:
 INCREMENTAL = _Kind(
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     incremental.IncrementalAlterConfigsResponse,
-    incremental.AlterConfigsResourceResponse,
     _check_changes,
 )
 WHOLE = _Kind(
     ApiKey.ALTER_CONFIGS,
     whole.AlterConfigsResponse,
-    whole.AlterConfigsResourceResponse,
     _check_whole,
 )
 
@@ -87,7 +84,7 @@ def _alter(call: Call, request: Any, kind: _Kind) -> object:
         try:
             kind.check(resource)
         except ApiError as error:
-            refused[index] = _result(kind, resource, error.code, error.detail)
+            refused[index] = _result(resource, error.code, error.detail)
         else:
             passed.append(resource)
             unused = _reasons(resource.resource_type)
@@ -97,9 +94,7 @@ def _alter(call: Call, request: Any, kind: _Kind) -> object:
     request.resources = passed
 
     def refuse_all(request: Any, error: ErrorCode, why: str) -> object:
-        return kind.response(
-            responses=[_result(kind, each, error, why) for each in request.resources]
-        )
+        return kind.response(responses=[_result(each, error, why) for each in request.resources])
 
     def add_refused(response: Any) -> object:
         for index, result in refused.items():
@@ -110,8 +105,8 @@ def _alter(call: Call, request: Any, kind: _Kind) -> object:
     return Forwarded(call, request, kind.api_key, refuse_all, complete)
 
 
-def _result(kind: _Kind, resource: Any, error: ErrorCode, why: str) -> object:
-    return kind.result(
+def _result(resource: Any, error: ErrorCode, why: str) -> object:
+    return whole.AlterConfigsResourceResponse(
         error_code=error,
         error_message=why,
         resource_type=resource.resource_type,

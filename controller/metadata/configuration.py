@@ -19,18 +19,13 @@ from ...protocol.control.records import (
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.alter_configs import (
     AlterConfigsRequest,
+    AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from ...protocol.messages.alter_configs import (
-    AlterConfigsResource as WholeConfig,
-)
-from ...protocol.messages.alter_configs import (
-    AlterConfigsResourceResponse as ReplacedConfig,
-)
+from ...protocol.messages.alter_configs import AlterConfigsResource as WholeConfig
 from ...protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
-    AlterConfigsResourceResponse,
     ConfigOperation,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -102,16 +97,8 @@ def alter_whole(cluster: Cluster, request: AlterConfigsRequest) -> Decision[Alte
         validate_only=request.validate_only,
     )
     decided = incremental_alter(cluster, asked)
-    results = [
-        ReplacedConfig(
-            error_code=each.error_code,
-            error_message=each.error_message,
-            resource_type=each.resource_type,
-            resource_name=each.resource_name,
-        )
-        for each in decided.answer.responses
-    ]
-    return Decision(AlterConfigsResponse(responses=results), decided.records)
+    responses = decided.answer.responses
+    return Decision(AlterConfigsResponse(responses=responses), decided.records)
 
 
 def _as_changes(cluster: Cluster, resource: WholeConfig) -> AlterConfigsResource:

@@ -3,7 +3,8 @@
 from enum import IntEnum
 
 from ..api import ApiKey
-from ..schema import Bool, Int8, Int16, Int32, String, field, nested, request, response
+from ..schema import Bool, Int8, Int32, String, field, nested, request, response
+from .alter_configs import AlterConfigsResourceResponse
 
 
 class ConfigOperation(IntEnum):
@@ -42,16 +43,6 @@ class IncrementalAlterConfigsRequest:
 
     resources: list[AlterConfigsResource]
     validate_only: Bool = field(default=False)
-
-
-@nested
-class AlterConfigsResourceResponse:
-    """The result for one resource."""
-
-    error_code: Int16 = field(default=0)
-    error_message: String | None = field(default=None)
-    resource_type: Int8
-    resource_name: String
 
 
 @response(ApiKey.INCREMENTAL_ALTER_CONFIGS)

@@ -63,7 +63,7 @@ async def test_a_brokers_setting_is_taken_back_as_kafkas_tool_does_it(
     broker = make_broker()
     delete = change("message.max.bytes", value, ConfigOperation.DELETE)
     request = altering((BROKER, "", [delete]))
-    ok = incremental.AlterConfigsResourceResponse(resource_type=BROKER, resource_name="")
+    ok = whole.AlterConfigsResourceResponse(resource_type=BROKER, resource_name="")
     broker.controller.answer = encode_bytes(
         incremental.IncrementalAlterConfigsResponse(responses=[ok]), 1
     )
@@ -80,7 +80,7 @@ async def test_one_refused_resource_leaves_the_others_to_the_controller(
     broker = make_broker()
     topic = (ResourceType.TOPIC, TOPIC, [change("retention.ms", "1")])
     request = altering((BROKER, "1", [change("node.id", "5")]), topic)
-    ok = incremental.AlterConfigsResourceResponse(resource_type=2, resource_name=TOPIC)
+    ok = whole.AlterConfigsResourceResponse(resource_type=2, resource_name=TOPIC)
     broker.controller.answer = encode_bytes(
         incremental.IncrementalAlterConfigsResponse(responses=[ok]), 1
     )
