@@ -120,3 +120,8 @@ class Sink:
             while any(consumer.position(where) < end for where, end in ends.items()):
                 found += [(record.value or b"").decode() for record in consumer.poll(1000)]
         return sorted(found)
+
+
+@pytest.fixture
+def driver(where: Where) -> Driver:
+    return Driver(where)

@@ -13,19 +13,18 @@ from minikafka.spark.exactly_once import Prepared, Task
 from minikafka.spark.ledger import Ledger
 from minikafka.spark.rows import RowError
 from minikafka.spark.sink_clients import ExactlyOnceError
-from tests.spark.drivers import SCHEMA, Driver, Where, where
+from tests.spark.drivers import SCHEMA, Driver, Where, driver, where
 from tests.spark.fake_groups import FakeGroups, FakeTransactional, groups
 
-__all__ = ["groups", "where"]
+__all__ = ["driver", "groups", "where"]
 
 
 # -- a streaming query
 
 
 def test_nothing_is_visible_before_the_commit_and_everything_after(
-    groups: FakeGroups, where: Where
+    groups: FakeGroups, driver: Driver
 ) -> None:
-    driver = Driver(where)
     messages = [driver.task("a", "b"), driver.task("c", partition=1)]
     assert groups.committed == []
     assert [one.records for one in messages] == [2, 1]
@@ -38,8 +37,7 @@ def test_nothing_is_visible_before_the_commit_and_everything_after(
     assert groups.groups["spark-query"].batch_id == 0
 
 
-def test_batches_use_the_same_ids_and_producers(groups: FakeGroups, where: Where) -> None:
-    driver = Driver(where)
+def test_batches_use_the_same_ids_and_producers(groups: FakeGroups, driver: Driver) -> None:
     for batch in range(3):
         messages = [driver.task(f"{batch}-{p}", partition=p) for p in (0, 1)]
         driver.commit(batch, *messages)
@@ -48,8 +46,7 @@ def test_batches_use_the_same_ids_and_producers(groups: FakeGroups, where: Where
     assert groups.inits == 1, "a worker asks for its generation once in a run"
 
 
-def test_of_two_attempts_that_finish_one_counts(groups: FakeGroups, where: Where) -> None:
-    driver = Driver(where)
+def test_of_two_attempts_that_finish_one_counts(groups: FakeGroups, driver: Driver) -> None:
     driver.task("a")
     winner = driver.task("a", attempt=1)
     driver.commit(0, winner)
@@ -57,9 +54,8 @@ def test_of_two_attempts_that_finish_one_counts(groups: FakeGroups, where: Where
     assert groups.held_back == []
 
 
-def test_attempts_of_one_task_do_not_fence_each_other(groups: FakeGroups, where: Where) -> None:
+def test_attempts_of_one_task_do_not_fence_each_other(groups: FakeGroups, driver: Driver) -> None:
     """Spark may let the attempt win that began first: the other must not have taken its name."""
-    driver = Driver(where)
     winner = driver.task("a")
     loser = driver.task("a", attempt=1)
     assert winner.transaction is not None
@@ -69,8 +65,7 @@ def test_attempts_of_one_task_do_not_fence_each_other(groups: FakeGroups, where:
     assert groups.committed == ["a"]
 
 
-def test_the_same_attempt_number_again_fences_the_first(groups: FakeGroups, where: Where) -> None:
-    driver = Driver(where)
+def test_the_same_attempt_number_again_fences_the_first(groups: FakeGroups, driver: Driver) -> None:
     first, second = driver.task("a"), driver.task("a")
     with pytest.raises(ExactlyOnceError, match=r"batch 0 of spark-query .* ended before"):
         driver.commit(0, first)
@@ -79,8 +74,7 @@ def test_the_same_attempt_number_again_fences_the_first(groups: FakeGroups, wher
     assert groups.committed == ["a"]
 
 
-def test_a_task_that_fails_aborts_at_once(groups: FakeGroups, where: Where) -> None:
-    driver = Driver(where)
+def test_a_task_that_fails_aborts_at_once(groups: FakeGroups, driver: Driver) -> None:
     with pytest.raises(RuntimeError, match="killed"):
         driver.task("a", "b", fails=True)
     assert groups.held_back == []
@@ -89,9 +83,8 @@ def test_a_task_that_fails_aborts_at_once(groups: FakeGroups, where: Where) -> N
 
 
 def test_a_bad_row_is_named_and_nothing_of_the_batch_is_seen(
-    groups: FakeGroups, where: Where
+    groups: FakeGroups, driver: Driver
 ) -> None:
-    driver = Driver(where)
     fine = driver.task("a", partition=1)
     with pytest.raises(RowError, match="row 1 of the task"):
         driver.task("b", None)
@@ -155,9 +148,8 @@ def test_a_commit_whose_answer_is_lost_is_not_undone_by_abort(
 
 
 def test_an_outage_longer_than_the_timeout_loses_the_attempt_not_the_batch(
-    groups: FakeGroups, where: Where
+    groups: FakeGroups, driver: Driver, where: Where
 ) -> None:
-    driver = Driver(where)
     prepared = [driver.task("a"), driver.task("b", partition=1)]
     groups.expire()
     with pytest.raises(ExactlyOnceError, match=r"kafka\.transaction\.timeout\.ms"):
@@ -200,9 +192,8 @@ def test_a_task_of_a_fenced_run_does_not_harm_the_newer_one(
 
 
 def test_a_group_that_was_forgotten_is_told_from_one_that_was_taken_over(
-    groups: FakeGroups, where: Where
+    groups: FakeGroups, driver: Driver
 ) -> None:
-    driver = Driver(where)
     prepared = driver.task("a")
     groups.groups.clear()
     with pytest.raises(ExactlyOnceError, match="forgotten the sink's name: start the query again"):
@@ -210,9 +201,8 @@ def test_a_group_that_was_forgotten_is_told_from_one_that_was_taken_over(
 
 
 def test_a_task_without_rows_begins_nothing_and_the_batch_is_recorded(
-    groups: FakeGroups, where: Where
+    groups: FakeGroups, driver: Driver
 ) -> None:
-    driver = Driver(where)
     empty = driver.task()
     assert empty.transaction is None
     assert groups.producers == []
@@ -353,8 +343,7 @@ def test_a_cluster_without_commit_groups_is_refused_with_the_ways_out(
         Driver(where).task("a")
 
 
-def test_a_producer_that_was_fenced_is_replaced(groups: FakeGroups, where: Where) -> None:
-    driver = Driver(where)
+def test_a_producer_that_was_fenced_is_replaced(groups: FakeGroups, driver: Driver) -> None:
     driver.commit(0, driver.task("a"))
     (mine,) = groups.producers
     mine.is_handed_over = False
@@ -411,8 +400,9 @@ def test_producers_of_a_job_are_kept_only_where_their_names_return(
     assert groups.committed == ["a", "a"]
 
 
-def test_transactions_may_last_as_long_as_clusters_allow(groups: FakeGroups, where: Where) -> None:
-    driver = Driver(where)
+def test_transactions_may_last_as_long_as_clusters_allow(
+    groups: FakeGroups, driver: Driver, where: Where
+) -> None:
     driver.task("a")
     Driver(where, **{"kafka.transaction.timeout.ms": "1000"}).task("a", partition=1)
     found = [one.settings["transaction.timeout.ms"] for one in groups.producers]
@@ -434,12 +424,11 @@ class Clock:
 )
 def test_aborting_goes_on_after_one_that_nobody_answers_about_until_time_is_over(
     groups: FakeGroups,
-    where: Where,
+    driver: Driver,
     monkeypatch: pytest.MonkeyPatch,
     slow: tuple[int, ...],
     aborted: int,
 ) -> None:
-    driver = Driver(where)
     messages = [driver.task("a", partition=p) for p in range(9)]
     clock = Clock()
     end = groups.end_prepared
