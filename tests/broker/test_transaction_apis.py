@@ -281,6 +281,17 @@ async def test_a_producer_that_cannot_be_is_refused(
     assert len(lab.shard.state) == 0
 
 
+async def ending(lab: Lab, *, commit: bool = True) -> "asyncio.Future[Any]":
+    """End a transaction whose markers are on their way; their leader answers with the future."""
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    lab.reply = lambda broker_id, message: answer
+    lab.init()
+    lab.add()
+    lab.end(commit=commit)
+    await until(lambda: lab.asked)
+    return answer
+
+
 async def test_the_longest_timeout_is_a_setting(make_broker: MakeBroker) -> None:
     lab = Lab(make_broker(transaction_max_timeout_ms="1000"))
     assert lab.init(transaction_timeout_ms=1001).error_code == 50
@@ -430,12 +441,7 @@ async def test_what_is_lost_with_the_shard_is_not_waited_for(lab: Lab) -> None:
 
 async def test_the_next_transaction_waits_for_the_markers_of_the_one_before(lab: Lab) -> None:
     """It costs its producer no retry."""
-    gate: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    lab.reply = lambda broker_id, message: gate
-    lab.init()
-    lab.add()
-    lab.end()
-    await until(lambda: lab.asked)
+    gate = await ending(lab)
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=NAME,
         v3_and_below_producer_id=5000,
@@ -624,12 +630,7 @@ async def test_the_completion_is_written_until_it_is(
 
 
 async def test_a_coordinator_that_was_replaced_completes_nothing(lab: Lab) -> None:
-    gate: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    lab.reply = lambda broker_id, message: gate
-    lab.init()
-    lab.add()
-    lab.end()
-    await until(lambda: lab.asked)
+    gate = await ending(lab)
     lab.shard.epoch += 1
     length = len(lab.shard.log)
     gate.set_result(written(lab.asked[0][1]))
@@ -639,12 +640,7 @@ async def test_a_coordinator_that_was_replaced_completes_nothing(lab: Lab) -> No
 
 
 async def test_a_coordinator_that_takes_over_sends_what_is_missing(lab: Lab) -> None:
-    never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    lab.reply = lambda broker_id, message: never
-    lab.init()
-    lab.add()
-    lab.end(commit=False)
-    await until(lambda: lab.asked)
+    never = await ending(lab, commit=False)
     lab.real.care.on_unloaded(cast("Shard[Ledger]", lab.shard))
     never.set_exception(PeerFailed("it took too long"))
     lab.reply = lambda broker_id, message: written(message)
