@@ -3,24 +3,13 @@
 Values only; nothing is opened here. Defaults of topics live in storage's `TopicConfig`.
 """
 
-from dataclasses import dataclass
-
+from ..protocol.control.messages import Endpoint
 from ..runtime.config import INT32_MAX, INT64_MAX, MiB, config_table, setting
 from ..runtime.errors import ConfigError
 from ..runtime.metrics_config import metrics_address, metrics_listener
 
 SECURITY_PROTOCOLS = ("PLAINTEXT",)
 ANY_ADDRESS = ("0.0.0.0", "::")
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """One address, to listen on or to advertise."""
-
-    name: str
-    host: str
-    """Empty: every interface."""
-    port: int
 
 
 @config_table
@@ -299,9 +288,9 @@ class BrokerConfig:
             raise ConfigError("controller.quorum.bootstrap.servers", None, why)
 
 
-def parse_listeners(key: str, text: str) -> tuple[Listener, ...]:
-    """Read NAME://host:port,...; names and ports must differ."""
-    listeners: list[Listener] = []
+def parse_listeners(key: str, text: str) -> tuple[Endpoint, ...]:
+    """Read NAME://host:port,...; names must differ. An empty host is every interface."""
+    listeners: list[Endpoint] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, separator, address = part.partition("://")
         host, colon, port = address.rpartition(":")
@@ -311,13 +300,13 @@ def parse_listeners(key: str, text: str) -> tuple[Listener, ...]:
             raise ConfigError(key, text, f"there is no port {port}")
         if any(name.upper() == other.name for other in listeners):
             raise ConfigError(key, text, f"listener {name.upper()} is named twice")
-        listeners.append(Listener(name.upper(), host.strip("[]"), int(port)))
+        listeners.append(Endpoint(name.upper(), host.strip("[]"), int(port)))
     if not listeners:
         raise ConfigError(key, text, "names no listener")
     return tuple(listeners)
 
 
-def bound_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
+def bound_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:
     """Return the listeners that the broker opens itself."""
     elsewhere = config.controller_listener_names
     listeners = tuple(
@@ -333,7 +322,7 @@ def bound_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
     return listeners
 
 
-def advertised_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
+def advertised_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:
     """Return the addresses to tell others; a port 0 stands for the one that was bound."""
     key = "advertised.listeners"
     if config.advertised_listeners is None:

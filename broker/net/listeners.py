@@ -11,7 +11,6 @@ from ...protocol.control.messages import Endpoint
 from ...runtime.errors import ConfigError
 from ..config import (
     BrokerConfig,
-    Listener,
     advertised_listeners,
     bound_listeners,
     inter_broker_listener,
@@ -48,7 +47,7 @@ class Listeners:
             self.ports[listener.name] = server.sockets[0].getsockname()[1]
 
     async def _bind(
-        self, listener: Listener, connect: Callable[[str], asyncio.BaseProtocol]
+        self, listener: Endpoint, connect: Callable[[str], asyncio.BaseProtocol]
     ) -> asyncio.Server:
         name = listener.name
         return await asyncio.get_running_loop().create_server(
