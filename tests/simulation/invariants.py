@@ -6,6 +6,7 @@ step has changed.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from minikafka.protocol.control.image import MetadataImage, PartitionState
@@ -28,6 +29,7 @@ from .loop import Process
 from .metadata_checks import MetadataChecks
 from .quorum_checks import QuorumChecks
 from .rawlog import LogCursor
+from .scrape_checks import Scrapes
 from .truth import Place, Seen, Truth, cursor_of
 from .world import World
 
@@ -170,6 +172,7 @@ class Invariants:
 
     def _controller_check(self, daemon: Daemon, process: Process) -> Check:
         last_offset = -1
+        scrapes = Scrapes(process)
 
         def check() -> Iterable[str]:
             nonlocal last_offset
@@ -178,7 +181,8 @@ class Invariants:
             if offset == last_offset and not self.quorum.has_news(daemon, process):
                 return NOTHING
             is_new, last_offset = offset != last_offset, offset
-            return self._check_controller(daemon, process, image if is_new else None)
+            found = self._check_controller(daemon, process, image if is_new else None)
+            return chain(found, scrapes.on_changed())
 
         return check
 
@@ -197,6 +201,7 @@ class Invariants:
     def _broker_check(self, daemon: Daemon, process: Process) -> Check:
         metadata_offset = -1
         states: dict[TopicIdPartition, PartitionState] = {}
+        scrapes = Scrapes(process)
 
         def check() -> Iterable[str]:
             nonlocal metadata_offset
@@ -204,11 +209,13 @@ class Invariants:
             offset = image.offset if image is not None else -1
             if offset != metadata_offset:
                 metadata_offset = offset
-                return self._check_broker(daemon, process, image, states)
+                found = self._check_broker(daemon, process, image, states)
+                return chain(found, scrapes.on_changed())
             if process.touched or (
                 self.has_leases and holds_lease(process) is not self._leases.get(daemon.name)
             ):
-                return self._check_broker(daemon, process, None, states)
+                found = self._check_broker(daemon, process, None, states)
+                return chain(found, scrapes.on_changed())
             return NOTHING
 
         return check
