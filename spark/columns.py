@@ -132,14 +132,9 @@ def _only(columns: Columns, start: int, end: int) -> Columns:
     if bool(inside.all()):
         return columns
     mask = pa.array(inside)
-    keys, values, headers = (None if each is None else each.filter(mask) for each in columns[3:])
     return Columns(
-        offsets=columns.offsets[inside],
-        timestamps_ms=columns.timestamps_ms[inside],
-        timestamp_types=columns.timestamp_types[inside],
-        keys=keys,
-        values=values,
-        headers=headers,
+        *(each[inside] for each in columns[:3]),
+        *(None if each is None else each.filter(mask) for each in columns[3:]),
     )
 
 
