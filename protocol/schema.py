@@ -223,7 +223,7 @@ def _declare(cls: type[T], versions: Versions, flexible: Versions) -> type[T]:
 
 def _field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
     wire = declared.metadata
-    optional, hint = _without_none(hint)
+    optional, hint = without_none(hint)
     versions = Versions.parse(wire.get("versions") or "0+")
     tag = wire.get("tag")
     default = wire.get("default", UNSET)
@@ -235,7 +235,8 @@ def _field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
     return Field(declared.name, _element(hint), versions, nullable, tag, default)
 
 
-def _without_none(hint: Any) -> tuple[bool, Any]:
+def without_none(hint: Any) -> tuple[bool, Any]:
+    """Tell an optional type from others: whether it is one, and the type without None."""
     if get_origin(hint) in (Union, types.UnionType):
         members = [member for member in get_args(hint) if member is not type(None)]
         if len(members) < len(get_args(hint)):

@@ -12,7 +12,6 @@ An int that ends in a narrower field, on the disk or in Kafka's protocol, is dec
 """
 
 import dataclasses
-import types
 from collections.abc import Callable
 from typing import (
     Annotated,
@@ -20,7 +19,6 @@ from typing import (
     NamedTuple,
     TypeAlias,
     TypeVar,
-    Union,
     dataclass_transform,
     get_args,
     get_origin,
@@ -30,6 +28,7 @@ from typing import (
 import msgpack
 
 from ..errors import RemoteProtocolError
+from ..schema import without_none
 from ..shared_methods import with_shared_methods
 from ..types import Buffer
 
@@ -130,8 +129,8 @@ def _required(field: "dataclasses.Field[Any]") -> bool:
 
 
 def _writer(hint: Any) -> Writer:
-    inner = _without_none(hint)
-    if inner is not hint:
+    is_optional, inner = without_none(hint)
+    if is_optional:
         write = _writer(inner)
         return None if write is None else _skipping_none(write)
     if dataclasses.is_dataclass(hint):
@@ -153,8 +152,8 @@ def _map_writer(item: Reader) -> Reader:
 
 
 def _reader(hint: Any) -> Reader:
-    inner = _without_none(hint)
-    if inner is not hint:
+    is_optional, inner = without_none(hint)
+    if is_optional:
         return _skipping_none(_reader(inner))
     if dataclasses.is_dataclass(hint):
         return lambda v: from_plain(hint, v)[0]  # type: ignore[arg-type]
@@ -170,13 +169,6 @@ def _reader(hint: Any) -> Reader:
 
 def _skipping_none(convert: Reader) -> Reader:
     return lambda value: None if value is None else convert(value)
-
-
-def _without_none(hint: Any) -> Any:
-    if get_origin(hint) in (Union, types.UnionType):
-        (inner,) = (arg for arg in get_args(hint) if arg is not type(None))
-        return inner
-    return hint
 
 
 def _array_reader(item: Reader) -> Reader:
