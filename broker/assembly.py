@@ -39,8 +39,9 @@ from .coordinator.transaction.config import TransactionConfig
 from .coordinator.transactions import TransactionParts, Transactions
 from .deadlines import Deadlines
 from .edge import Edge
-from .metrics.collectors import collectors_of
+from .metrics.collectors import ToldOf, collectors_of
 from .net.answer import Api
+from .net.timing import RequestTimes
 from .partition.log_store import LogStore
 from .partition.traffic import Traffic
 from .partitions import Links, Partitions
@@ -115,6 +116,8 @@ class Parts:
     peers: Peers
     edge: Edge
     apis: Mapping[int, Api]
+    times: RequestTimes | None
+    """The counts and times of requests; None: nobody is told."""
     metrics: "MetricsListener | None"
     """None: nobody is told."""
 
@@ -158,15 +161,14 @@ def assemble(
         on_replicas_lost=lost.lose,
         traffic=None if config.metrics_listener is None else Traffic(),
     )
+    times = None if config.metrics_listener is None else RequestTimes(runtime.monotonic_us)
     partitions = Partitions(runtime, config, store, ground.deadlines, links)
     repairs = Repairs(runtime, config.node_id, partitions.find, whereabouts.peer)
     for directory in directories:
         directory.on_damaged = repairs.on_damaged
     peers = make_peers(runtime, whereabouts)
     edge = make_edge(
-        Surroundings(
-            ground, follower, whereabouts, channel, partitions, peers, channel.lease, links.traffic
-        )
+        Surroundings(ground, follower, whereabouts, channel, partitions, peers, channel.lease)
     )
     compaction = _make_compaction(ground, follower, partitions)
     publishing = Publishing(partitions, edge, peers, compaction)
@@ -187,7 +189,8 @@ def assemble(
         peers=peers,
         edge=edge,
         apis=make_apis(make_sessions(runtime, config)),
-        metrics=_make_metrics(edge, channel, proposals, peers),
+        times=times,
+        metrics=_make_metrics(edge, channel, ToldOf(proposals, peers, times)),
     )
 
 
@@ -245,7 +248,7 @@ def _make_compaction(ground: Ground, metadata: Metadata, partitions: Partitions)
 
 
 def _make_metrics(
-    edge: Edge, channel: ControllerChannel, proposals: IsrProposals, peers: Peers
+    edge: Edge, channel: ControllerChannel, others: ToldOf
 ) -> "MetricsListener | None":
     address = metrics_address(edge.config.metrics_listener)
     if address is None:
@@ -256,7 +259,7 @@ def _make_metrics(
     return MetricsListener(
         edge.runtime,
         address,
-        collectors_of(edge, proposals, peers),
+        collectors_of(edge, others),
         lambda: channel.lifecycle.why_not_in_service,
     )
 
@@ -275,7 +278,6 @@ class Surroundings:
     partitions: Partitions
     peers: Peers
     lease: LeaderLease
-    traffic: Traffic | None = None
 
 
 def make_peers(runtime: Runtime, whereabouts: Whereabouts) -> Peers:
@@ -323,7 +325,6 @@ def make_edge(around: Surroundings) -> Edge:
         groups=groups,
         transactions=transactions,
         producer_ids=producer_ids,
-        traffic=around.traffic,
     )
 
 

@@ -19,7 +19,6 @@ from .coordinator.groups import Groups
 from .coordinator.producer_ids import ProducerIds
 from .coordinator.transactions import Transactions
 from .deadlines import Deadlines
-from .partition.traffic import Traffic
 from .partitions import Partitions
 from .replica.lease import LeaderLease
 from .replica.selector import ReplicaSelectorConfig
@@ -60,9 +59,6 @@ class Edge:
     groups: Groups
     transactions: Transactions
     producer_ids: ProducerIds
-
-    traffic: Traffic | None
-    """The counts by topic; None: nobody is told."""
 
     @property
     def image(self) -> MetadataImage:

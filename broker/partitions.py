@@ -75,6 +75,7 @@ class Partitions:
         self.image = MetadataImage()
         self.on_role_changed: list[Callable[[Partition], None]] = []
         """Called with each replica that got a new leader epoch, went offline or was retired."""
+        self.traffic = links.traffic
         self.group_flush = GroupFlush(runtime, links.fetchers.tell)
         self.heard = FollowersHeard()
         self.host = Host(

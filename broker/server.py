@@ -86,7 +86,8 @@ class Broker:
 
     def connect(self, listener: str) -> Connection:
         """Take up a client that dialled the named listener."""
-        return Connection(self.parts.edge, listener, self.parts.apis)
+        parts = self.parts
+        return Connection(parts.edge, listener, parts.apis, parts.times)
 
     def ready(self) -> Mapping[str, object]:
         """Node id and bound listeners; where metrics are served, that address."""

@@ -96,16 +96,19 @@ class Durations:
         self._before = [0] * _BUCKETS
         self._turned_ms: int | None = None
 
-    def record(self, microseconds: int) -> None:
-        """Count one duration, in microseconds. Those below 0 count as 0, beyond 12 days as 12."""
-        self.count += 1
-        self.sum_us += microseconds
+    def record(self, microseconds: int, count: int = 1) -> None:
+        """Count so many durations of that many microseconds.
+
+        Those below 0 count as 0, beyond 12 days as 12.
+        """
+        self.count += count
+        self.sum_us += microseconds * count
         if microseconds < _STEPS:
-            self._now[microseconds if microseconds > 0 else 0] += 1
+            self._now[microseconds if microseconds > 0 else 0] += count
             return
         shift = microseconds.bit_length() - _STEPS_BITS - 1
         index = (shift << _STEPS_BITS) + (microseconds >> shift)
-        self._now[index if index < _BUCKETS else _BUCKETS - 1] += 1
+        self._now[index if index < _BUCKETS else _BUCKETS - 1] += count
 
     def quantiles(self, now_ms: int) -> list[tuple[float, float]]:
         """Return (quantile, milliseconds) of late, NaN of nothing; the windows move on."""

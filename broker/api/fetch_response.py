@@ -34,8 +34,8 @@ def respond(
         return FetchResponse(error_code=error, responses=[])
     if not (reading.is_for_follower or all(answer.error for answer in reading.answers)):
         call.rest_on_lease()
-    if call.edge.traffic is not None:
-        _count(reading)
+    if call.edge.partitions.traffic is not None:
+        _count(call, reading)
     topics: dict[bytes | str, FetchableTopicResponse] = {}
     leaders: list[int] = []
     for asked, answer in zip(reading.partitions, reading.answers, strict=True):
@@ -56,12 +56,15 @@ def respond(
     return response
 
 
-def _count(reading: Reading) -> None:
+def _count(call: Call, reading: Reading) -> None:
+    times = call.connection.times
     is_follower = reading.is_for_follower
     for source, answer in zip(reading.sources, reading.answers, strict=True):
         if isinstance(source, ErrorCode) or source.traffic is None:
             continue
         source.traffic.on_fetched(len(answer.records), is_follower=is_follower)
+        if answer.error and times is not None:
+            times.note_error("Fetch", answer.error)
         if answer.error and answer.error not in LED_ELSEWHERE:
             source.traffic.failed_fetch_requests += 1
 

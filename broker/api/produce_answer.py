@@ -222,6 +222,7 @@ class ProduceAnswer(CallAnswer):
         responses: list[TopicProduceResponse] = []
         leaders: list[int] = []
         last: TopicProduceData | None = None
+        times = self.call.connection.times
         for topic, data, _, appended in self.results:
             if topic is not last:
                 last = topic
@@ -231,6 +232,8 @@ class ProduceAnswer(CallAnswer):
                     )
                 )
             answered = _answered(data.index, appended)
+            if appended.error and times is not None:
+                times.note_error("Produce", appended.error)
             if appended.error in STALE_LEADER and self.call.version >= CURRENT_LEADER_FROM:
                 leader = self._leader(topic, data.index)
                 if leader is not None:

@@ -1,7 +1,10 @@
 """Puts the collectors of a broker together, in the order in which they are written."""
 
+from dataclasses import dataclass
+
 from ...runtime.metrics import Collector
 from ..edge import Edge
+from ..net.timing import RequestTimes
 from ..peers import Peers
 from ..replication.isr_proposals import IsrProposals
 from .connections import ConnectionMetrics
@@ -12,19 +15,33 @@ from .labelled import Labelled
 from .logs import LogMetrics
 from .partitions import PartitionMetrics
 from .replication import ReplicationMetrics
+from .requests import RequestMetrics
 from .traffic import TrafficMetrics
 
 
-def collectors_of(edge: Edge, proposals: IsrProposals, peers: Peers) -> tuple[Collector, ...]:
+@dataclass(frozen=True, slots=True)
+class ToldOf:
+    """The parts of a broker that are told of, and that its handlers do not use."""
+
+    proposals: IsrProposals
+    peers: Peers
+    times: RequestTimes | None
+    """None: nothing is counted by request."""
+
+
+def collectors_of(edge: Edge, others: ToldOf) -> tuple[Collector, ...]:
     """Return everything that one broker tells, but for its process."""
     labelled = Labelled(edge.partitions)
-    by_topic = () if edge.traffic is None else (TrafficMetrics(edge.traffic, labelled),)
-    return (
+    collectors: list[Collector] = [
         PartitionMetrics(edge, labelled),
         LogMetrics(edge.runtime, edge.partitions.store, labelled),
-        ReplicationMetrics(proposals, labelled),
-        *by_topic,
+        ReplicationMetrics(others.proposals, labelled),
         CoordinatorMetrics(edge),
-        GroupMetrics(edge, GroupLag(edge, peers)),
+        GroupMetrics(edge, GroupLag(edge, others.peers)),
         ConnectionMetrics(edge),
-    )
+    ]
+    if edge.partitions.traffic is not None:
+        collectors.append(TrafficMetrics(edge.partitions.traffic, labelled))
+    if others.times is not None:
+        collectors.append(RequestMetrics(edge, others.times))
+    return tuple(collectors)

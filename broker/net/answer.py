@@ -45,6 +45,9 @@ class Call:
 
     def frame(self, message: object) -> list[Buffer]:
         """Encode the response to this request."""
+        times = self.connection.times
+        if times is not None:
+            times.note_errors(message)
         return frame_response(message, self.version, self.correlation_id)
 
     def frame_encoded(self, cls: type, body: bytes) -> list[Buffer]:

@@ -14,18 +14,22 @@ all earlier ones are answered. What a request means is for the modules of `api/`
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, cast
 
 from ...protocol.codec import BAD_BYTES, decode_request_header, decoder_of, frame_response
 from ...protocol.errors import ProtocolError, RemoteProtocolError
 from ...protocol.types import Buffer
 from ...runtime.errors import InvariantViolation
-from ..deadlines import Deadline
 from ..edge import Edge
 from .answer import Answer, Api, Call, Repeats
+from .idleness import Idleness
 from .inbox import QUEUED_BYTES_MAX, Inbox
 from .outbox import Outbox
+from .timing import Meter, RequestTimes
+
+Apis = Mapping[int, Api]
+Times = RequestTimes | None
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +49,10 @@ class Watch(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """Reads requests, has them answered, and writes the answers."""
 
-    def __init__(self, edge: Edge, listener: str, apis: Mapping[int, Api]) -> None:
+    def __init__(self, edge: Edge, listener: str, apis: Apis, times: Times = None) -> None:
+        """`times` counts the requests; None: nobody is told."""
         self.edge = edge
+        self.times = times
         self.listener = listener
         self.peer = self.host = "?"
         self.is_replica = False
@@ -68,8 +74,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_closing = False
         self._is_reading_paused = False
         self._repeats: Repeats | None = None
-        self._started_before = 0
-        self._idle: Deadline | None = None
+        self._idleness = Idleness(edge, self)
+        self.meter = None if times is None else Meter(times)
 
     # What the loop calls.
 
@@ -84,15 +90,15 @@ class Connection(asyncio.BufferedProtocol):
         if refused is not None:
             self.close_after_answers(refused)
             return
-        self._watch_idleness()
+        self._idleness.watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget everything that waited on behalf of the client."""
         self._is_closing = True
         self.edge.doors.release(self)
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
+        self._idleness.end()
+        if self.meter is not None:
+            self.meter.close(self.started)
         if self.watch is not None:
             self.watch.close()
             self.watch = None
@@ -139,6 +145,11 @@ class Connection(asyncio.BufferedProtocol):
         """Write the next bytes only while the leader's lease is held."""
         self.outbox.rests_on_lease = True
 
+    @property
+    def waiting(self) -> Collection[Answer]:
+        """The answers that are not ready yet, or wait for one that is not."""
+        return self._pending
+
     # What the edge asks and says of memory (`load.Peer`) and of places (`doors.Guest`).
 
     @property
@@ -154,8 +165,12 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_silent(self) -> bool:
         """True if the peer asked nothing since the last look at idleness, and waits for nothing."""
-        is_waiting = self._pending or self.inbox.queue or self.is_replica
-        return not is_waiting and self.started == self._started_before
+        return self._idleness.is_silent and not (self.awaits_answers or self.is_replica)
+
+    @property
+    def awaits_answers(self) -> bool:
+        """True if a request of the peer is not answered yet."""
+        return bool(self._pending or self.inbox.queue)
 
     def shed(self) -> None:
         """Give the receive buffer back if nothing is in it."""
@@ -205,6 +220,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _on_bytes(self, nbytes: int) -> None:
         self.wall_ms = self.edge.runtime.wall_ms()
+        meter = self.meter
+        if meter is not None:
+            meter.received += nbytes
+            if self.wall_ms >= meter.times.due_ms:
+                meter.begin(self.wall_ms, self.started, len(self._pending))
         for frame in self._reader.feed(nbytes):
             if self._is_closing:
                 return
@@ -228,6 +248,8 @@ class Connection(asyncio.BufferedProtocol):
             self.outbox.flush()
             if self._is_closing or not self._start_queued():
                 break
+        if self.meter is not None and self.meter.stopwatch is not None:
+            self.meter.end(self.started, len(self._pending))
         self._pace()
 
     def _may_start(self, frame: Buffer) -> bool:
@@ -269,10 +291,14 @@ class Connection(asyncio.BufferedProtocol):
                 spoken = f"version {header.api_version} of API {header.api_key}"
                 raise RemoteProtocolError(f"{spoken} is not spoken here")
             self.outbox.add(frame_response(api.refuse_version(), 0, header.correlation_id))
+            if self.meter is not None:
+                self.meter.note(self, header, len(frame), False)
             return
         request = _decode(api.request, header.api_version, frame, position)
         call = Call(self.edge, self, header.api_version, header.correlation_id, header.client_id)
         answer = api.handle(call, request)
+        if self.meter is not None:
+            self.meter.note(self, header, len(frame), isinstance(answer, Answer))
         if isinstance(answer, Answer):
             self._pending.append(answer)
             self._fresh.append(answer)
@@ -319,28 +345,6 @@ class Connection(asyncio.BufferedProtocol):
                 reader.release()
             else:
                 self._transport.resume_reading()
-
-    def _watch_idleness(self) -> None:
-        """Close a client silent for one to two idle times.
-
-        It looks once per idle time, not per request; half a frame does not count as a sign of life.
-        """
-        idle_ms = self.edge.limits.connections_max_idle_ms
-        if idle_ms < 0:
-            return
-        self._started_before = self.started
-        now_ms = self.edge.runtime.monotonic_ms()
-        self._idle = self.edge.deadlines.at(now_ms + idle_ms, self._on_idle_time)
-
-    def _on_idle_time(self) -> None:
-        self._idle = None
-        if self._is_closing:
-            return
-        if self.started != self._started_before or self._pending or self.inbox.queue:
-            self._reader.release()
-            self._watch_idleness()
-        else:
-            self.close_after_answers("idle")
 
 
 def _decode(cls: type, version: int, frame: memoryview, position: int) -> Any:

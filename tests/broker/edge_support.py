@@ -13,9 +13,9 @@ from minikafka.broker.control.controller_channel import ActiveController
 from minikafka.broker.deadlines import Deadlines
 from minikafka.broker.edge import Edge
 from minikafka.broker.net.connection import Connection
+from minikafka.broker.net.timing import RequestTimes
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partition.requests import Appended, FetchAnswer, FetchSpec, OffsetAnswer
-from minikafka.broker.partition.traffic import Traffic
 from minikafka.broker.partition.verification import Verification
 from minikafka.broker.partition.waiters import DataWaiters, Waiter
 from minikafka.broker.partitions import Partitions
@@ -181,6 +181,7 @@ class FakePartitions(Partitions):
         self.on_role_changed = []
         self.image = MetadataImage()
         self.writes = 0
+        self.traffic = None
 
     def get(self, topic_id: bytes, index: int) -> Partition | ErrorCode:
         if topic_id != TOPIC_ID:
@@ -295,7 +296,7 @@ class Client:
     """One peer: sends requests, reads responses."""
 
     def __init__(self, broker: "FakeBroker", listener: str) -> None:
-        self.connection = Connection(broker.edge, listener, broker.apis)
+        self.connection = Connection(broker.edge, listener, broker.apis, broker.times)
         self.transport = FakeTransport(self.connection)
         self.connection.connection_made(self.transport)
         self._read = 0
@@ -359,7 +360,6 @@ class Stock(NamedTuple):
     deadlines: Deadlines
     metadata: Metadata
     controller: ActiveController
-    traffic: Traffic | None = None
 
 
 class Front:
@@ -380,7 +380,6 @@ class Front:
                 partitions=stock.partitions,
                 peers=self.peers,
                 lease=LeaderLease(),
-                traffic=stock.traffic,
             )
         )
         self.sessions = make_sessions(stock.runtime, config)
@@ -394,6 +393,8 @@ def connections_of(edge: Edge) -> list[Connection]:
 
 class FakeBroker:
     """An edge with everything around it faked."""
+
+    times: RequestTimes | None = None
 
     def __init__(self, *partitions: FakePartition, **settings: str) -> None:
         given = {key.replace("_", "."): value for key, value in settings.items()}

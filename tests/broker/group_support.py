@@ -11,6 +11,7 @@ from minikafka.broker.coordinator.keys import GROUPS_TOPIC
 from minikafka.broker.coordinator.shard import Shard
 from minikafka.broker.edge import Edge
 from minikafka.broker.net.answer import Api
+from minikafka.broker.net.timing import RequestTimes
 from minikafka.broker.peers import Peers
 from minikafka.protocol.control.image import PartitionState
 from minikafka.protocol.control.records import TOPIC as TOPIC_RESOURCE
@@ -56,6 +57,7 @@ class GroupBroker(Node):
     edge: Edge
     peers: Peers
     apis: Mapping[int, Api]
+    times: RequestTimes | None = None
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -69,9 +71,7 @@ class GroupBroker(Node):
             **{key.replace("_", "."): value for key, value in settings.items()},
         }
         mapping = {"node.id": str(ME), "controller.quorum.bootstrap.servers": "c:1", **given}
-        stock = Stock(
-            self.runtime, self.partitions, self.wheel, self, self.controller, self.traffic
-        )
+        stock = Stock(self.runtime, self.partitions, self.wheel, self, self.controller)
         front = Front(stock, mapping, self.defaults)
         self.edge, self.peers, self.apis = front.edge, front.peers, front.apis
         self.loaded = asyncio.Event()

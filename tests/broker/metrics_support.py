@@ -5,7 +5,8 @@ from itertools import chain
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from minikafka.broker.metrics.collectors import collectors_of
+from minikafka.broker.metrics.collectors import ToldOf, collectors_of
+from minikafka.broker.net.timing import RequestTimes
 from minikafka.broker.partition.traffic import Traffic
 from minikafka.broker.replication.isr_proposals import IsrProposals
 from minikafka.runtime.metrics import Collector, Format, write
@@ -48,11 +49,13 @@ class Told(GroupBroker):
 
     async def begin(self) -> "Told":
         self.traffic = Traffic()
+        self.clock_us = 0
+        self.times = RequestTimes(lambda: self.clock_us)
         await self.open()
         self.channel = FakeChannel()
         self.changes = IsrProposals(self.runtime, self.channel.as_channel(), ME)
         self.propose = self.changes.propose
-        self.collectors = collectors_of(self.edge, self.changes, self.peers)
+        self.collectors = collectors_of(self.edge, ToldOf(self.changes, self.peers, self.times))
         return self
 
     def scrape(self) -> Scrape:

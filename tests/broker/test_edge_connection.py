@@ -434,7 +434,7 @@ async def test_m_12_half_frames_hold_what_they_sent_and_are_closed_when_idle(
     assert good.ask(latest(), 6).topics[0].partitions[0].error_code == 0
     for client in [*slow, good]:
         client.feed(b"\0" if client in slow else b"")
-        client.connection._on_idle_time()
+        client.connection._idleness.look()
     assert all(client.transport.is_closed for client in slow)
     assert good.ask(latest(), 6).topics[0].partitions[0].error_code == 0
 
