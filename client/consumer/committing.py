@@ -13,7 +13,6 @@ from ...protocol.types import TopicPartition
 from ...runtime.owned_task import OwnedTask
 from ..errors import ClientError
 from ..group_types import ConsumerGroupMetadata, OffsetAndMetadata, with_metadata
-from ..offsets import list_offsets
 from .commits import Commits
 from .engine import Engine
 from .questions import Partition
@@ -86,12 +85,7 @@ class Committing:
         commits = self._group_commits()
         limit_ms = self._limit_ms(timeout_ms)
         found = await commits.fetch(None, timeout_ms=limit_ms)
-        ends = await list_offsets(
-            self._engine.metadata,
-            dict.fromkeys(found, LATEST_TIMESTAMP),
-            timeout_ms=limit_ms,
-            isolation_level=self._config.isolation_number,
-        )
+        ends = await self._engine.list_offsets(dict.fromkeys(found, LATEST_TIMESTAMP), limit_ms)
         return {at: max(ends[at].offset - found[at].offset, 0) for at in found}
 
     def group_metadata(self) -> ConsumerGroupMetadata:

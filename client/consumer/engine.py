@@ -5,14 +5,17 @@ what is read, handed out or committed.
 """
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ...protocol.messages.find_coordinator import CoordinatorType
+from ...protocol.types import TopicPartition
 from ...runtime.runtime import Runtime
 from ..config import ConsumerConfig
 from ..coordinator import Coordinator
 from ..errors import ClientClosed
 from ..metadata import Metadata, pool_for
+from ..offsets import ListedOffset, list_offsets
 from .commits import Commits
 from .consumer_metrics import ConsumerMetrics
 from .fetcher import Fetcher
@@ -79,6 +82,21 @@ class Engine:
             self.fetcher.start()
             self.is_started = True
             return True
+
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: int
+    ) -> dict[TopicPartition, ListedOffset]:
+        """Look up offsets as `offsets.list_offsets` does, as far as this consumer may read."""
+        level = self.config.isolation_number
+        return await list_offsets(
+            self.metadata, timestamps, timeout_ms=timeout_ms, isolation_level=level
+        )
+
+    def assign(self, partitions: Iterable[TopicPartition], *, start: int | None) -> None:
+        """Read these partitions from now on; those that are new from `start`. See `Positions`."""
+        self.positions.assign(partitions, start=start)
+        self.check_usable()
+        self.fetcher.on_positions_changed()
 
     def check_usable(self) -> None:
         """Raise ClientClosed before `start` and after `close`."""

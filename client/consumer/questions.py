@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ...protocol.types import TopicPartition
-from ..offsets import list_offsets
 from ..records import OffsetAndTimestamp
 from .engine import Engine
 
@@ -28,12 +27,7 @@ async def offsets_at(
     """Look up one offset in each partition: EARLIEST_TIMESTAMP asks for the first."""
     wanted = {TopicPartition(*partition): timestamp for partition in partitions}
     engine.check_usable()
-    found = await list_offsets(
-        engine.metadata,
-        wanted,
-        timeout_ms=timeout_ms,
-        isolation_level=engine.config.isolation_number,
-    )
+    found = await engine.list_offsets(wanted, timeout_ms)
     return {partition: listed.offset for partition, listed in found.items()}
 
 
@@ -43,12 +37,7 @@ async def offsets_for_times(
     """Look up the first record at or after each time, in ms since the epoch; None: none so late."""
     engine.check_usable()
     wanted = {TopicPartition(*partition): when for partition, when in times.items()}
-    found = await list_offsets(
-        engine.metadata,
-        wanted,
-        timeout_ms=timeout_ms,
-        isolation_level=engine.config.isolation_number,
-    )
+    found = await engine.list_offsets(wanted, timeout_ms)
     return {
         tp: OffsetAndTimestamp(*listed) if listed.offset >= 0 else None
         for tp, listed in found.items()

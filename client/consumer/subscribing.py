@@ -49,8 +49,7 @@ class Subscribing:
         wanted = [TopicPartition(*partition) for partition in partitions]
         before = list(self._positions.states)
         self._engine.progress.drop_unread(at for at in before if at not in wanted)
-        self._positions.assign(wanted, start=self._positions.reset)
-        self._engine.fetcher.on_positions_changed()
+        self._engine.assign(wanted, start=self._positions.reset)
         self._forget_topics(before)
 
     async def subscribe(
@@ -79,9 +78,7 @@ class Subscribing:
             self._rebalancing.join(self.topics)
             return
         await self._metadata.wait_for_topics(self.topics, timeout_ms)
-        self._positions.assign(self._subscribed(), start=self._positions.reset)
-        self._engine.check_usable()
-        self._engine.fetcher.on_positions_changed()
+        self._engine.assign(self._subscribed(), start=self._positions.reset)
 
     async def unsubscribe(self, timeout_ms: int) -> None:
         """Read nothing from now on, and leave the group."""
@@ -91,9 +88,7 @@ class Subscribing:
         self._metadata.watch_all(False)
         before = list(self._positions.states)
         self._engine.progress.drop_unread(before)
-        self._positions.assign((), start=None)
-        self._engine.check_usable()
-        self._engine.fetcher.on_positions_changed()
+        self._engine.assign((), start=None)
         self._forget_topics(before)
 
     def _forget_topics(self, before: Iterable[TopicPartition]) -> None:
@@ -150,6 +145,4 @@ class Subscribing:
         if any(partition not in self._positions.states for partition in found):
             # The partition was added while its topic was read: its first records are new too.
             kept = list(self._positions.states)
-            self._positions.assign(dict.fromkeys([*kept, *found]), start=EARLIEST_TIMESTAMP)
-            self._engine.check_usable()
-            self._engine.fetcher.on_positions_changed()
+            self._engine.assign(dict.fromkeys([*kept, *found]), start=EARLIEST_TIMESTAMP)
