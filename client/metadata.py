@@ -209,21 +209,18 @@ class Metadata:
 
     async def any_connection(self) -> KafkaConnection:
         """Give a connection to whichever broker can be reached; BootstrapError if none can."""
-        return await self._first(self._candidates(), self._connect, [])
+
+        async def itself(connection: KafkaConnection) -> KafkaConnection:
+            return connection
+
+        return await self.ask_any(itself)
 
     async def ask_any(self, ask: Callable[[KafkaConnection], Awaitable[T]]) -> T:
         """Put a question that every broker can answer to one of them; BootstrapError if none can.
 
         A broker that is slow to answer is not waited for: the next is asked as well.
         """
-
-        async def attempt(address: Address) -> T:
-            return await ask(await self.pool.get(address, CONTROL))
-
-        return await self._first(self._candidates(), attempt, [])
-
-    async def _connect(self, address: Address) -> KafkaConnection:
-        return await self.pool.get(address, CONTROL)
+        return await self._first(ask, [])
 
     # -- refreshing
 
@@ -262,13 +259,13 @@ class Metadata:
         names: Sequence[str] = self.topic_names or ()
         if not names:
             with contextlib.suppress(BootstrapError):
-                names = await self._first(self._candidates(), self._ask_names, [])
+                names = await self.ask_any(_ask_names)
         for topic in due:
             log.warning("%s", self._missing.say(topic, names))
 
     async def _refresh_once(self, attempts: list[Attempt]) -> None:
         is_complete = self._watches_all
-        response = await self._first(self._candidates(), self._ask, attempts)
+        response = await self._first(self._ask, attempts)
         self._avoid = None
         self._staleness.on_refreshed(self._runtime.monotonic_ms())
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
@@ -300,8 +297,7 @@ class Metadata:
         brokers.sort(key=lambda broker: unlikely(broker.node_id, broker.address))
         return list(dict.fromkeys([*(b.address for b in brokers), *self._bootstrap]))
 
-    async def _ask(self, address: Address) -> MetadataResponse:
-        connection = await self.pool.get(address, CONTROL)
+    async def _ask(self, connection: KafkaConnection) -> MetadataResponse:
         version = connection.versions.of(ApiKey.METADATA)
         # Version 0 has no null: there an empty list asks for all topics.
         named = [MetadataRequestTopic(name=topic) for topic in self._topics]
@@ -312,24 +308,20 @@ class Metadata:
         )
         response: MetadataResponse = await connection.request(request, version=version)
         if not response.brokers:
-            raise ConnectError(Attempt(str(address), "metadata", "it knows no live broker yet"))
+            raise ConnectError(
+                Attempt(connection.address, "metadata", "it knows no live broker yet")
+            )
         return response
 
-    async def _ask_names(self, address: Address) -> list[str]:
-        connection = await self.pool.get(address, CONTROL)
-        version = connection.versions.of(ApiKey.METADATA)
-        request = MetadataRequest(topics=None if version else [], allow_auto_topic_creation=False)
-        response: MetadataResponse = await connection.request(request, version=version)
-        return [topic.name for topic in response.topics if topic.name is not None]
-
     async def _first(
-        self,
-        addresses: Sequence[Address],
-        attempt: Callable[[Address], Awaitable[T]],
-        attempts: list[Attempt],
+        self, ask: Callable[[KafkaConnection], Awaitable[T]], attempts: list[Attempt]
     ) -> T:
         """Try one address after the other, each as soon as the one before failed or is slow."""
-        waiting = deque(addresses)
+
+        async def attempt(address: Address) -> T:
+            return await ask(await self.pool.get(address, CONTROL))
+
+        waiting = deque(self._candidates())
         running: dict[asyncio.Future[T], Address] = {}
         slow_s = self._config.unanswered_request_ms / 1000
         try:
@@ -351,6 +343,13 @@ class Metadata:
             if running:
                 await asyncio.wait(running)
         raise BootstrapError(attempts)
+
+
+async def _ask_names(connection: KafkaConnection) -> list[str]:
+    version = connection.versions.of(ApiKey.METADATA)
+    request = MetadataRequest(topics=None if version else [], allow_auto_topic_creation=False)
+    response: MetadataResponse = await connection.request(request, version=version)
+    return [topic.name for topic in response.topics if topic.name is not None]
 
 
 def _as_attempt(address: Address, error: BaseException) -> Attempt:
