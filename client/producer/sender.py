@@ -326,20 +326,16 @@ class Sender:
     def _ask_about_slow_brokers(self, now_ms: int) -> int | None:
         """Ask other brokers about requests long unanswered; return when to look again."""
         patience_ms = self._config.unanswered_request_ms
-        look_again_ms: int | None = None
         for flight in self._flights:
             if now_ms - flight.asked_ms >= patience_ms:
                 flight.asked_ms = now_ms
                 self._metadata.refresh_soon(avoid=flight.node_id)
-            due_ms = flight.asked_ms + patience_ms
-            look_again_ms = due_ms if look_again_ms is None else min(look_again_ms, due_ms)
         for node_id, asked_ms in self._connecting.items():
             if now_ms - asked_ms >= patience_ms:
                 self._connecting[node_id] = now_ms
                 self._metadata.refresh_soon(avoid=node_id)
-            due_ms = self._connecting[node_id] + patience_ms
-            look_again_ms = due_ms if look_again_ms is None else min(look_again_ms, due_ms)
-        return look_again_ms
+        asked = [*(flight.asked_ms for flight in self._flights), *self._connecting.values()]
+        return min(asked) + patience_ms if asked else None
 
     def _on_no_identity(self, why: str) -> None:
         self._accumulator.no_identity = why

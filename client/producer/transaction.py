@@ -114,7 +114,8 @@ class Transaction:
         """True if partitions and offsets add themselves (transaction.version 2)."""
         self.needs_renewal = False
         """True if InitProducerId must raise the epoch before the next transaction."""
-        self._error: ClientError | None = None
+        self.error: ClientError | None = None
+        """The reason why the transaction, or the producer, is lost."""
         self._added: dict[TopicPartition, None] = {}
         self._wanted: dict[TopicPartition, None] = {}
         self._unanswered = 0
@@ -128,22 +129,17 @@ class Transaction:
         """Say why no record may be sent now; None if one may."""
         if self.phase is Phase.OPEN:
             return None
-        if self._error is not None:
-            return self._error
+        if self.error is not None:
+            return self.error
         todo = "begin a transaction first" if self.phase is Phase.READY else "nothing can be sent"
         return TransactionMisuse(f"the producer {self.phase.value}: {todo}")
 
     def check_may_end(self) -> None:
         """Raise unless offsets may be added, or the transaction be committed."""
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         if self.phase is not Phase.OPEN:
             raise TransactionMisuse(f"the producer {self.phase.value}: no transaction is open")
-
-    @property
-    def error(self) -> ClientError | None:
-        """The reason why the transaction, or the producer, is lost."""
-        return self._error
 
     @property
     def can_abort(self) -> bool:
@@ -173,7 +169,7 @@ class Transaction:
     def begin(self) -> None:
         """Open a transaction; the coordinator hears of it with the first partition or offset."""
         if self.phase is not Phase.READY:
-            raise self._error or TransactionMisuse(
+            raise self.error or TransactionMisuse(
                 f"the producer {self.phase.value}: end that transaction first"
             )
         self.phase = Phase.OPEN
@@ -182,13 +178,13 @@ class Transaction:
         """A record was lost, or an answer was final: the transaction can only be aborted."""
         if self.phase in (Phase.OPEN, Phase.COMMITTING):
             self.phase = Phase.DOOMED
-            self._error = TransactionAbortable(error)
+            self.error = TransactionAbortable(error)
 
     def fail_for_good(self, error: ClientError) -> None:
         """Nothing can be done with this producer any more."""
         if self.phase is not Phase.FAILED:
             self.phase = Phase.FAILED
-            self._error = error
+            self.error = error
 
     # -- partitions and offsets
 
@@ -267,8 +263,8 @@ class Transaction:
     def begin_end(self, *, commit: bool) -> None:
         """Commit or abort from now on; the same call again goes on where it was interrupted."""
         if self.phase is Phase.FAILED:
-            assert self._error is not None
-            raise self._error
+            assert self.error is not None
+            raise self.error
         if commit and self.phase is not Phase.COMMITTING:
             self.check_may_end()
             self.phase = Phase.COMMITTING
@@ -279,7 +275,7 @@ class Transaction:
             raise TransactionMisuse(f"the producer {self.phase.value}: {why}")
         elif not commit:
             self.phase = Phase.ABORTING
-            self._error = None
+            self.error = None
 
     @property
     def must_tell_coordinator(self) -> bool:
@@ -310,7 +306,7 @@ class Transaction:
     def on_ended(self) -> None:
         """All is done: the next transaction may begin."""
         self.phase = Phase.READY
-        self._error = None
+        self.error = None
         self._added.clear()
         self._wanted.clear()
         self._unanswered = 0

@@ -182,11 +182,7 @@ class Transactions:
         state = self.state
         used = state.identity or UNNUMBERED
         request = init(self._id, used, self._config.transaction_timeout_ms)
-
-        def judge(answer: InitProducerIdResponse) -> tuple[ErrorCode, Reaction]:
-            code = ErrorCode(answer.error_code)
-            return code, state.on_answer(Step.INIT, code, "InitProducerId")
-
+        judge = self._judge(Step.INIT, "InitProducerId", lambda a: a.error_code)
         # Before, a broker cannot know whether another producer took our place meanwhile.
         at_least = 0 if state.identity is None else RENEWAL_VERSION
         answer: InitProducerIdResponse = await self._ask(
