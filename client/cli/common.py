@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 BOOTSTRAP_VARIABLE = "MINIKAFKA_BOOTSTRAP_SERVERS"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -189,6 +190,14 @@ def table(headers: list[str], rows: Iterable[list[str]]) -> list[str]:
         "\t".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         for line in lines
     ]
+
+
+def by_java_name(known: Mapping[str, T], name: str, option: str) -> T:
+    """Find what a Java class name stands for, with or without its package; ConfigError if none."""
+    short = name.rpartition(".")[2]
+    if short not in known:
+        raise ConfigError(option, name, f"known are {', '.join(known)}")
+    return known[short]
 
 
 def say(message: str) -> None:

@@ -17,7 +17,7 @@ from crc32c import crc32c
 
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.records.record_batch import records
-from .dump_segment import Problems, batches, java_optional
+from .dump_segment import Mismatch, Problems, batches, java_optional
 
 _INDEX_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
@@ -44,7 +44,7 @@ def dump_index(path: Path, problems: Problems, *, print_entries: bool = True) ->
             offset = base_offset + relative
             found = next((h.last_offset for _, h, _ in batches(log, position)), -1)
             if found != offset:
-                problems.add(problems.index_mismatches, path, (offset, found))
+                problems.add(Mismatch.INDEX, path, (offset, found))
             if print_entries:
                 yield f"offset: {offset} position: {position}"
 
@@ -62,12 +62,12 @@ def dump_time_index(path: Path, problems: Problems, *, print_entries: bool = Tru
         start = max((p for o, p in positions if o <= offset), default=0)
         found, newest = _batch_of(path.with_suffix(".log"), start, offset)
         if found != offset:
-            problems.add(problems.offsets_not_found, path, (offset, found))
+            problems.add(Mismatch.NOT_FOUND, path, (offset, found))
         else:
             if newest != timestamp:
-                problems.add(problems.timestamp_mismatches, path, (timestamp, newest))
+                problems.add(Mismatch.TIMESTAMP, path, (timestamp, newest))
             if before >= timestamp:
-                problems.add(problems.timestamps_out_of_order, path, (timestamp, before))
+                problems.add(Mismatch.TIMESTAMP_ORDER, path, (timestamp, before))
         if print_entries:
             yield f"timestamp: {timestamp} offset: {offset}"
         before = timestamp

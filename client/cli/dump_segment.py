@@ -5,7 +5,8 @@ Reads one batch at a time and changes nothing. Used for metadata snapshots too: 
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,45 +42,38 @@ _NO_SEQUENCE = -1
 _MAX_INT32 = 0x7FFF_FFFF
 
 
-@dataclass
+class Mismatch(Enum):
+    """The kinds of pairs of numbers that should agree: Kafka's title, and its line for a pair."""
+
+    INDEX = "Mismatches in :{}", "  Index offset: {}, log offset: {}"
+    TIMESTAMP = "Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}"
+    TIMESTAMP_ORDER = (
+        "Found out of order timestamp in :{}",
+        "  Index timestamp: {}, Previously indexed timestamp: {}",
+    )
+    NOT_FOUND = (
+        "The following indexed offsets are not found in the log.",
+        "Indexed offset: {}, found log offset: {}",
+    )
+    NON_CONSECUTIVE = "Non-consecutive offsets in {}", "  {} is followed by {}"
+
+
 class Problems:
     """The problems of each file, printed after everything else."""
 
-    index_mismatches: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    timestamp_mismatches: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    timestamps_out_of_order: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    offsets_not_found: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    non_consecutive: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    damaged: list[str] = field(default_factory=list)
-    """Files with damage that was printed in its place; they count for the exit code."""
+    def __init__(self) -> None:
+        self.damaged: list[str] = []
+        """Files with damage that was printed in its place; they count for the exit code."""
+        self._pairs: dict[Mismatch, dict[str, list[tuple[int, int]]]] = {k: {} for k in Mismatch}
 
-    def add(
-        self, kind: dict[str, list[tuple[int, int]]], path: Path, pair: tuple[int, int]
-    ) -> None:
+    def add(self, kind: Mismatch, path: Path, pair: tuple[int, int]) -> None:
         """Note a pair of numbers that should agree."""
-        kind.setdefault(str(path.absolute()), []).append(pair)
+        self._pairs[kind].setdefault(str(path.absolute()), []).append(pair)
 
     def lines(self) -> Iterator[str]:
         """Everything found, in Kafka's words."""
-        for title, line, found in (
-            ("Mismatches in :{}", "  Index offset: {}, log offset: {}", self.index_mismatches),
-            (
-                "Found timestamp mismatch in :{}",
-                "  Index timestamp: {}, log timestamp: {}",
-                self.timestamp_mismatches,
-            ),
-            (
-                "Found out of order timestamp in :{}",
-                "  Index timestamp: {}, Previously indexed timestamp: {}",
-                self.timestamps_out_of_order,
-            ),
-            (
-                "The following indexed offsets are not found in the log.",
-                "Indexed offset: {}, found log offset: {}",
-                self.offsets_not_found,
-            ),
-            ("Non-consecutive offsets in {}", "  {} is followed by {}", self.non_consecutive),
-        ):
+        for kind, found in self._pairs.items():
+            title, line = kind.value
             for path, pairs in found.items():
                 yield title.format(path)
                 yield from (line.format(*pair) for pair in pairs)
@@ -143,7 +137,7 @@ def dump_segment(path: Path, options: SegmentOptions, problems: Problems) -> Ite
                 continue
             for record in found:
                 if last_offset not in (-1, record.offset - 1):
-                    problems.add(problems.non_consecutive, path, (last_offset, record.offset))
+                    problems.add(Mismatch.NON_CONSECUTIVE, path, (last_offset, record.offset))
                 last_offset = record.offset
                 yield _record_line(header, record, options)
     trailing = min(path.stat().st_size, options.max_bytes) - valid_bytes

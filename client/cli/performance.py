@@ -125,22 +125,22 @@ HEADER = (
 def consumer_summary(begin: Consumed, end: Consumed, joined_ms: int, date_format: str) -> str:
     """Kafka's one line of results."""
     dates = f"{java_date(begin.at_ms, date_format)}, {java_date(end.at_ms, date_format)}"
-    return f"{dates}, {_rates(begin, end, end, joined_ms)}"
+    return f"{dates}, {_rates(begin, end, joined_ms)}"
 
 
 def consumer_progress(begin: Consumed, end: Consumed, joined_ms: int, date_format: str) -> str:
     """Kafka's line for an interval, with totals at its end."""
-    return f"{java_date(end.at_ms, date_format)}, 0, {_rates(begin, end, end, joined_ms)}"
+    return f"{java_date(end.at_ms, date_format)}, 0, {_rates(begin, end, joined_ms)}"
 
 
-def _rates(begin: Consumed, end: Consumed, total: Consumed, joined_ms: int) -> str:
+def _rates(begin: Consumed, end: Consumed, joined_ms: int) -> str:
     mebibytes = (end.size_bytes - begin.size_bytes) / MEBIBYTE
     count = end.count - begin.count
     elapsed_ms = max(end.at_ms - begin.at_ms, 1.0)
     fetch_ms = max(elapsed_ms - joined_ms, 1.0)
     return (
-        f"{total.size_bytes / MEBIBYTE:.4f}, {mebibytes / elapsed_ms * 1000:.4f}, "
-        f"{total.count}, {count / elapsed_ms * 1000:.4f}, {joined_ms}, {int(fetch_ms)}, "
+        f"{end.size_bytes / MEBIBYTE:.4f}, {mebibytes / elapsed_ms * 1000:.4f}, "
+        f"{end.count}, {count / elapsed_ms * 1000:.4f}, {joined_ms}, {int(fetch_ms)}, "
         f"{mebibytes / fetch_ms * 1000:.4f}, {count / fetch_ms * 1000:.4f}"
     )
 

@@ -11,6 +11,7 @@ from typing import Protocol
 from ...runtime.config import config_table, from_mapping, setting, settings_of
 from ...runtime.errors import ConfigError
 from ..records import ConsumerRecord
+from .common import by_java_name
 
 Deserializer = Callable[[bytes], bytes]
 
@@ -161,20 +162,12 @@ FORMATTERS: dict[str, Callable[[Mapping[str, str]], Formatter]] = {
 
 def make_formatter(name: str, properties: Mapping[str, str]) -> Formatter:
     """Make the formatter of this (Java class) name."""
-    short = name.rpartition(".")[2]
-    if short not in FORMATTERS:
-        raise ConfigError("--formatter", name, f"known are {', '.join(FORMATTERS)}")
-    return FORMATTERS[short](properties)
+    return by_java_name(FORMATTERS, name, "--formatter")(properties)
 
 
 def find_deserializer(key: str, name: str | None) -> Deserializer:
     """Find the deserializer of this (Java class) name; bytes as they are for none."""
-    if name is None:
-        return bytes
-    short = name.rpartition(".")[2]
-    if short not in DESERIALIZERS:
-        raise ConfigError(key, name, f"known are {', '.join(DESERIALIZERS)}")
-    return DESERIALIZERS[short]
+    return bytes if name is None else by_java_name(DESERIALIZERS, name, key)
 
 
 def _timestamp(record: ConsumerRecord) -> bytes:
