@@ -59,6 +59,10 @@ class Stat:
             return NOTHING
         return max(self._now.highest, self._then.highest)
 
+    def spread(self, name: str, now_ms: int) -> dict[str, float]:
+        """Give average and highest value of late under the names `{name}-avg` and `{name}-max`."""
+        return {f"{name}-avg": self.average(now_ms), f"{name}-max": self.highest(now_ms)}
+
     def _move_on(self, now_ms: int) -> None:
         passed = (now_ms - self._begun_ms) // SAMPLE_MS
         if passed <= 0:
