@@ -11,7 +11,6 @@ import queue
 import re
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Generic, TypeVar, Unpack
 
 from .config import ConsumerConfig, ConsumerSettings, Servers
@@ -77,13 +76,8 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
 
     # -- life
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if error is not None:
+    def __exit__(self, *reason: object) -> None:
+        if reason[0] is not None:
             with contextlib.suppress(ClientClosed):
                 self._thread.call(self._twin.forget_in_hand)
         self.close()

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from .errors import ClientClosed, ForkedClient
@@ -63,7 +62,7 @@ class LoopThread:
 
     def check_process(self) -> None:
         """Raise ForkedClient in any process but the one that made the client."""
-        if os.getpid() != self._pid:
+        if self.is_forked:
             raise ForkedClient(
                 f"this client belongs to process {self._pid}: open another one after forking"
             )
@@ -151,12 +150,7 @@ class SyncClient(Generic[C]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *reason: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -1,7 +1,6 @@
 """The asyncio admin: one call for each question about a cluster, and for each change of it."""
 
 from collections.abc import Callable, Coroutine, Mapping
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from ...runtime.runtime import Runtime, SystemRuntime
@@ -72,12 +71,7 @@ class Admin:
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *reason: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -7,7 +7,6 @@ does the rest: the sender, and the transactions where a transactional.id is set.
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from types import TracebackType
 from typing import Any, Generic, Self, Unpack
 
 from ...protocol.records.record_batch import Headers
@@ -99,12 +98,7 @@ class Producer(Generic[K, V]):
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *reason: object) -> None:
         await self.close()
 
     async def close(self, timeout_ms: int | None = None) -> None:
