@@ -16,6 +16,7 @@ from .net.errors import ConnectError as ConnectError
 from .net.errors import ConnectionLost as ConnectionLost
 from .net.errors import RequestTimedOut as RequestTimedOut
 from .net.errors import UnsupportedVersion as UnsupportedVersion
+from .partitions import name_of
 
 
 class BootstrapError(ClientError):
@@ -46,8 +47,7 @@ class DeliveryTimeout(ClientError):
     last_error: str
 
     def __str__(self) -> str:
-        topic, index = self.partition
-        where = topic if index < 0 else f"{topic}-{index}"
+        where = self.partition.topic if self.partition.partition < 0 else name_of(self.partition)
         return f"{where}: not acknowledged within {self.waited_ms} ms ({self.last_error})"
 
 
@@ -61,7 +61,7 @@ class DeliveryFailed(ClientError):
     def __str__(self) -> str:
         if self.partition is None:
             return str(self.error)
-        return f"{self.partition.topic}-{self.partition.partition}: {self.error}"
+        return f"{name_of(self.partition)}: {self.error}"
 
 
 class ProducerFenced(DeliveryFailed):
@@ -144,8 +144,7 @@ class NoOffsetForPartition(ClientError):
     partition: TopicPartition
 
     def __str__(self) -> str:
-        topic, index = self.partition
-        return f"{topic}-{index}: no position, and auto_offset_reset=none"
+        return f"{name_of(self.partition)}: no position, and auto_offset_reset=none"
 
 
 @dataclass(eq=False, repr=False)
@@ -156,8 +155,7 @@ class OffsetOutOfRange(ClientError):
     offset: int
 
     def __str__(self) -> str:
-        topic, index = self.partition
-        return f"{topic}-{index}: the log does not hold offset {self.offset}"
+        return f"{name_of(self.partition)}: the log does not hold offset {self.offset}"
 
 
 @dataclass(eq=False, repr=False)
@@ -172,9 +170,9 @@ class LogTruncated(ClientError):
     diverging_offset: int | None
 
     def __str__(self) -> str:
-        topic, index = self.partition
         since = "" if self.diverging_offset is None else f" from offset {self.diverging_offset} on"
-        return f"{topic}-{index}: the log was truncated below position {self.position}{since}"
+        where = f"{name_of(self.partition)}: the log was truncated"
+        return f"{where} below position {self.position}{since}"
 
 
 @dataclass(eq=False, repr=False)
@@ -192,9 +190,8 @@ class CorruptRecord(ClientError):
     next_offset: int | None = None
 
     def __str__(self) -> str:
-        topic, index = self.partition
         on = "" if self.next_offset is None else f"; seek to {self.next_offset} to go on without it"
-        return f"{topic}-{index} at offset {self.offset}: {self.why}{on}"
+        return f"{name_of(self.partition)} at offset {self.offset}: {self.why}{on}"
 
 
 @dataclass(eq=False, repr=False)
@@ -206,8 +203,7 @@ class BadRecord(ClientError):
     cause: BaseException
 
     def __str__(self) -> str:
-        topic, index = self.partition
-        return f"{topic}-{index} at offset {self.offset}: {self.cause!r}"
+        return f"{name_of(self.partition)} at offset {self.offset}: {self.cause!r}"
 
 
 class ConcurrentPoll(ClientError):

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from ..protocol.api import ApiKey
-from ..protocol.errors import ApiError, ErrorCode, ProtocolError
+from ..protocol.errors import ApiError, ProtocolError
 from ..protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -24,9 +24,11 @@ from ..protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from ..protocol.types import TopicPartition
-from .errors import AdminError, ClientError, RequestTimedOut
+from .errors import ClientError, RequestTimedOut
 from .metadata import Metadata
 from .net.connection import KafkaConnection
+from .outcomes import done_of, error_of
+from .partitions import name_of
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -92,7 +94,7 @@ async def list_offsets(
         )
         response: ListOffsetsResponse = await connection.request(request)
         return {
-            TopicPartition(topic.name, one.partition_index): _error_of(one.error_code)
+            TopicPartition(topic.name, one.partition_index): error_of(one.error_code)
             or ListedOffset(one.offset, one.timestamp, one.leader_epoch)
             for topic in response.topics
             for one in topic.partitions
@@ -138,7 +140,7 @@ async def ends_of_epochs(
         )
         response: OffsetForLeaderEpochResponse = await connection.request(request)
         return {
-            TopicPartition(topic.topic, one.partition): _error_of(one.error_code)
+            TopicPartition(topic.topic, one.partition): error_of(one.error_code)
             or EpochAnswer(one.leader_epoch, one.end_offset)
             for topic in response.topics
             for one in topic.partitions
@@ -152,27 +154,16 @@ async def ask_leaders(
     metadata: Metadata, questions: Mapping[TopicPartition, Q], ask: Ask[Q, A], timeout_ms: int
 ) -> dict[TopicPartition, A]:
     """Ask about each partition until its leader has answered; AdminError where some refuse."""
-    done: dict[TopicPartition, A] = {}
-    errors: dict[str, ApiError] = {}
+    answers: dict[TopicPartition, A | ApiError] = {}
     async for partition, answer in _ask_leaders(metadata, questions, ask, timeout_ms):
-        if isinstance(answer, ApiError):
-            errors[f"{partition.topic}-{partition.partition}"] = answer
-        else:
-            done[partition] = answer
-    if errors:
-        raise AdminError(errors)
-    return done
-
-
-def _error_of(code: int) -> ApiError | None:
-    return ApiError(ErrorCode(code)) if code else None
+        answers[partition] = answer
+    return done_of(answers, name_of)
 
 
 def _taken(partition: TopicPartition, answer: A | ApiError) -> A:
     """Return the answer; raise one that is an error, with the partition's name."""
     if isinstance(answer, ApiError):
-        where = f"{partition.topic}-{partition.partition}"
-        raise ApiError(answer.code, f"{where}: {answer.code.doc}")
+        raise ApiError(answer.code, f"{name_of(partition)}: {answer.code.doc}")
     return answer
 
 
@@ -205,7 +196,7 @@ async def _ask_leaders(
                     yield partition, answer
         pause_s = RETRY_S if by_leader else 0
         if left and not await _wait_for_better(metadata, left, deadline, pause_s):
-            names = ", ".join(f"{topic}-{index}" for topic, index in left)
+            names = ", ".join(map(name_of, left))
             raise RequestTimedOut(f"{names}: no answer in {timeout_ms} ms: {trouble}")
 
 

@@ -18,8 +18,8 @@ from ..metadata import Metadata, pool_for
 from ..net.backoff import Backoff
 from ..net.connection import KafkaConnection
 from ..offsets import ask_leaders
+from ..outcomes import Outcomes, done_of
 from .coordinators import Coordinators
-from .outcomes import Outcomes, done_of
 
 T = TypeVar("T")
 Q = TypeVar("Q")

@@ -22,6 +22,7 @@ from ...protocol.messages.update_features import (
 )
 from ..errors import AdminError, UnsupportedVersion
 from ..net.connection import SOFTWARE_NAME, SOFTWARE_VERSION, KafkaConnection
+from ..outcomes import error_of, raise_for
 from .asking import Asking
 from .cluster_types import (
     BrokerDescription,
@@ -30,7 +31,6 @@ from .cluster_types import (
     FeatureMetadata,
     FeatureUpdate,
 )
-from .outcomes import error_of, raise_for
 
 
 async def describe_cluster(asking: Asking, *, include_fenced: bool = False) -> ClusterDescription:

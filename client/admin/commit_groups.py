@@ -17,8 +17,8 @@ from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ...protocol.messages.find_coordinator import CoordinatorType
 from ...protocol.messages.init_commit_group import InitCommitGroupRequest, InitCommitGroupResponse
 from ..group_types import CommitGroupState, PreparedTransaction
+from ..outcomes import raise_for
 from .asking import Asking
-from .outcomes import raise_for
 from .transactions import patient_code
 
 END_WITHOUT_BUMP: Final = 4

@@ -22,9 +22,9 @@ from ...protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from ..net.connection import KafkaConnection
+from ..outcomes import Outcomes, done_of, error_of, raise_for
 from .asking import Asking
 from .config_types import ConfigChange, ConfigEntry, ConfigResource
-from .outcomes import Outcomes, done_of, error_of, raise_for
 
 
 async def describe_configs(

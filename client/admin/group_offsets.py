@@ -3,8 +3,7 @@
 Knows the messages. A group is asked about at its coordinator.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.find_coordinator import CoordinatorType
@@ -20,22 +19,14 @@ from ...protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from ...protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-)
+from ...protocol.messages.offset_fetch import OffsetFetchResponse
 from ...protocol.types import TopicPartition
+from ..committed import BY_NAME, errors_in, offsets_in, question
 from ..errors import AdminError
 from ..group_types import OffsetAndMetadata, with_metadata
+from ..outcomes import raise_for
+from ..partitions import by_topic, values_by_topic
 from .asking import Asking
-from .outcomes import raise_for
-from .partitions import by_topic, values_by_topic
-
-BY_NAME: Final = 9
-"""Up to this version offsets name topics, later ones their ids."""
 
 
 async def list_group_offsets(
@@ -49,33 +40,13 @@ async def list_group_offsets(
 
     With `require_stable` waits for transactions that are about to change it.
     """
-    topics = None
-    if partitions is not None:
-        topics = [
-            OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
-            for name, indexes in by_topic(partitions).items()
-        ]
-    # Up to version 7 the request is about one group, from then on it has a list of them.
-    request = OffsetFetchRequest(
-        group_id=group_id,
-        topics=topics,
-        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)],
-        require_stable=require_stable,
-    )
+    request = question(group_id, partitions, is_stable=require_stable)
     coordinator = asking.coordinators.of(CoordinatorType.GROUP, group_id)
     response: OffsetFetchResponse = await asking.coordinated(
         coordinator, request, _fetch_error, at_most=BY_NAME
     )
     raise_for(_fetch_error(response), group_id)
-    return {
-        TopicPartition(topic.name, one.partition_index): OffsetAndMetadata(
-            one.committed_offset, one.metadata or "", one.committed_leader_epoch
-        )
-        for part in _parts(response)
-        for topic in part.topics
-        for one in topic.partitions
-        if one.committed_offset >= 0
-    }
+    return offsets_in(response)
 
 
 async def alter_group_offsets(
@@ -128,22 +99,8 @@ def _commit(index: int, position: OffsetAndMetadata) -> OffsetCommitRequestParti
     )
 
 
-def _parts(
-    response: OffsetFetchResponse,
-) -> Sequence[OffsetFetchResponse | OffsetFetchResponseGroup]:
-    """Give the answer's groups: itself up to version 7, a list from then on."""
-    return response.groups or [response]
-
-
 def _fetch_error(response: OffsetFetchResponse) -> int:
-    for part in _parts(response):
-        if part.error_code:
-            return int(part.error_code)
-        for topic in part.topics:
-            for one in topic.partitions:
-                if one.error_code:
-                    return int(one.error_code)
-    return 0
+    return next(iter(errors_in(response)), 0)
 
 
 def _refused(response: OffsetCommitResponse | OffsetDeleteResponse) -> dict[str, int]:

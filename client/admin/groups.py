@@ -22,9 +22,9 @@ from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsRespon
 from ...protocol.types import TopicPartition
 from ..coordinator import Coordinator
 from ..net.connection import KafkaConnection
+from ..outcomes import Outcomes, done_of, error_of, raise_for
 from .asking import Asking
 from .group_types import GroupDescription, GroupListing, GroupMember
-from .outcomes import Outcomes, done_of, error_of, raise_for
 
 CONSUMERS: Final = ("consumer", "")
 """Protocol types of groups whose assignments are partitions."""

@@ -19,11 +19,11 @@ from ...protocol.messages.list_offsets import (
 from ...protocol.types import TopicPartition
 from ..errors import AdminError
 from ..net.connection import KafkaConnection
+from ..outcomes import error_of, raise_for
+from ..partitions import values_by_topic
 from .asking import Asking
 from .group_offsets import list_group_offsets
 from .lag_types import PartitionLag
-from .outcomes import error_of, raise_for
-from .partitions import values_by_topic
 from .topics import describe_topics
 
 Lags = dict[TopicPartition, PartitionLag | ApiError]

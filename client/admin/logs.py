@@ -19,10 +19,10 @@ from ...protocol.types import TopicPartition
 from ..net.connection import KafkaConnection
 from ..offsets import ListedOffset
 from ..offsets import list_offsets as look_up
+from ..outcomes import error_of, raise_for
+from ..partitions import by_topic, values_by_topic
 from .asking import Asking
 from .log_types import LogDirectory, ReplicaInfo
-from .outcomes import error_of, raise_for
-from .partitions import by_topic, values_by_topic
 
 
 async def list_offsets(

@@ -14,9 +14,9 @@ from ...protocol.messages.describe_quorum import (
 )
 from ...protocol.types import uuid_to_text
 from ..net.connection import KafkaConnection
+from ..outcomes import raise_for
 from .asking import Asking
 from .cluster_types import MetadataQuorum, QuorumReplica
-from .outcomes import raise_for
 
 
 async def describe_metadata_quorum(asking: Asking) -> MetadataQuorum:

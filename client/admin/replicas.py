@@ -17,9 +17,9 @@ from ...protocol.messages.describe_replicas import (
 from ...protocol.types import TopicPartition, uuid_to_text
 from ..errors import UnsupportedVersion
 from ..net.connection import KafkaConnection
+from ..outcomes import error_of, raise_for
+from ..partitions import by_topic
 from .asking import Asking
-from .outcomes import error_of, raise_for
-from .partitions import by_topic
 from .replica_types import EpochStart, FollowerState, ReplicaState, UndecidedTransaction
 
 

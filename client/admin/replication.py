@@ -24,9 +24,9 @@ from ...protocol.messages.list_partition_reassignments import (
 from ...protocol.types import TopicPartition
 from ..errors import UnsupportedVersion
 from ..net.connection import KafkaConnection
+from ..outcomes import Outcomes, error_of, raise_for
+from ..partitions import Partitions, by_topic, name_of, values_by_topic
 from .asking import Asking
-from .outcomes import Outcomes, error_of, raise_for
-from .partitions import Partitions, by_topic, name_of, values_by_topic
 from .topic_types import Reassignment
 
 Targets = Mapping[TopicPartition, Sequence[int] | None]

@@ -34,8 +34,8 @@ from ...protocol.messages.describe_topic_partitions import (
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ...protocol.types import uuid_to_text
 from ..net.connection import KafkaConnection
+from ..outcomes import Outcomes, error_of
 from .asking import Asking
-from .outcomes import Outcomes, error_of
 from .topic_types import (
     CreatedTopic,
     NewTopic,

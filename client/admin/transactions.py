@@ -33,9 +33,9 @@ from ...protocol.messages.write_txn_markers import (
 from ...protocol.types import TopicPartition
 from ..coordinator import Coordinator
 from ..net.connection import KafkaConnection
+from ..outcomes import done_of, error_of, raise_for
+from ..partitions import by_topic, name_of
 from .asking import Asking
-from .outcomes import done_of, error_of, raise_for
-from .partitions import by_topic, name_of
 from .transaction_types import (
     ActiveProducer,
     FencedProducer,

@@ -8,6 +8,7 @@ from ...protocol.types import TopicPartition
 from ..admin.group_types import GroupDescription, GroupListing, GroupMember
 from ..admin.lag_types import PartitionLag
 from ..group_types import OffsetAndMetadata
+from ..partitions import by_topic
 
 MISSING = "-"
 NARROW = 15
@@ -176,10 +177,8 @@ def member_lines(group: GroupDescription, *, verbose: bool) -> list[str]:
 
 def assignment_text(member: GroupMember) -> str:
     """Write a member's partitions as `a:0,1;b:0`."""
-    topics: dict[str, list[int]] = {}
-    for topic, index in member.assignment:
-        topics.setdefault(topic, []).append(index)
-    parts = [f"{topic}:{','.join(map(str, sorted(topics[topic])))}" for topic in sorted(topics)]
+    topics = sorted(by_topic(member.assignment).items())
+    parts = [f"{topic}:{','.join(map(str, sorted(indexes)))}" for topic, indexes in topics]
     return ";".join(parts) or MISSING
 
 

@@ -15,8 +15,8 @@ from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError, MinikafkaError
 from ..admin.cluster_types import BrokerDescription
 from ..admin.config_types import ConfigChange, ConfigResource
-from ..admin.partitions import name_of
 from ..errors import AdminError
+from ..partitions import name_of
 from . import reassignment as r
 from .common import FILE, administer, bootstrap_option, command_config, refusal
 from .json_files import entries, read_json, text_of

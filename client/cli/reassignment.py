@@ -13,8 +13,8 @@ from typing import Any
 
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError
-from ..admin.partitions import name_of
 from ..admin.topic_types import Reassignment
+from ..partitions import name_of
 from .json_files import entries, topic_partitions
 
 Placement = Mapping[TopicPartition, Sequence[int]]

@@ -16,14 +16,10 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from ...protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
+from ...protocol.messages.offset_fetch import OffsetFetchResponse
 from ...protocol.types import ZERO_UUID, TopicPartition
 from ...runtime.runtime import Runtime
+from ..committed import BY_NAME, errors_in, offsets_in, question
 from ..coordinator import NOT_NOW, Coordinator
 from ..errors import RequestTimedOut
 from ..group_types import OffsetAndMetadata
@@ -32,8 +28,6 @@ from ..refusals import CommitFailed, refusal
 from .consumer_metrics import ConsumerMetrics
 from .membership import FORGOTTEN, Heartbeat, Membership
 
-TOPIC_ID_VERSION: Final = 10
-"""From here on both APIs name topics by id."""
 FENCED: Final = (
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.FENCED_INSTANCE_ID,
@@ -164,7 +158,7 @@ class Commits:
 
     def _version(self, partitions: Iterable[TopicPartition]) -> int:
         ids = (self._metadata.view.topic_id(partition.topic) for partition in partitions)
-        return TOPIC_ID_VERSION - any(topic_id == ZERO_UUID for topic_id in ids)
+        return BY_NAME + all(topic_id != ZERO_UUID for topic_id in ids)
 
     # -- asking
 
@@ -182,8 +176,9 @@ class Commits:
         Refused if a broker refuses for good.
         """
         wanted = None if partitions is None else list(partitions)
-        at_most = TOPIC_ID_VERSION - 1 if wanted is None else self._version(wanted)
-        request = self._fetch_request(wanted, is_stable)
+        at_most = BY_NAME if wanted is None else self._version(wanted)
+        view = self._metadata.view
+        request = question(self.coordinator.key, wanted, is_stable=is_stable, id_of=view.topic_id)
         failure_count = 0
         async with _deadline(f"{self.coordinator}: asking for offsets", timeout_ms):
             while True:
@@ -192,46 +187,13 @@ class Commits:
                 )
                 code = _fetch_code(answer)
                 if code is ErrorCode.NONE:
-                    return self._found(answer)
+                    return offsets_in(answer, view.names)
                 if not code.retriable:
                     raise refusal(code, f"{self.coordinator}: asking for offsets")
                 if code.stale_metadata:
                     self._metadata.refresh_soon()
                 failure_count += 1
                 await self.coordinator.rest(failure_count)
-
-    def _fetch_request(
-        self, wanted: list[TopicPartition] | None, is_stable: bool
-    ) -> OffsetFetchRequest:
-        by_topic: dict[str, list[int]] = {}
-        for name, index in wanted or ():
-            by_topic.setdefault(name, []).append(index)
-        named = [
-            OffsetFetchRequestTopics(
-                name=name, topic_id=self._metadata.view.topic_id(name), partition_indexes=indexes
-            )
-            for name, indexes in by_topic.items()
-        ]
-        key, topics = self.coordinator.key, None if wanted is None else named
-        return OffsetFetchRequest(
-            group_id=key,
-            topics=topics,
-            groups=[OffsetFetchRequestGroup(group_id=key, topics=topics)],
-            require_stable=is_stable,
-        )
-
-    def _found(self, answer: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
-        names = self._metadata.view.names
-        groups = [topic for group in answer.groups for topic in group.topics]
-        found: dict[TopicPartition, OffsetAndMetadata] = {}
-        for topic in groups or answer.topics:
-            name = topic.name or names.get(getattr(topic, "topic_id", ZERO_UUID), "")
-            for one in topic.partitions:
-                if one.committed_offset >= 0:
-                    found[TopicPartition(name, one.partition_index)] = OffsetAndMetadata(
-                        one.committed_offset, one.metadata or "", one.committed_leader_epoch
-                    )
-        return found
 
 
 @contextlib.asynccontextmanager
@@ -249,12 +211,7 @@ def _commit_code(answer: OffsetCommitResponse) -> ErrorCode:
 
 
 def _fetch_code(answer: OffsetFetchResponse) -> ErrorCode:
-    codes = [ErrorCode(answer.error_code)]
-    codes += [ErrorCode(group.error_code) for group in answer.groups]
-    codes += [ErrorCode(one.error_code) for topic in answer.topics for one in topic.partitions]
-    for group in answer.groups:
-        codes += [ErrorCode(one.error_code) for topic in group.topics for one in topic.partitions]
-    return _worst(codes)
+    return _worst(errors_in(answer))
 
 
 def _worst(codes: Iterable[ErrorCode]) -> ErrorCode:

@@ -27,6 +27,7 @@ from ..metadata import Metadata
 from ..net.backoff import Backoff
 from ..net.connection import KafkaConnection
 from ..net.pool import FETCH
+from ..partitions import name_of
 from ..records import AbortedTransaction
 from .buffer import Buffer
 from .chunk import Chunk
@@ -343,8 +344,7 @@ class Fetcher:
                 self._metadata.refresh_soon()
         else:
             self._back_off(state)
-            where = f"{state.partition.topic}-{state.partition.partition}"
-            self.buffer.report(ApiError(code, f"{where}: {code.doc}"), state)
+            self.buffer.report(ApiError(code, f"{name_of(state.partition)}: {code.doc}"), state)
 
 
 def _request(config: ConsumerConfig, asked: Asked, rack: str) -> FetchRequest:

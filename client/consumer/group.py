@@ -38,7 +38,7 @@ from ..metadata import Metadata
 from ..refusals import Refused, refusal
 from .assignors import ASSIGNORS, Assignor
 from .consumer_metrics import ConsumerMetrics
-from .leading import Leading, by_topic
+from .leading import Leading, as_written
 from .membership import (
     Heartbeat,
     Join,
@@ -267,7 +267,7 @@ class Group:
             ConsumerProtocolSubscription(
                 topics=list(self._topics),
                 user_data=user_data,
-                owned_partitions=by_topic(owned),
+                owned_partitions=as_written(owned),
                 generation_id=generation,
                 rack_id=self._config.client_rack or None,
             )

@@ -20,6 +20,7 @@ from ...protocol.errors import ErrorCode, RemoteProtocolError
 from ...protocol.messages.sync_group import SyncGroupRequestAssignment
 from ...protocol.types import TopicPartition
 from ..metadata import Metadata
+from ..partitions import by_topic
 from .assignors import ASSIGNORS, Assignor, Member
 from .membership import Joined, JoinedMember
 
@@ -73,7 +74,7 @@ class Leading:
             SyncGroupRequestAssignment(
                 member_id=member_id,
                 assignment=encode_assignment(
-                    ConsumerProtocolAssignment(assigned_partitions=by_topic(partitions)),
+                    ConsumerProtocolAssignment(assigned_partitions=as_written(partitions)),
                     ASSIGNMENT_VERSION,
                 ),
             )
@@ -112,9 +113,6 @@ def _as_member(joined: JoinedMember, assignor: Assignor) -> Member:
     )
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
+def as_written(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
     """Partitions as members write them."""
-    found: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        found.setdefault(topic, []).append(index)
-    return [TopicPartitions(topic=topic, partitions=indexes) for topic, indexes in found.items()]
+    return [TopicPartitions(topic=t, partitions=p) for t, p in by_topic(partitions).items()]

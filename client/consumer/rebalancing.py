@@ -12,6 +12,7 @@ from typing import Final
 from ...protocol.types import TopicPartition
 from ..group_types import RebalanceCallback, RebalanceListener
 from ..metrics import Stat
+from ..partitions import name_of
 from .committing import Committing
 from .engine import Engine
 from .group import Group
@@ -108,9 +109,7 @@ class Rebalancing:
                 "group %s: generation %d: reads %d partitions, %d of them new",
                 *(group_id, membership.generation, len(change.target), len(added)),
             )
-            self._positions.assign(change.target, start=self._positions.reset)
-            self._engine.check_usable()
-            self._engine.fetcher.on_positions_changed()
+            self._engine.assign(change.target, start=self._positions.reset)
             await self._call(self.listener.on_assigned, added, self._metrics.assigned)
 
     def _give_up(self, group: Group, partitions: Sequence[TopicPartition]) -> None:
@@ -142,4 +141,4 @@ class Rebalancing:
 
 
 def _names(partitions: Sequence[TopicPartition]) -> str:
-    return ", ".join(f"{topic}-{index}" for topic, index in partitions)
+    return ", ".join(map(name_of, partitions))

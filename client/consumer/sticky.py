@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...protocol.types import TopicPartition
+from ..partitions import by_topic
 
 
 class Claimant(NamedTuple):
@@ -138,11 +139,9 @@ def decode_generation(data: bytes | None) -> int | None:
 
 def encode_previous(owned: Sequence[TopicPartition], generation: int) -> bytes:
     """Write the user data of a sticky member."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in owned:
-        by_topic.setdefault(topic, []).append(partition)
-    out = bytearray(_INT32.pack(len(by_topic)))
-    for topic, indexes in by_topic.items():
+    topics = by_topic(owned)
+    out = bytearray(_INT32.pack(len(topics)))
+    for topic, indexes in topics.items():
         name = topic.encode()
         out += _INT16.pack(len(name)) + name
         out += struct.pack(f">i{len(indexes)}i", len(indexes), *indexes)

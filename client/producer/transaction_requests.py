@@ -22,6 +22,7 @@ from ...protocol.messages.txn_offset_commit import (
 )
 from ...protocol.types import TopicPartition
 from ..group_types import ConsumerGroupMetadata, OffsetAndMetadata, with_metadata
+from ..partitions import by_topic
 from .batch import ProducerIdentity
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
@@ -54,16 +55,13 @@ def add_partitions(
     transactional_id: str, identity: ProducerIdentity, partitions: Sequence[TopicPartition]
 ) -> AddPartitionsToTxnRequest:
     """Add partitions, as clients do."""
-    topics: dict[str, list[int]] = {}
-    for name, index in partitions:
-        topics.setdefault(name, []).append(index)
     return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=transactional_id,
         v3_and_below_producer_id=identity.producer_id,
         v3_and_below_producer_epoch=identity.epoch,
         v3_and_below_topics=[
             AddPartitionsToTxnTopic(name=name, partitions=indexes)
-            for name, indexes in topics.items()
+            for name, indexes in by_topic(partitions).items()
         ],
     )
 

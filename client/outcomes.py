@@ -1,10 +1,10 @@
-"""The outcome of each thing that an admin asked for: it was done, or refused with an error."""
+"""The outcome of each thing that one call asked for: it was done, or refused with an error."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from ...protocol.errors import ApiError, ErrorCode
-from ..errors import AdminError
+from ..protocol.errors import ApiError, ErrorCode
+from .errors import AdminError
 
 K = TypeVar("K")
 T = TypeVar("T")

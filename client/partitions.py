@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from ...protocol.types import TopicPartition
+from ..protocol.types import TopicPartition
 
 V = TypeVar("V")
 Named = TopicPartition | tuple[str, int]

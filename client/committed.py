@@ -1,0 +1,74 @@
+"""OffsetFetch, in any of its versions: the question what a group has committed, and its answers."""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+from ..protocol.types import ZERO_UUID, TopicPartition
+from .group_types import OffsetAndMetadata
+from .partitions import by_topic
+
+BY_NAME: Final = 9
+"""Up to this version offsets name topics, later ones their ids."""
+NO_NAMES: Final[Mapping[bytes, str]] = MappingProxyType({})
+
+
+def question(
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None,
+    *,
+    is_stable: bool,
+    id_of: Callable[[str], bytes] = lambda topic: ZERO_UUID,
+) -> OffsetFetchRequest:
+    """Ask for the offsets of these partitions, or of all; `is_stable` waits for transactions."""
+    topics = None
+    if partitions is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=name, topic_id=id_of(name), partition_indexes=indexes)
+            for name, indexes in by_topic(partitions).items()
+        ]
+    # Up to version 7 the request is about one group, from then on it has a list of them.
+    return OffsetFetchRequest(
+        group_id=group_id,
+        topics=topics,
+        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)],
+        require_stable=is_stable,
+    )
+
+
+def errors_in(answer: OffsetFetchResponse) -> list[ErrorCode]:
+    """List the errors of an answer, those of the group first."""
+    parts = _parts(answer)
+    codes = [part.error_code for part in parts]
+    codes += [one.error_code for part in parts for topic in part.topics for one in topic.partitions]
+    return [ErrorCode(code) for code in codes if code]
+
+
+def offsets_in(
+    answer: OffsetFetchResponse, names: Mapping[bytes, str] = NO_NAMES
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Read the offsets that an answer has; `names` are those of topics by their ids."""
+    return {
+        TopicPartition(
+            topic.name or names.get(topic.topic_id, ""), one.partition_index
+        ): OffsetAndMetadata(one.committed_offset, one.metadata or "", one.committed_leader_epoch)
+        for part in _parts(answer)
+        for topic in part.topics
+        for one in topic.partitions
+        if one.committed_offset >= 0
+    }
+
+
+def _parts(
+    answer: OffsetFetchResponse,
+) -> list[OffsetFetchResponse | OffsetFetchResponseGroup]:
+    """Give the answer itself, which is all up to version 7, and the groups listed later."""
+    return [answer, *answer.groups]
