@@ -4,11 +4,19 @@ Pure: the time is given. As in Kafka, "of late" is the last two samples of 30 s:
 complete and the one being filled.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 SAMPLE_MS: Final = 30_000
 NOTHING: Final = float("nan")
 """An average or maximum of nothing, as Kafka's clients report it."""
+
+
+@dataclass(slots=True)
+class _Sample:
+    count: int = 0
+    total: float = 0.0
+    highest: float = float("-inf")
 
 
 class Stat:
@@ -70,12 +78,3 @@ class Stat:
         self._then = self._now if passed == 1 else _Sample()
         self._now = _Sample()
         self._begun_ms += passed * SAMPLE_MS
-
-
-class _Sample:
-    __slots__ = ("count", "highest", "total")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.total = 0.0
-        self.highest = float("-inf")

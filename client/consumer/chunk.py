@@ -26,19 +26,6 @@ from .positions import PartitionState
 class Chunk:
     """Whole batches of one partition out of one fetch answer."""
 
-    __slots__ = (
-        "_aborted",
-        "_epoch",
-        "_next",
-        "_pos",
-        "_ready",
-        "data",
-        "last_epoch",
-        "next_position",
-        "seek_count",
-        "state",
-    )
-
     def __init__(
         self, state: PartitionState, data: memoryview, aborted: Sequence[AbortedTransaction] | None
     ) -> None:

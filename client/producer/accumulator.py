@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from ...protocol.records.record_batch import Codec, Headers
+from ...protocol.records.record_batch import BatchBuilder, Codec, Headers
 from ...protocol.types import NO_LEADER, TopicPartition
 from ..cluster import ClusterView, PartitionView
+from ..config import ProducerConfig
 from ..errors import ClientError, MessageTooLarge, UnknownTopic
 from .batch import Batch, ProducerIdentity
 from .partition_queue import PartitionQueue
@@ -70,32 +71,15 @@ class Drained:
     """Partitions with batches to send and no known leader."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The settings of a producer that shape batches."""
-
-    batch_size: int
-    linger_ms: int
-    buffer_memory: int
-    max_request_size: int
-    max_in_flight: int
-    delivery_timeout_ms: int
-    codec: Codec
-    is_idempotent: bool
-    is_transactional: bool = False
-
-
+@dataclass(slots=True, eq=False)
 class TopicQueues:
     """The queues of one known topic."""
 
-    __slots__ = ("led", "name", "partition_count", "queues", "sticky")
-
-    def __init__(self, name: str, sticky: StickyChoice) -> None:
-        self.name = name
-        self.queues: dict[int, PartitionQueue] = {}
-        self.partition_count = 0
-        self.led: list[int] = []
-        self.sticky = sticky
+    name: str
+    sticky: StickyChoice
+    queues: dict[int, PartitionQueue] = field(default_factory=dict)
+    partition_count: int = 0
+    led: list[int] = field(default_factory=list)
 
     def on_partitions(self, partitions: Mapping[int, PartitionView]) -> None:
         """Take over how many partitions there are and which have leaders."""
@@ -145,9 +129,13 @@ def checked_size(record: Row, limit: int) -> int:
 class Accumulator:
     """All unacknowledged records of one producer."""
 
-    def __init__(self, limits: Limits, dice: Dice, on_released: Callable[[], None]) -> None:
+    def __init__(self, config: ProducerConfig, dice: Dice, on_released: Callable[[], None]) -> None:
         """`on_released` is called when records were settled and their memory is free."""
-        self.limits = limits
+        self.batch_size = min(config.batch_size, config.max_request_size)
+        self.buffer_memory = config.buffer_memory
+        self._config = config
+        self._codec = Codec[config.compression_type.upper()]
+        self._is_transactional = config.transactional_id is not None
         self.used_bytes = 0
         self.busy: dict[TopicPartition, PartitionQueue] = {}
         self.topics: dict[str, TopicQueues] = {}
@@ -171,7 +159,7 @@ class Accumulator:
 
     def has_room(self) -> bool:
         """True if another record may come in. The last one let in may exceed the bound."""
-        return self.used_bytes < self.limits.buffer_memory
+        return self.used_bytes < self.buffer_memory
 
     @property
     def is_empty(self) -> bool:
@@ -189,7 +177,7 @@ class Accumulator:
         """
         topic = self.topics.get(name)
         if topic is None:
-            sticky = StickyChoice(max(self.limits.batch_size, 1))
+            sticky = StickyChoice(max(self.batch_size, 1))
             topic = self.topics[name] = TopicQueues(name, sticky)
         topic.on_partitions(partitions)
         errors: list[ClientError] = []
@@ -227,7 +215,7 @@ class Accumulator:
             queue = self.new_queue(topic, partition)
         waiting = queue.waiting
         batch = waiting[-1] if waiting else None
-        if batch is None or batch.is_closed or batch.size + size > self.limits.batch_size:
+        if batch is None or batch.is_closed or batch.size + size > self.batch_size:
             if batch is not None:
                 batch.is_closed = True
             batch = self.new_batch(queue, now_ms)
@@ -259,23 +247,17 @@ class Accumulator:
             raise UnknownTopic(f"{topic.name}-{partition}", has)
         queue = topic.queues[partition] = PartitionQueue(
             TopicPartition(topic.name, partition),
-            is_idempotent=self.limits.is_idempotent,
-            is_transactional=self.limits.is_transactional,
-            max_in_flight=self.limits.max_in_flight,
+            is_idempotent=self._config.is_idempotent,
+            is_transactional=self._is_transactional,
+            max_in_flight=self._config.max_in_flight_requests_per_connection,
         )
         return queue
 
     def new_batch(self, queue: PartitionQueue, now_ms: int) -> Batch:
         """Open a batch behind those that wait."""
-        limits = self.limits
-        deadline_ms = now_ms + limits.delivery_timeout_ms
-        batch = Batch(
-            queue.partition,
-            limits.codec,
-            now_ms,
-            deadline_ms,
-            is_transactional=limits.is_transactional,
-        )
+        builder = BatchBuilder(self._codec, is_transactional=self._is_transactional)
+        deadline_ms = now_ms + self._config.delivery_timeout_ms
+        batch = Batch(queue.partition, builder, now_ms, deadline_ms)
         batch.when_done(self._on_done)
         queue.waiting.append(batch)
         self.busy[queue.partition] = queue
@@ -315,7 +297,7 @@ class Accumulator:
                 if node_id not in rooms:
                     rooms[node_id] = room(node_id)
                 size = sizes.get(node_id, 0) + batch.size
-                is_full = node_id in parcels and size > self.limits.max_request_size
+                is_full = node_id in parcels and size > self._config.max_request_size
                 if rooms[node_id] <= 0 or is_full or not queue.may_go_to(node_id):
                     continue
                 queue.on_sent(batch, node_id)
@@ -332,12 +314,12 @@ class Accumulator:
     def _ready_at_ms(self, queue: PartitionQueue, batch: Batch) -> int:
         if (
             batch.is_closed
-            or batch.size >= self.limits.batch_size
+            or batch.size >= self.batch_size
             or self.flush_count
             or not self.has_room()
         ):
             return queue.not_before_ms
-        return max(queue.not_before_ms, batch.created_ms + self.limits.linger_ms)
+        return max(queue.not_before_ms, batch.created_ms + self._config.linger_ms)
 
     def next_wake_ms(self, now_ms: int) -> int | None:
         """Return when the clock alone makes a batch sendable or overdue; None if it never will."""

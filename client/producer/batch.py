@@ -5,10 +5,10 @@ an earlier attempt's bytes may still wait in a socket's buffer.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from ...protocol.records.record_batch import BatchBuilder, Codec, rewrite_producer
+from ...protocol.records.record_batch import BatchBuilder, rewrite_producer
 from ...protocol.types import NO_EPOCH, NO_OFFSET, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from ..errors import ClientError
 
@@ -38,53 +38,28 @@ class Acknowledged:
 Outcome = Acknowledged | ClientError
 
 
+@dataclass(slots=True, eq=False)
 class Batch:
     """Records for one partition that travel, are retried and are answered together."""
 
-    __slots__ = (
-        "attempt",
-        "base_sequence",
-        "builder",
-        "created_ms",
-        "deadline_ms",
-        "encoded",
-        "identity",
-        "is_closed",
-        "last_error",
-        "order",
-        "outcome",
-        "partition",
-        "record_count",
-        "size",
-        "watchers",
-    )
-
-    def __init__(
-        self,
-        partition: TopicPartition,
-        codec: Codec,
-        created_ms: int,
-        deadline_ms: int,
-        *,
-        is_transactional: bool = False,
-    ) -> None:
-        self.partition = partition
-        self.created_ms = created_ms
-        self.deadline_ms = deadline_ms
-        self.builder: BatchBuilder | None = BatchBuilder(codec, is_transactional=is_transactional)
-        self.size = 0
-        self.record_count = 0
-        self.is_closed = False
-        self.encoded: bytearray | None = None
-        self.identity = UNNUMBERED
-        self.base_sequence = NO_SEQUENCE
-        self.order = -1
-        """Place among the partition's batches under one identity, from the first sending on."""
-        self.attempt = 0
-        """Grows with each sending: an answer to an earlier sending does not count."""
-        self.last_error = "not sent yet"
-        self.outcome: Outcome | None = None
-        self.watchers: list[Callable[[Batch], None]] = []
+    partition: TopicPartition
+    builder: BatchBuilder | None
+    """Takes records in; None once the batch is encoded."""
+    created_ms: int
+    deadline_ms: int
+    size: int = 0
+    record_count: int = 0
+    is_closed: bool = False
+    encoded: bytearray | None = None
+    identity: ProducerIdentity = UNNUMBERED
+    base_sequence: int = NO_SEQUENCE
+    order: int = -1
+    """Place among the partition's batches under one identity, from the first sending on."""
+    attempt: int = 0
+    """Grows with each sending: an answer to an earlier sending does not count."""
+    last_error: str = "not sent yet"
+    outcome: Outcome | None = None
+    watchers: list[Callable[["Batch"], None]] = field(default_factory=list)
 
     def encode(self) -> bytearray:
         """Give the bytes to send, numbered as last decided."""

@@ -69,11 +69,11 @@ def _fill(
         target = accumulator.choose(topic, None, 1) if partition is None else partition
         queue = topic.queues.get(target) or accumulator.new_queue(topic, target)
         batch = queue.waiting[-1] if queue.waiting else None
-        if batch is None or batch.is_closed or batch.size >= accumulator.limits.batch_size:
+        if batch is None or batch.is_closed or batch.size >= accumulator.batch_size:
             batch = accumulator.new_batch(queue, now_ms)
         assert batch.builder is not None
         before = batch.builder.size
-        stop = rows.fill(batch.builder, start, accumulator.limits.batch_size)
+        stop = rows.fill(batch.builder, start, accumulator.batch_size)
         grown = batch.builder.size - before
         if stop < rows.count:
             batch.is_closed = True

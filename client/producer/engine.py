@@ -9,12 +9,10 @@ import logging
 from contextlib import suppress
 from typing import Final
 
-from ...protocol.records.record_batch import Codec
 from ...runtime.runtime import Runtime
 from ..config import ProducerConfig
 from ..errors import ClientClosed, ClientError, TransactionMisuse
 from ..metadata import Metadata, pool_for
-from .accumulator import Limits
 from .delivery import until_settled
 from .intake import Intake
 from .metrics import ProducerMetrics
@@ -36,7 +34,7 @@ class Engine:
         self.metadata = Metadata(
             runtime, config, self._pool, auto_create=config.allow_auto_create_topics
         )
-        self.intake = Intake(runtime, config, self.metadata, _limits(config), self._refusal)
+        self.intake = Intake(runtime, config, self.metadata, self._refusal)
         self._accumulator = self.intake.accumulator
         self._metrics = ProducerMetrics(runtime.monotonic_ms())
         self._sender: Sender | None = None
@@ -157,17 +155,3 @@ class Engine:
     def metrics(self) -> dict[str, float]:
         """Give what was measured so far, by the names of Kafka's producer-metrics."""
         return self._metrics.read(self._accumulator, self._runtime.monotonic_ms())
-
-
-def _limits(config: ProducerConfig) -> Limits:
-    return Limits(
-        batch_size=min(config.batch_size, config.max_request_size),
-        linger_ms=config.linger_ms,
-        buffer_memory=config.buffer_memory,
-        max_request_size=config.max_request_size,
-        max_in_flight=config.max_in_flight_requests_per_connection,
-        delivery_timeout_ms=config.delivery_timeout_ms,
-        codec=Codec[config.compression_type.upper()],
-        is_idempotent=config.is_idempotent,
-        is_transactional=config.transactional_id is not None,
-    )

@@ -11,7 +11,7 @@ from ...runtime.runtime import Runtime
 from ..config import ProducerConfig
 from ..errors import BufferFull, ClientClosed, ClientError
 from ..metadata import Metadata
-from .accumulator import Accumulator, Limits, Parked, Row, TopicQueues, checked_size
+from .accumulator import Accumulator, Parked, Row, TopicQueues, checked_size
 from .bulk import append_all, append_rows
 from .columns import Rows
 from .delivery import Delivery
@@ -25,11 +25,10 @@ class Intake:
         runtime: Runtime,
         config: ProducerConfig,
         metadata: Metadata,
-        limits: Limits,
         refusal: Callable[[], ClientError | None],
     ) -> None:
         """`refusal` says why a started producer may send nothing now, None if it may."""
-        self.accumulator = Accumulator(limits, runtime.rng, self._on_released)
+        self.accumulator = Accumulator(config, runtime.rng, self._on_released)
         self.is_usable = False
         """True while `check_usable` may be left out: most records pay for none of its checks."""
         self.is_closed = False
@@ -43,7 +42,7 @@ class Intake:
         self._metadata = metadata
         self._room_waiters: list[asyncio.Future[None]] = []
         self._buffer_memory = config.buffer_memory
-        self._batch_size = limits.batch_size
+        self._batch_size = self.accumulator.batch_size
 
     def accept(
         self, topic: str, partition: int | None, record: Row, size: int, delivery: Delivery

@@ -44,7 +44,7 @@ class ProducerMetrics:
     def read(self, accumulator: Accumulator, now_ms: int) -> dict[str, float]:
         """Give all numbers by Kafka's names; averages and maxima of nothing are NaN."""
         sent, requests = self.sent, self._requests
-        limit = accumulator.limits.buffer_memory
+        limit = accumulator.buffer_memory
         return {
             "record-send-total": sent.total,
             "record-send-rate": sent.rate(now_ms),

@@ -4,22 +4,17 @@ import random
 from collections.abc import Callable
 
 from minikafka.client.cluster import PartitionView
+from minikafka.client.config import ProducerConfig, configured
 from minikafka.client.errors import ClientClosed, ClientError, UnknownTopic
-from minikafka.client.producer.accumulator import Accumulator, Limits, Loss, Parked
+from minikafka.client.producer.accumulator import Accumulator, Loss, Parked
 from minikafka.client.producer.batch import Batch
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.records.record_batch import Codec
 
 NONE = ErrorCode.NONE
-LIMITS = Limits(
-    batch_size=1000,
-    linger_ms=0,
-    buffer_memory=1000,
-    max_request_size=1000,
-    max_in_flight=5,
-    delivery_timeout_ms=1000,
-    codec=Codec.NONE,
-    is_idempotent=True,
+CONFIG = configured(
+    ProducerConfig,
+    "localhost:1",
+    {"batch_size": 1000, "linger_ms": 0, "buffer_memory": 1000, "delivery_timeout_ms": 1000},
 )
 
 
@@ -53,7 +48,7 @@ def park(accumulator: Accumulator, deadlines: list[int]) -> list[Waiting]:
 
 
 def test_those_whose_time_is_over_fail_and_the_others_wait_on() -> None:
-    accumulator = Accumulator(LIMITS, random.Random(0), lambda: None)
+    accumulator = Accumulator(CONFIG, random.Random(0), lambda: None)
     claims = park(accumulator, [10, 10, 10, 20, 20])
     assert accumulator.next_wake_ms(0) == 10
     (loss,) = accumulator.on_deadlines(10)
@@ -68,7 +63,7 @@ def test_those_whose_time_is_over_fail_and_the_others_wait_on() -> None:
 
 
 def test_a_refused_topic_fails_all_that_wait_for_it() -> None:
-    accumulator = Accumulator(LIMITS, random.Random(0), lambda: None)
+    accumulator = Accumulator(CONFIG, random.Random(0), lambda: None)
     claims = park(accumulator, [10, 20, 30])
     why = UnknownTopic("t")
     assert accumulator.on_topic_refused("t", why) == [Loss(3, why)]
@@ -78,7 +73,7 @@ def test_a_refused_topic_fails_all_that_wait_for_it() -> None:
 
 
 def test_records_that_still_wait_for_their_topic_are_counted_when_all_is_given_up() -> None:
-    accumulator = Accumulator(LIMITS, random.Random(0), lambda: None)
+    accumulator = Accumulator(CONFIG, random.Random(0), lambda: None)
     claims = park(accumulator, [10, 20, 30])
     why = ClientClosed("the producer was closed before the ack")
     assert accumulator.fail_all(why) == [Loss(3, why)]
@@ -87,7 +82,7 @@ def test_records_that_still_wait_for_their_topic_are_counted_when_all_is_given_u
 
 
 def test_records_for_a_partition_that_the_topic_turns_out_not_to_have_are_counted() -> None:
-    accumulator = Accumulator(LIMITS, random.Random(0), lambda: None)
+    accumulator = Accumulator(CONFIG, random.Random(0), lambda: None)
     claims = [Waiting(), Waiting()]
     for claim in claims:
         accumulator.park("t", Parked((0, None, b"v", ()), 7, 100, 10, claim))

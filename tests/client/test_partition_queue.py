@@ -14,7 +14,7 @@ from minikafka.client.errors import (
 from minikafka.client.producer.batch import Acknowledged, Batch, ProducerIdentity
 from minikafka.client.producer.partition_queue import MAX_EPOCH, Answer, PartitionQueue, Verdict
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.records.record_batch import Codec, read_header
+from minikafka.protocol.records.record_batch import BatchBuilder, Codec, read_header
 from minikafka.protocol.types import TopicPartition
 
 from .fake_broker import FakePartition
@@ -45,7 +45,7 @@ def established(count: int) -> tuple[PartitionQueue, list[Batch]]:
 
 
 def add(queue: PartitionQueue, *values: bytes, deadline_ms: int = 1_000_000) -> Batch:
-    batch = Batch(TP, Codec.NONE, 0, deadline_ms)
+    batch = Batch(TP, BatchBuilder(Codec.NONE), 0, deadline_ms)
     for value in values:
         assert batch.builder is not None
         batch.builder.append(0, None, value)
