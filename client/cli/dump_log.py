@@ -5,7 +5,9 @@ Owns flags and which file is what; `dump_segment` and `dump_index` print.
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -39,11 +41,11 @@ DECODERS: dict[str, Decoder] = {
     "LongDecoder": _integer,
     "StringDecoder": decode_text,
 }
+USUAL = "DefaultDecoder"
+HELP = ", ".join(DECODERS)
 
 
-def _decoder(ctx: click.Context, param: click.Parameter, value: str | None) -> Decoder | None:
-    if value is None:
-        return None
+def _decoder(ctx: click.Context, param: click.Parameter, value: str) -> Decoder:
     name = value.rpartition(".")[2]
     if name not in DECODERS:
         raise click.BadParameter(f"{value}: known are {', '.join(DECODERS)}")
@@ -54,9 +56,16 @@ def _decoder(ctx: click.Context, param: click.Parameter, value: str | None) -> D
 @click.option(
     "--files", required=True, metavar="A.log,B.index,...", help="Files to print, comma-separated."
 )
-@click.option("--print-data-log", is_flag=True, help="Print keys and values too.")
-@click.option("--deep-iteration", is_flag=True, help="Print every record, not just every batch.")
-@click.option("--skip-record-metadata", is_flag=True, help="Of each record only key and value.")
+@click.option("--print-data-log", "print_data", is_flag=True, help="Print keys and values too.")
+@click.option(
+    "--deep-iteration", "deep", is_flag=True, help="Print every record, not just every batch."
+)
+@click.option(
+    "--skip-record-metadata",
+    "skip_metadata",
+    is_flag=True,
+    help="Of each record only key and value.",
+)
 @click.option(
     "--max-bytes",
     type=click.IntRange(0, MAX_INT32),
@@ -72,20 +81,15 @@ def _decoder(ctx: click.Context, param: click.Parameter, value: str | None) -> D
 )
 @click.option("--verify-index-only", is_flag=True, help="Check indexes without printing entries.")
 @click.option("--index-sanity-check", is_flag=True, help="Check only the indexes themselves.")
-@click.option("--key-decoder-class", callback=_decoder, help=", ".join(DECODERS))
-@click.option("--value-decoder-class", callback=_decoder, help=", ".join(DECODERS))
+@click.option("--key-decoder-class", "decode_key", default=USUAL, callback=_decoder, help=HELP)
+@click.option("--value-decoder-class", "decode_value", default=USUAL, callback=_decoder, help=HELP)
 @click.option("--cluster-metadata-decoder", is_flag=True, help="Read values as metadata records.")
 def dump_log(
     files: str,
-    print_data_log: bool,
-    deep_iteration: bool,
-    skip_record_metadata: bool,
-    max_bytes: int,
     verify_index_only: bool,
     index_sanity_check: bool,
-    key_decoder_class: Decoder | None,
-    value_decoder_class: Decoder | None,
     cluster_metadata_decoder: bool,
+    **what: Any,
 ) -> None:
     """Print segments, indexes, producer snapshots and checkpoints from disk.
 
@@ -96,17 +100,9 @@ def dump_log(
     minikafka dump-log --files data/flights-0/00000000000000000000.log --print-data-log
     minikafka dump-log --files data/flights-0/00000000000000000000.index --verify-index-only
     """
-    print_data = print_data_log or cluster_metadata_decoder
-    options = SegmentOptions(
-        deep=deep_iteration or print_data,
-        print_data=print_data,
-        skip_metadata=skip_record_metadata,
-        max_bytes=max_bytes,
-        decode_key=key_decoder_class or decode_text,
-        decode_value=decode_metadata
-        if cluster_metadata_decoder
-        else value_decoder_class or decode_text,
-    )
+    options = SegmentOptions(**what)
+    if cluster_metadata_decoder:
+        options = replace(options, print_data=True, decode_value=decode_metadata)
     problems = Problems()
     for name in files.split(","):
         path = Path(name)

@@ -127,7 +127,7 @@ def dump_segment(path: Path, options: SegmentOptions, problems: Problems) -> Ite
             valid_bytes += header.size
             if not is_valid:
                 problems.damaged.append(str(path))
-            if not options.deep:
+            if not options.deep and not options.print_data:
                 continue
             try:
                 found = records(batch)
