@@ -76,12 +76,8 @@ class Commits:
         if not offsets:
             return
         begun_ms = self._runtime.monotonic_ms()
-        try:
-            async with asyncio.timeout(timeout_ms / 1000), self._turn:
-                await self._commit(offsets, timeout_ms)
-        except TimeoutError:
-            why = f"{self.coordinator}: not committed within {timeout_ms} ms"
-            raise RequestTimedOut(why) from None
+        async with _deadline(f"{self.coordinator}: not committed", timeout_ms), self._turn:
+            await self._commit(offsets, timeout_ms)
         now_ms = self._runtime.monotonic_ms()
         self._metrics.commits.record(now_ms - begun_ms, now_ms)
 
@@ -180,7 +176,7 @@ class Commits:
         view = self._metadata.view
         request = question(self.coordinator.key, wanted, is_stable=is_stable, id_of=view.topic_id)
         failure_count = 0
-        async with _deadline(f"{self.coordinator}: asking for offsets", timeout_ms):
+        async with _deadline(f"{self.coordinator}: asking for offsets: no answer", timeout_ms):
             while True:
                 answer: OffsetFetchResponse = await self.coordinator.ask(
                     request, _fetch_code, timeout_ms=timeout_ms, at_most=at_most
@@ -202,7 +198,7 @@ async def _deadline(what: str, timeout_ms: int) -> AsyncIterator[None]:
         async with asyncio.timeout(timeout_ms / 1000):
             yield
     except TimeoutError:
-        raise RequestTimedOut(f"{what}: no answer within {timeout_ms} ms") from None
+        raise RequestTimedOut(f"{what} within {timeout_ms} ms") from None
 
 
 def _commit_code(answer: OffsetCommitResponse) -> ErrorCode:

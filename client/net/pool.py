@@ -70,11 +70,6 @@ class Pool:
             slot.opening.add_done_callback(_retrieve)
         return slot.opening
 
-    def is_opening(self, address: Address, lane: str) -> bool:
-        """True while an attempt to connect is under way."""
-        slot = self._slots.get((address, lane))
-        return slot is not None and slot.opening is not None
-
     async def _open(self, address: Address, slot: _Slot) -> KafkaConnection:
         try:
             rest_ms = slot.rest_until_ms - self._runtime.monotonic_ms()

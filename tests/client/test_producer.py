@@ -592,7 +592,7 @@ async def test_a_producer_is_connected_to_who_may_lead_next() -> None:
             pool = producer._engine.metadata.pool
             replicas = [Address("127.0.0.1", node.port) for node in cluster.nodes.values()]
             for address in replicas:
-                assert pool.ready(address, PRODUCE) or pool.is_opening(address, PRODUCE)
+                assert (address, PRODUCE) in pool._slots
 
 
 def test_a_new_leader_that_does_not_know_yet_is_asked_again_soon() -> None:
