@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...protocol.errors import ApiError
+from ...protocol.types import NO_LEADER, TopicPartition
 from ...runtime.errors import ConfigError
 from ..admin.replica_types import ReplicaRole, ReplicaState
+from ..admin.topic_types import PartitionDescription, TopicDescription
 
 COLLISION_WARNING = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') "
@@ -18,29 +20,19 @@ COLLISION_WARNING = (
 DEFAULT_MIN_ISR = 1
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRow:
-    """One partition as the cluster describes it."""
-
-    index: int
-    leader: int | None
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    elr: tuple[int, ...] | None = None
-    last_known_elr: tuple[int, ...] | None = None
-    states: Mapping[int, ReplicaState | ApiError] = field(default_factory=dict)
-    """The replicas as their brokers have them, where that was asked for."""
+States = Mapping[int, ReplicaState | ApiError]
+"""The replicas of a partition as their brokers have them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
     """One topic as the cluster describes it; `configs` are those that are not defaults."""
 
-    name: str
-    topic_id: str
-    partitions: tuple[PartitionRow, ...]
+    topic: TopicDescription
     configs: Mapping[str, str]
     min_isr: int = DEFAULT_MIN_ISR
+    states: Mapping[TopicPartition, States] = field(default_factory=dict)
+    """The states of its partitions, and perhaps of others, where they were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +50,35 @@ class Filter:
         """True if only partitions in a certain state are wanted, without the topics' own lines."""
         return self.under_replicated or self.unavailable or self.under_min_isr or self.at_min_isr
 
-    def keeps(self, topic: TopicRow, partition: PartitionRow) -> bool:
+    def keeps(self, row: TopicRow, partition: PartitionDescription) -> bool:
         """Tell whether the partition is in a state that was asked for."""
         in_sync = len(partition.isr)
         return (
             (self.under_replicated and in_sync < len(partition.replicas))
-            or (self.unavailable and partition.leader is None)
-            or (self.under_min_isr and (partition.leader is None or in_sync < topic.min_isr))
-            or (self.at_min_isr and in_sync == topic.min_isr)
+            or (self.unavailable and partition.leader_id == NO_LEADER)
+            or (self.under_min_isr and (partition.leader_id == NO_LEADER or in_sync < row.min_isr))
+            or (self.at_min_isr and in_sync == row.min_isr)
         )
 
 
-def description(topics: Iterable[TopicRow], wanted: Filter) -> Iterator[str]:
+def description(rows: Iterable[TopicRow], wanted: Filter) -> Iterator[str]:
     """Kafka's lines for these topics."""
-    for topic in topics:
-        if wanted.by_partition:
-            for partition in topic.partitions:
-                if wanted.keeps(topic, partition):
-                    yield partition_line(topic, partition)
-                    yield from replica_lines(partition)
-        elif not wanted.with_overrides:
-            yield topic_line(topic)
-            for partition in topic.partitions:
-                yield partition_line(topic, partition)
-                yield from replica_lines(partition)
-        elif topic.configs:
-            yield topic_line(topic)
+    for row in rows:
+        if not wanted.by_partition and (row.configs or not wanted.with_overrides):
+            yield topic_line(row)
+        if wanted.with_overrides and not wanted.by_partition:
+            continue
+        for partition in row.topic.partitions:
+            if not wanted.by_partition or wanted.keeps(row, partition):
+                yield partition_line(row, partition)
+                at = TopicPartition(row.topic.name, partition.partition)
+                yield from replica_lines(row.states.get(at, {}))
 
 
-def topic_line(topic: TopicRow) -> str:
+def topic_line(row: TopicRow) -> str:
     """The line of a topic."""
-    configs = ",".join(f"{key}={value}" for key, value in topic.configs.items())
+    topic = row.topic
+    configs = ",".join(f"{key}={value}" for key, value in row.configs.items())
     replication_factor = len(topic.partitions[0].replicas) if topic.partitions else 0
     return (
         f"Topic: {topic.name}\tTopicId: {topic.topic_id}"
@@ -97,26 +87,27 @@ def topic_line(topic: TopicRow) -> str:
     )
 
 
-def partition_line(topic: TopicRow, partition: PartitionRow) -> str:
+def partition_line(row: TopicRow, partition: PartitionDescription) -> str:
     """The line of a partition."""
-    leader = "none" if partition.leader is None else partition.leader
+    leader = "none" if partition.leader_id == NO_LEADER else partition.leader_id
     return (
-        f"\tTopic: {topic.name}\tPartition: {partition.index}\tLeader: {leader}"
+        f"\tTopic: {row.topic.name}\tPartition: {partition.partition}\tLeader: {leader}"
         f"\tReplicas: {_ids(partition.replicas)}\tIsr: {_ids(partition.isr)}"
-        f"\tElr: {_ids(partition.elr)}\tLastKnownElr: {_ids(partition.last_known_elr)}"
+        f"\tElr: {_ids(partition.eligible_leader_replicas)}"
+        f"\tLastKnownElr: {_ids(partition.last_known_elr)}"
     )
 
 
-def replica_lines(partition: PartitionRow) -> Iterator[str]:
+def replica_lines(states: States) -> Iterator[str]:
     """Give a line for each replica that was described, the lag against the leader's log end."""
-    leader = next((each for each in partition.states.values() if _leads(each)), None)
+    leader = next((each for each in states.values() if _leads(each)), None)
     behind: dict[int, int] = {}
     end: int | None = None
     if isinstance(leader, ReplicaState):
         end = leader.log_end_offset
         behind = {each.broker_id: each.behind_ms for each in leader.followers}
         behind[leader.broker_id] = 0
-    for broker_id, state in partition.states.items():
+    for broker_id, state in states.items():
         if isinstance(state, ApiError):
             yield f"\t\tReplica: {broker_id}\tError: {state}"
             continue

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import BROKER_DEFAULT
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
-from ...protocol.types import NO_LEADER, TopicPartition
+from ...protocol.types import TopicPartition
 from ...runtime.errors import MinikafkaError
 from ..admin.config_types import ConfigChange, ConfigEntry, ConfigResource
-from ..admin.replica_types import ReplicaState
 from ..admin.topic_types import NewTopic, TopicDescription
 from ..errors import AdminError
 from .common import administer, bootstrap_server, command_config, refusal, split_properties
@@ -24,7 +23,7 @@ from .topic_table import (
     COLLISION_WARNING,
     DEFAULT_MIN_ISR,
     Filter,
-    PartitionRow,
+    States,
     TopicRow,
     description,
     matching,
@@ -250,7 +249,7 @@ async def _describe(admin: "Admin", request: Request) -> None:
     names = await _names(admin, request)
     found = await admin.describe_topics(names)
     configs = await admin.describe_configs([ConfigResource.topic(name) for name in names])
-    states: Mapping[TopicPartition, Mapping[int, ReplicaState | ApiError]] = {}
+    states: Mapping[TopicPartition, States] = {}
     if request.replicas:
         states = await admin.describe_replicas(
             {
@@ -268,27 +267,14 @@ async def _describe(admin: "Admin", request: Request) -> None:
 def _row(
     topic: TopicDescription,
     configs: Mapping[str, ConfigEntry],
-    states: Mapping[TopicPartition, Mapping[int, ReplicaState | ApiError]],
+    states: Mapping[TopicPartition, States],
 ) -> TopicRow:
-    partitions = tuple(
-        PartitionRow(
-            index=partition.partition,
-            leader=None if partition.leader_id == NO_LEADER else partition.leader_id,
-            replicas=partition.replicas,
-            isr=partition.isr,
-            elr=partition.eligible_leader_replicas,
-            last_known_elr=partition.last_known_elr,
-            states=states.get(TopicPartition(topic.name, partition.partition), {}),
-        )
-        for partition in topic.partitions
-    )
     min_isr = configs.get("min.insync.replicas")
     return TopicRow(
-        topic.name,
-        topic.topic_id,
-        partitions,
+        topic,
         {entry.name: entry.value or "" for entry in configs.values() if not entry.is_default},
         DEFAULT_MIN_ISR if min_isr is None or min_isr.value is None else int(min_isr.value),
+        states,
     )
 
 

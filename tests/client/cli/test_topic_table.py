@@ -1,8 +1,8 @@
 import pytest
 
+from minikafka.client.admin.topic_types import PartitionDescription, TopicDescription
 from minikafka.client.cli.topic_table import (
     Filter,
-    PartitionRow,
     TopicRow,
     description,
     matching,
@@ -11,18 +11,26 @@ from minikafka.client.cli.topic_table import (
 from minikafka.runtime.errors import ConfigError
 
 FLIGHTS = TopicRow(
-    name="flights",
-    topic_id="rSdZ2mC3T0mZJ0wZx1Qq1g",
-    partitions=(
-        PartitionRow(0, 1, (1, 2, 3), (1, 2, 3), (), ()),
-        PartitionRow(1, 2, (2, 3, 1), (2, 3), (), ()),
-        PartitionRow(2, 3, (3, 1, 2), (3,), (1,), ()),
-        PartitionRow(3, None, (1, 2, 3), (2,), None, None),
+    TopicDescription(
+        "flights",
+        "rSdZ2mC3T0mZJ0wZx1Qq1g",
+        False,
+        (
+            PartitionDescription(0, 1, 0, (1, 2, 3), (1, 2, 3), (), (), ()),
+            PartitionDescription(1, 2, 0, (2, 3, 1), (2, 3), (), (), ()),
+            PartitionDescription(2, 3, 0, (3, 1, 2), (3,), (), (1,), ()),
+            PartitionDescription(3, -1, 0, (1, 2, 3), (2,), (), None, None),
+        ),
     ),
     configs={"min.insync.replicas": "2", "segment.bytes": "1048576"},
     min_isr=2,
 )
-PLAIN = TopicRow("plain", "AAAAAAAAAAAAAAAAAAAAAA", (PartitionRow(0, 1, (1,), (1,)),), {})
+PLAIN = TopicRow(
+    TopicDescription(
+        "plain", "AAAAAAAAAAAAAAAAAAAAAA", False, (PartitionDescription(0, 1, 0, (1,), (1,)),)
+    ),
+    {},
+)
 
 TOPIC_LINE = (
     "Topic: flights\tTopicId: rSdZ2mC3T0mZJ0wZx1Qq1g\tPartitionCount: 4\tReplicationFactor: 3"
