@@ -44,7 +44,7 @@ class ConsumerMetrics:
 
     def snapshot(self, now_ms: int) -> dict[str, float]:
         """Everything by Kafka's names, but for what the assignment itself tells."""
-        found = {
+        return {
             "records-consumed-total": self.records.total,
             "records-consumed-rate": self.records.rate(now_ms),
             "records-per-request-avg": self.records.average(now_ms),
@@ -56,11 +56,6 @@ class ConsumerMetrics:
             **self.fetched.spread("fetch-size", now_ms),
             **self.between_polls.spread("time-between-poll", now_ms),
             "last-poll-seconds-ago": _seconds_since(self.poll_at_ms, now_ms),
-        }
-        return found | self._of_the_group(now_ms)
-
-    def _of_the_group(self, now_ms: int) -> dict[str, float]:
-        return {
             "commit-total": self.commits.count,
             "commit-rate": self.commits.per_second(now_ms),
             **self.commits.spread("commit-latency", now_ms),
