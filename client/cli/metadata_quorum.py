@@ -159,12 +159,10 @@ def _node(replica: QuorumReplica, endpoints: tuple[str, ...]) -> str:
 
 def replication_lines(quorum: MetadataQuorum, now_ms: int | None = None) -> list[str]:
     """Return Kafka's lines for --replication; with `now_ms`, times are written as ages."""
-    followers = [one for one in quorum.voters if one.node_id != quorum.leader_id]
-    leader = [one for one in quorum.voters if one.node_id == quorum.leader_id]
+    voters = sorted(quorum.voters, key=lambda one: one.node_id != quorum.leader_id)
     end = quorum.leader_log_end_offset
     ranks = (
-        *((one, "Leader") for one in leader),
-        *((one, "Follower") for one in followers),
+        *((one, "Leader" if one.node_id == quorum.leader_id else "Follower") for one in voters),
         *((one, "Observer") for one in quorum.observers),
     )
     return table(
