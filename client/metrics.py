@@ -4,7 +4,7 @@ Pure: the time is given. As in Kafka, "of late" is the last two samples of 30 s:
 complete and the one being filled.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 SAMPLE_MS: Final = 30_000
@@ -19,17 +19,15 @@ class _Sample:
     highest: float = float("-inf")
 
 
+@dataclass(slots=True, eq=False)
 class Stat:
     """The count, the sum and the recent rate of one measured quantity."""
 
-    __slots__ = ("_begun_ms", "_now", "_then", "count", "total")
-
-    def __init__(self, now_ms: int) -> None:
-        self.count = 0
-        self.total = 0.0
-        self._begun_ms = now_ms
-        self._now = _Sample()
-        self._then = _Sample()
+    _begun_ms: int
+    count: int = 0
+    total: float = 0.0
+    _now: _Sample = field(default_factory=_Sample)
+    _then: _Sample = field(default_factory=_Sample)
 
     def record(self, value: float, now_ms: int) -> None:
         """Count one measured value."""
@@ -70,6 +68,14 @@ class Stat:
     def spread(self, name: str, now_ms: int) -> dict[str, float]:
         """Give average and highest value of late under the names `{name}-avg` and `{name}-max`."""
         return {f"{name}-avg": self.average(now_ms), f"{name}-max": self.highest(now_ms)}
+
+    def counts(self, name: str, now_ms: int) -> dict[str, float]:
+        """Give the number of values, and that a second, as `{name}-total` and `{name}-rate`."""
+        return {f"{name}-total": float(self.count), f"{name}-rate": self.per_second(now_ms)}
+
+    def sums(self, name: str, now_ms: int) -> dict[str, float]:
+        """Give the sum of values, and the sum a second, as `{name}-total` and `{name}-rate`."""
+        return {f"{name}-total": self.total, f"{name}-rate": self.rate(now_ms)}
 
     def _move_on(self, now_ms: int) -> None:
         passed = (now_ms - self._begun_ms) // SAMPLE_MS
