@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, Final, Generic, Self, TypeVar, Unpack
 
 from ..protocol.records.record_batch import Headers
@@ -33,14 +34,12 @@ T = TypeVar("T")
 AT_EXIT_TIMEOUT_MS: Final = 10_000
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class SyncDelivery(Generic[T]):
     """The future result of a `send`; it may be asked or left alone."""
 
-    __slots__ = ("_delivery", "_thread")
-
-    def __init__(self, thread: LoopThread, delivery: Any) -> None:
-        self._thread = thread
-        self._delivery = delivery
+    _thread: LoopThread
+    _delivery: Any
 
     def done(self) -> bool:
         """True once the record was acknowledged or has failed."""

@@ -13,11 +13,7 @@ from typing import Any, Final
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ApiError, ErrorCode, ProtocolError, RemoteProtocolError
-from ...protocol.messages.fetch import (
-    FetchRequest,
-    FetchResponse,
-    PartitionData,
-)
+from ...protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from ...protocol.types import ZERO_UUID, TopicPartition
 from ...runtime.runtime import Runtime
 from ..cluster import Broker, Changes, ClusterView

@@ -4,6 +4,7 @@ Broker and controller use them as clients do. What only clients raise is in `cli
 which has these names, too.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...runtime.errors import MinikafkaError
@@ -23,12 +24,11 @@ class Attempt(NamedTuple):
     cause: str
 
 
+@dataclass(eq=False, repr=False)
 class ConnectError(ClientError):
     """One connection could not be opened."""
 
-    def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt)
-        self.attempt = attempt
+    attempt: Attempt
 
     def __str__(self) -> str:
         return f"{self.attempt.address}: {self.attempt.phase}: {self.attempt.cause}"

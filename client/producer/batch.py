@@ -38,7 +38,7 @@ class Acknowledged:
 Outcome = Acknowledged | ClientError
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Batch:
     """Records for one partition that travel, are retried and are answered together."""
 

@@ -5,6 +5,7 @@ A future is made only when somebody awaits. Never retries, never decides.
 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -14,20 +15,18 @@ from .accumulator import Accumulator
 from .batch import Acknowledged, Batch
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Delivery:
     """The fate of one record. Awaiting it gives its RecordMetadata or raises its error.
 
     Cancelling the task that awaits does not take the record back.
     """
 
-    __slots__ = ("_batch", "_error", "_index", "_timestamp_ms", "_watchers")
-
-    def __init__(self, timestamp_ms: int, batch: Batch | None = None, index: int = -1) -> None:
-        self._timestamp_ms = timestamp_ms
-        self._batch = batch
-        self._index = index
-        self._error: ClientError | None = None
-        self._watchers: list[Callable[[], None]] | None = None
+    _timestamp_ms: int
+    _batch: Batch | None = None
+    _index: int = -1
+    _error: ClientError | None = field(init=False, default=None)
+    _watchers: list[Callable[[], None]] | None = field(init=False, default=None)
 
     def done(self) -> bool:
         """True once the record is acknowledged or has failed."""
@@ -86,17 +85,15 @@ class Delivery:
         return self.result()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class BatchDelivery:
     """The fate of records sent together. Awaiting it gives where each run of them is.
 
     If any failed, awaiting raises the first error, once all are decided.
     """
 
-    __slots__ = ("_deliveries",)
-
-    def __init__(self, deliveries: Sequence[tuple[Delivery, int]]) -> None:
-        """Each delivery is the first of a run of so many records in one batch."""
-        self._deliveries = deliveries
+    _deliveries: Sequence[tuple[Delivery, int]]
+    """Each delivery is the first of a run of so many records in one batch."""
 
     def done(self) -> bool:
         """True once every record is acknowledged or has failed."""

@@ -14,10 +14,7 @@ from itertools import islice
 from typing import Any, Final
 
 from ...protocol.errors import ApiError, ErrorCode, ProtocolError
-from ...protocol.messages.produce import (
-    PartitionProduceResponse,
-    ProduceResponse,
-)
+from ...protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from ...protocol.types import NO_LEADER, TopicPartition
 from ...runtime.runtime import Runtime
 from ..cluster import Broker, Changes, ClusterView

@@ -24,6 +24,7 @@ from ..errors import (
 )
 from ..refusals import Refused, refusal
 from .batch import ProducerIdentity
+from .partition_queue import FENCED
 
 
 class Phase(Enum):
@@ -62,7 +63,6 @@ class Reaction(Enum):
     """The producer is lost."""
 
 
-FENCED: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 _AGAIN: Final = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -334,13 +334,11 @@ class Transaction:
         return self.needs_renewal or (self._unanswered > 0 and not self._has_begun)
 
 
-_FATAL_FOR_BATCHES: Final[Mapping[ErrorCode, None]] = dict.fromkeys(
-    (
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.UNSUPPORTED_VERSION,
-        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-    )
+_FATAL_FOR_BATCHES: Final = (
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
 )
 
 
