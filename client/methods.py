@@ -1,4 +1,7 @@
-"""Methods that are made of functions, so that a class is a table of them."""
+"""Gives methods the name, docstring and parameters of the functions that they call.
+
+A class with many such methods lists each of them in one line.
+"""
 
 import functools
 import inspect

@@ -50,7 +50,10 @@ class Upkeep:
         self._set_balance()
 
     def on_replayed(self, records: Sequence[MetadataRecord]) -> None:
-        """Take in records that are now in the image that decisions are made from."""
+        """Begin or end the unclean recovery of partitions, as new records of the log demand.
+
+        The controller's image holds the records already.
+        """
         changed = [
             TopicIdPartition(record.topic_id, record.partition)
             for record in records

@@ -1,6 +1,8 @@
-"""The owner's side of the nursery: start daemons, signal them, learn that they are ready or gone.
+"""Starts daemons, signals them, and reports when they are ready or have ended.
 
-Blocking and single-threaded by design; every wait takes a deadline. It knows nothing of clusters.
+A process of its own, the nursery (nursery.py), forks the daemons on request; this module is the
+client of that process. Calls block, for a single thread. A wait for a daemon takes a timeout; the
+request to start one has none, but fails if the nursery ends. It knows nothing of clusters.
 """
 
 import contextlib

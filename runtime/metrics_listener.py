@@ -175,7 +175,7 @@ class _Visit:
         return self.request is None or self.request.method != b"HEAD"
 
     def header(self, name: bytes) -> bytes:
-        """All values of a header of the request, which is named in small letters."""
+        """Return the values of a request header, joined by commas; `name` is in lower case."""
         assert self.request is not None
         return b",".join(value for key, value in self.request.headers if key == name)
 

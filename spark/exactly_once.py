@@ -210,7 +210,10 @@ def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) 
 
 
 def _begin_run(clients: SinkClients, options: SinkOptions, job: Job) -> tuple[int | None, int]:
-    """Give the run's generation, None where the ledger commits, and the newest recorded batch."""
+    """Return the generation of the run and the newest recorded batch.
+
+    The generation is None if the cluster has no commit groups: the ledger commits then.
+    """
     try:
         return clients.state_of(job.group, job.run)
     except UnsupportedVersion as error:

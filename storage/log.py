@@ -1,9 +1,10 @@
 """The log of one partition: append, roll, truncate, flush; where it begins and ends.
 
 One loop owns a log; only methods marked async wait. It takes batches that are stamped and checked,
-and knows nothing of roles, high watermarks or clients. Nothing exists on disk before the first
-append, and an idle log holds no open file. Code that only reads is given the log's `reader`; its
-`durability` keeps how much of the log is on stable storage.
+and knows nothing of roles, high watermarks or clients. Its directory is made with the first file,
+as a rule at the first append. Segments are opened when needed, and `Files` may close them again.
+Code that only reads is given the log's `reader`; its `durability` keeps how much of the log is on
+stable storage.
 
 Order on disk: partition.metadata, then the leader-epoch entry, then an epoch's first batch;
 a producer snapshot at each roll. What is not flushed is not trusted: see recovery.py.

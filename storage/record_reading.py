@@ -57,7 +57,11 @@ class Passed:
         """The offset behind the empty batches read so far."""
 
     def take(self, found: LogSlice) -> LogSlice | None:
-        """Return what was read without empty batches at its front; None: go on at `next_offset`."""
+        """Return what was read, without the empty batches at its front.
+
+        None if it has only empty batches: read on at `next_offset`. If nothing was read, the empty
+        batches before it are returned.
+        """
         data = found.data
         if not len(data):
             return self._last or found

@@ -79,7 +79,7 @@ class FollowerWatch:
             self._connection.wake()
 
     def note(self, partition: Partition) -> None:
-        """Something to tell with the next answer."""
+        """Note a partition that the next fetch must read; a parked one is not answered for it."""
         key = partition.key
         asked = self.session.partitions.get(key)
         if asked is None:

@@ -79,9 +79,9 @@ class _Held:
 
 
 class TransactionalProduce(CallAnswer):
-    """A Produce request of a transactional producer: its batches that wait for a verification.
+    """A Produce request of a transactional producer; some of its batches may await verification.
 
-    `produce` appends and answers. It is held while one of the batches waits.
+    `produce` appends the batches and answers the request. The answer waits for the last batch.
     """
 
     __slots__ = (

@@ -1,13 +1,14 @@
-"""The life of a broker, from STARTING to LEAVING: what its heartbeats ask the controller for.
+"""The life of a broker, from STARTING to GONE: what its heartbeats ask the controller for.
 
-    state          wants           left by                                       for
-    STARTING       to be fenced    logs recovered, metadata caught up            RECOVERED
-    RECOVERED      to serve        an answer: not fenced                         RUNNING
-    RUNNING        to serve        a stop was asked for                          LEAVING
-    LEAVING        to shut down    an answer: shut down, or out of time          GONE
-    GONE           nothing
+    state          asks            ends when                                     next state
+    STARTING       to be fenced    logs are recovered, metadata is caught up     RECOVERED
+    RECOVERED      to serve        the answer says that it is not fenced         RUNNING
+    RUNNING        to serve        a stop is requested                           LEAVING
+    LEAVING        to shut down    the answer allows it, or time is up           GONE
+    GONE           to shut down
 
-A fenced broker stays RUNNING and keeps asking: being fenced is the controller's view, not ours.
+A stop may be requested in STARTING and RECOVERED too, and leads to LEAVING from there. A fenced
+broker stays RUNNING and keeps asking: being fenced is the controller's view, not ours.
 """
 
 from dataclasses import dataclass
@@ -118,7 +119,7 @@ class Lifecycle:
             self.state = State.LEAVING
 
     def on_out_of_time(self) -> tuple[LifecycleEffect, ...]:
-        """Stop, as time is up, without the controller's leave: it will find us dead."""
+        """Stop without the controller's permission, as time is up: it will find us dead."""
         if self.state is State.LEAVING:
             self.state = State.GONE
             return (MayStop(),)

@@ -1,20 +1,20 @@
 """One partition on this broker: one log, one role, and the order in which things happen to both.
 
-Its parts have a state of their own: `Staging` holds appends to be written, `Verifications` the
-transactions that are about to begin here, `CommitWaiters` the producers and `DataWaiters` the
-fetches that wait. Functions beside it serve whoever asks: `reading` readers, `own_batches`
-coordinators, `log_starts` whoever moves the log's start. `leading` carries out what a leader
-decides, `replication.following` what a follower does.
+Its parts keep state of their own: `Staging` the appends to be written, `Verifications` the
+transactions that are about to begin here, `CommitWaiters` the producers that wait and `DataWaiters`
+the fetches that wait. Other modules hold functions on a partition: `reading` reads it,
+`own_batches` appends what a coordinator writes, and `log_starts` moves its log start. `leading`
+carries out a leader's effects, and `replication.following` those of a follower.
 
-Never waits: a cold page or a commit is handed back as something to wait on. Appends are staged and
-written together; anything else writes them first.
+It never waits: a cold page or a commit is handed back as something to wait on. Appends are staged
+and written together; any other operation first writes what is staged.
 
     role               leader       follower     what changes it
     NoRole             None         None         the first metadata
     LeaderReplica      the role     None         metadata that names another leader; going offline
     FollowerReplica    None         the role     metadata that names this broker; going offline
 
-The role alone keeps the newest metadata and the high watermark, and the log its own end.
+The role keeps the newest metadata and the high watermark; the log keeps its own end.
 """
 
 import logging

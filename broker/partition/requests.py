@@ -110,7 +110,7 @@ class DataWaiter(Protocol):
         """The partition got readable bytes, changed its role, or went away."""
 
     def note(self, partition: "Partition") -> None:
-        """Note for a follower that there is news for the next answer.
+        """Note a change that a follower's next answer reports, such as a new high watermark.
 
-        It is no reason to wake it.
+        Called only if `is_follower`. A parked fetch need not be answered for it.
         """

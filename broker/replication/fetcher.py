@@ -104,7 +104,7 @@ class ReplicaFetcher:
             self._changed[key] = None
 
     def retry_now(self) -> None:
-        """End a pause before connecting: the leader registered anew."""
+        """Connect again without waiting out the pause: the leader has registered again."""
         self._news.set()
 
     def tell(self, partition: Partition) -> None:

@@ -114,11 +114,10 @@ class Commits:
         return Heartbeat(self.membership.member_id, self.membership.generation)
 
     def _has_moved_on(self, member: Heartbeat | None, code: ErrorCode) -> bool:
-        """True if a generation began during the commit: the commit is tried again in it.
+        """True if a new generation has begun since, or is about to: it tries the commit again.
 
         The member still owns its partitions then. False if the coordinator does not know the
-        member: a join under way in its name comes to nothing, because its connection may be dead
-        unnoticed.
+        member's id: no join with that id can succeed, and on a dead connection none is answered.
         """
         membership = self.membership
         if membership is None or member is None or not membership.is_member:

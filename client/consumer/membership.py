@@ -114,7 +114,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """There is nothing to do before `until_ms`; None: before something happens."""
+    """Do nothing before `until_ms`; if it is None, nothing is due until something happens."""
 
     until_ms: int | None
 

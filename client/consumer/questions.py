@@ -34,7 +34,7 @@ async def offsets_at(
 async def offsets_for_times(
     engine: Engine, times: Mapping[TopicPartition, int], timeout_ms: int
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-    """Look up the first record at or after each time, in ms since the epoch; None: none so late."""
+    """Look up the first record at or after each time in ms since the epoch; None if none is."""
     engine.check_usable()
     wanted = {TopicPartition(*partition): when for partition, when in times.items()}
     found = await engine.list_offsets(wanted, timeout_ms)

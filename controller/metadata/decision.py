@@ -100,7 +100,7 @@ class Cluster:
 
     @property
     def has_eligible_leaders(self) -> bool:
-        """True if ISRs may become empty: replicas that leave them safely are kept (KIP-966)."""
+        """True if ISRs may become empty, and eligible leaders outside them are kept (KIP-966)."""
         return self.image.features.get(ELIGIBLE_LEADERS, 0) >= 1
 
     def min_isr(self, topic: str) -> int:

@@ -46,7 +46,10 @@ def end_behind(files: Files, directory: str, found: CutRefused) -> LogEnd | None
 
 
 def _good_batch(data: bytes, at: int, due: int) -> BatchHeader | None:
-    """The header of a whole batch that begins there, with offsets from `due` on."""
+    """Return the header of the batch that begins at byte `at`; None if there is no good batch.
+
+    A good batch is whole, has a valid checksum, and holds no offset below `due`.
+    """
     if at + HEADER_SIZE > len(data):
         return None
     header = BatchHeader(data, at)

@@ -16,8 +16,8 @@ from .packing import dumps, from_plain, loads, packed, to_plain
 
 METADATA_VERSION: Final = "metadata.version"
 ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"
-"""From level 1 on an ISR may become empty, and the replicas that left it safely are kept
-(KIP-966)."""
+"""From level 1 on an ISR may become empty. A replica that leaves an ISR smaller than
+min.insync.replicas is kept as an eligible leader: it can lead without loss (KIP-966)."""
 TRANSACTION_VERSION: Final = "transaction.version"
 """From level 1 on records of transactions may carry tagged fields. From level 2 on each end of a
 transaction raises the producer's epoch, and producing adds partitions to the transaction (KIP-890,

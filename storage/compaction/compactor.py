@@ -37,7 +37,7 @@ class Due:
     """The segments from the log's start to the end of the part."""
     first_dirty: int
     dirty_ratio: float
-    """The share of the part's bytes that was not compacted yet, from 0 to 1."""
+    """The share of the bytes in `segments` that is not compacted yet, from 0 to 1."""
     is_overdue: bool
     """Something waits longer than max.compaction.lag.ms allows."""
 
