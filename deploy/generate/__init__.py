@@ -1,0 +1,1 @@
+"""Files for those who watch a cluster: a scrape config, alerts, a dashboard."""

@@ -1,0 +1,208 @@
+"""Alerting rules of Prometheus: the conditions under which somebody should look, and where.
+
+Pure. Conditions that clear by themselves in the course of a restart must last before they alert.
+docs/monitoring.md has a section for each alert, under its name.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from ...runtime.metrics import labels
+from .yaml_text import text_of
+
+LOOP_DELAY_MS: Final = 200
+"""A loop that is often so late answers nobody in time; a controller takes 1.8 s for a death."""
+MEMORY_SHARE: Final = 0.9
+"""Beyond 1 whoever holds the memory is paused or closed."""
+
+_CONTROLLER: Final = "kafka_controller_kafkacontroller_"
+_REPLICAS: Final = "kafka_server_replicamanager_"
+
+
+class Patience(NamedTuple):
+    """Thresholds that only the owner of a cluster can know."""
+
+    lag_seconds: int
+    """Age of the first unread record from which a group lags too much."""
+    topics: tuple[str, ...]
+    """Topics that are never silent for long."""
+    silence: str
+    """Time without a record that is too long for them, as a duration of Prometheus."""
+
+
+class Alert(NamedTuple):
+    """One rule."""
+
+    name: str
+    severity: str
+    """`critical`: records are or may be lost, or not taken. `warning`: less bears the next loss."""
+    expr: str
+    lasting: str
+    """How long the condition must hold, as a duration of Prometheus."""
+    summary: str
+    description: str
+
+
+def rules(job: str, patience: Patience, runbook_url: str) -> str:
+    """Return the alerts about one cluster as a file of rules."""
+    return text_of(
+        {
+            "groups": [
+                {
+                    "name": job,
+                    "rules": [
+                        {
+                            "alert": alert.name,
+                            "expr": alert.expr,
+                            "for": alert.lasting,
+                            "labels": {"severity": alert.severity},
+                            "annotations": {
+                                "summary": alert.summary,
+                                "description": alert.description,
+                                "runbook_url": f"{runbook_url}#{alert.name.lower()}",
+                            },
+                        }
+                        for alert in alerts(job, patience)
+                    ],
+                }
+            ]
+        }
+    )
+
+
+def alerts(job: str, patience: Patience) -> Iterator[Alert]:
+    """Give the alerts about one cluster, the gravest first."""
+    here = labels(job=job)
+    yield from _of_the_cluster(here)
+    yield from _of_replicas(here)
+    yield from _of_daemons(job, here)
+    yield from _of_readers(here, patience)
+    if patience.topics:
+        yield _silence(job, patience.topics, patience.silence)
+
+
+def _of_the_cluster(here: str) -> Iterator[Alert]:
+    yield Alert(
+        "OfflinePartitions",
+        "critical",
+        f"max by (job) ({_CONTROLLER}offlinepartitionscount{here}) > 0",
+        "30s",
+        "{{ $value }} partitions of {{ $labels.job }} have no leader",
+        "Nothing can be written to them or read from them: no replica that may lead is alive.",
+    )
+    active = f"{_CONTROLLER}activecontrollercount{here}"
+    yield Alert(
+        "AbnormalControllerState",
+        "critical",
+        f"(sum by (job) ({active}) or 0 * absent({active})) != 1",
+        "1m",
+        "{{ $value }} controllers of {{ $labels.job }} are active, in place of 1",
+        "Without an active controller no leader is elected, no topic is made, and brokers stop"
+        " serving when their leases end. Two for long are two clusters under one name.",
+    )
+    yield Alert(
+        "UncleanElection",
+        "critical",
+        "sum by (job) (increase("
+        f"kafka_controller_controllerstats_uncleanleaderelections_total{here}[10m])) > 0",
+        "0s",
+        "A leader of {{ $labels.job }} was elected that may lack committed records",
+        "Acknowledged records may be gone. The alert clears ten minutes later; the loss does not.",
+    )
+    yield Alert(
+        "FencedBrokers",
+        "warning",
+        f"max by (job) ({_CONTROLLER}fencedbrokercount{here}) > 0",
+        "1m",
+        "{{ $value }} brokers of {{ $labels.job }} are registered and not in service",
+        "They are down, cut off from the controller, or have not caught up yet.",
+    )
+
+
+def _of_replicas(here: str) -> Iterator[Alert]:
+    yield Alert(
+        "UnderMinIsrPartitionCount",
+        "critical",
+        f"{_REPLICAS}underminisrpartitioncount{here} > 0",
+        "1m",
+        "{{ $value }} partitions led by {{ $labels.instance }} take no acks=all",
+        "Their ISR is smaller than min.insync.replicas: producers are refused until it grows.",
+    )
+    yield Alert(
+        "UnderReplicatedPartitions",
+        "warning",
+        f"{_REPLICAS}underreplicatedpartitions{here} > 0",
+        "1m",
+        "{{ $value }} partitions led by {{ $labels.instance }} lack a replica in sync",
+        "A broker is down or its replicas do not keep up. The next loss may leave them without"
+        " a leader, or below min.insync.replicas.",
+    )
+    yield Alert(
+        "OfflineLogDirectoryCount",
+        "critical",
+        f"kafka_log_logmanager_offlinelogdirectorycount{here} > 0",
+        "0s",
+        "{{ $value }} data directories of {{ $labels.instance }} failed",
+        "The broker serves nothing of them until it is started again.",
+    )
+
+
+def _of_daemons(job: str, here: str) -> Iterator[Alert]:
+    yield Alert(
+        "ScrapeProblem",
+        "critical",
+        f"up{here} == 0",
+        "1m",
+        "{{ $labels.instance }} of {{ $labels.job }} does not answer",
+        "The daemon is down, hangs, or its metrics listener cannot be reached from here.",
+    )
+    yield Alert(
+        "EventLoopDelay",
+        "warning",
+        f"minikafka_event_loop_delay_ms{labels(job=job, quantile='0.99')} > {LOOP_DELAY_MS}",
+        "5m",
+        "The event loop of {{ $labels.instance }} is up to {{ $value | humanize }} ms late",
+        "Everything that this daemon does waits for so long: the machine is overloaded, or the"
+        " daemon has more to do than one core can.",
+    )
+    yield Alert(
+        "MemoryNearCap",
+        "warning",
+        f"minikafka_memory_bytes{here} / minikafka_memory_limit_bytes{here} > {MEMORY_SHARE}",
+        "5m",
+        "Memory for {{ $labels.holds }} of {{ $labels.instance }} is"
+        " {{ $value | humanizePercentage }} full",
+        "When it is full, clients that hold it are paused or closed.",
+    )
+
+
+def _of_readers(here: str, patience: Patience) -> Iterator[Alert]:
+    yield Alert(
+        "ConsumerGroupLag",
+        "warning",
+        "max by (job, consumergroup, topic) ("
+        f"minikafka_consumergroup_lag_seconds{here}) > {patience.lag_seconds}",
+        "5m",
+        "Group {{ $labels.consumergroup }} is {{ $value | humanizeDuration }} behind"
+        " in {{ $labels.topic }}",
+        "A record has waited for so long to be read: the group is down, stuck or too slow.",
+    )
+
+
+def _silence(job: str, topics: tuple[str, ...], silence: str) -> Alert:
+    """Look at short stretches for long: a topic that was just made known is not silent yet."""
+    counts = (
+        f"kafka_server_brokertopicmetrics_messagesin_total{labels(job=job, topic=topic)}"
+        for topic in topics
+    )
+    each = (
+        f"sum by (job, topic) (increase({count}[5m])) or 0 * absent({count})" for count in counts
+    )
+    return Alert(
+        "NoMessagesForTooLong",
+        "warning",
+        "(\n  {}\n) == 0".format("\n  or ".join(each)),
+        silence,
+        f"Nothing was written to {{{{ $labels.topic }}}} for {silence}",
+        "Its producers are down, or they cannot reach the cluster.",
+    )

@@ -1,0 +1,191 @@
+"""`minikafka generate`: files for Prometheus and Grafana, to a file or to standard output.
+
+Owns flags and where the text goes. Asks no cluster anything.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from ...runtime.errors import ConfigError
+
+RUNBOOK_URL: Final = "https://minikafka.example/docs/monitoring.md"
+_JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+_DURATION: Final = re.compile(r"[1-9]\d{0,4}(ms|s|m|h|d)", re.ASCII)
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+@click.group("generate")
+def generate() -> None:
+    """Write what Prometheus and Grafana need to watch a cluster.
+
+    \b
+    minikafka generate prometheus --data DIR --rules alerts.yml --output prometheus.yml
+    minikafka generate alerts --output alerts.yml
+    minikafka generate grafana --output minikafka.json
+    """
+
+
+def _job(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not _JOB.fullmatch(value):
+        raise click.BadParameter("must be letters, digits and . _ : -, 100 at most")
+    return value
+
+
+def _duration(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not _DURATION.fullmatch(value):
+        raise click.BadParameter("must be a number with ms, s, m, h or d, as in 15s")
+    return value
+
+
+def _topics(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(value.split(","))) if value else ()
+    for name in names:
+        if not _TOPIC.fullmatch(name):
+            raise click.BadParameter(f"{name!r} is no name of a topic")
+    return names
+
+
+def _printable(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not (value and value.isprintable()):
+        raise click.BadParameter("must be printable text")
+    return value
+
+
+_output = click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write. [default: standard output]",
+)
+
+
+def _job_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    text = "The name of the cluster among those that Prometheus scrapes."
+    option = click.option("--job", default="minikafka", show_default=True, callback=_job, help=text)
+    return option(command)
+
+
+@generate.command()
+@click.option(
+    "--targets",
+    metavar="[NAME=]HOST:PORT,...",
+    help="Metrics listeners of daemons; NAME is like broker-1 or controller-3001.",
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory of a cluster of `minikafka up --data`: its daemons are targets too.",
+)
+@_job_option
+@click.option(
+    "--interval",
+    default="15s",
+    show_default=True,
+    callback=_duration,
+    help="Time between scrapes, and between looks at the rules.",
+)
+@click.option(
+    "--rules",
+    callback=_printable,
+    metavar="FILE",
+    help="The file of alerts, as seen from that of the config.",
+)
+@_output
+def prometheus(
+    targets: str | None,
+    data: Path | None,
+    job: str,
+    interval: str,
+    rules: str | None,
+    output: Path | None,
+) -> None:
+    """Write a configuration of Prometheus that scrapes a cluster.
+
+    \b
+    minikafka generate prometheus --targets broker-1=10.0.0.1:9404,broker-2=10.0.0.2:9404
+    minikafka generate prometheus --data DIR --rules alerts.yml --output prometheus.yml
+    """
+    from .prometheus import parse_targets, scrape_config, targets_in
+
+    if targets is None and data is None:
+        raise click.UsageError("one of --targets and --data names what is scraped")
+    found = [*parse_targets(targets)] if targets is not None else []
+    if data is not None:
+        found += targets_in(data)
+    _write(scrape_config(found, job, interval, rules), output)
+
+
+@generate.command()
+@_job_option
+@click.option(
+    "--lag-seconds",
+    type=click.IntRange(min=1),
+    default=300,
+    show_default=True,
+    help="Lag of a group that is too much: the age of the first record it has not read.",
+)
+@click.option(
+    "--topics",
+    default="",
+    metavar="TOPIC,...",
+    callback=_topics,
+    help="Topics that are never silent for long: NoMessagesForTooLong is about them.",
+)
+@click.option(
+    "--silence",
+    default="15m",
+    show_default=True,
+    callback=_duration,
+    help="Time without a record that is too long for --topics.",
+)
+@click.option(
+    "--runbook-url",
+    default=RUNBOOK_URL,
+    show_default=True,
+    callback=_printable,
+    help="The page that says what to do, with an anchor for each alert.",
+)
+@_output
+def alerts(
+    job: str,
+    lag_seconds: int,
+    topics: tuple[str, ...],
+    silence: str,
+    runbook_url: str,
+    output: Path | None,
+) -> None:
+    """Write alerting rules of Prometheus.
+
+    \b
+    minikafka generate alerts --output alerts.yml
+    minikafka generate alerts --lag-seconds 60 --topics orders,payments --silence 30m
+    """
+    from .alerts import Patience, rules
+
+    _write(rules(job, Patience(lag_seconds, topics, silence), runbook_url), output)
+
+
+@generate.command()
+@_output
+def grafana(output: Path | None) -> None:
+    """Write a dashboard of Grafana, as JSON to import.
+
+    \b
+    minikafka generate grafana --output minikafka.json
+    """
+    from .grafana import dashboard
+
+    _write(dashboard(), output)
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError("output", str(output), f"cannot be written: {error.strerror}") from error
