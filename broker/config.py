@@ -119,7 +119,6 @@ class BrokerConfig:
         "replica.lag.time.max.ms",
         30_000,
         at_least=1,
-        at_most=INT64_MAX,
         doc="A follower this long behind leaves the ISR; until then acks=all waits for it.",
     )
     replica_fetch_max_bytes: int = setting(
@@ -168,7 +167,6 @@ class BrokerConfig:
         "leader.replication.throttled.rate",
         INT64_MAX,
         at_least=0,
-        at_most=INT64_MAX,
         dynamic=True,
         doc="Bytes a second to followers that are not in sync, of replicas marked as throttled.",
     )
@@ -176,7 +174,6 @@ class BrokerConfig:
         "follower.replication.throttled.rate",
         INT64_MAX,
         at_least=0,
-        at_most=INT64_MAX,
         dynamic=True,
         doc="Bytes a second fetched while not in sync, by replicas marked as throttled.",
     )
@@ -184,14 +181,12 @@ class BrokerConfig:
         "log.dir.failure.timeout.ms",
         30_000,
         at_least=1,
-        at_most=INT64_MAX,
         doc="A broker that cannot tell of its failed directory for so long stops.",
     )
     replica_high_watermark_checkpoint_interval_ms: int = setting(
         "replica.high.watermark.checkpoint.interval.ms",
         5000,
         at_least=1,
-        at_most=INT64_MAX,
         doc="How often high watermarks reach the disk; older ones cost a restart some fetching.",
     )
 
@@ -199,7 +194,6 @@ class BrokerConfig:
         "log.retention.check.interval.ms",
         300_000,
         at_least=1,
-        at_most=INT64_MAX,
         doc="How often old segments are looked for.",
     )
     log_flush_scheduler_interval_ms: int = setting(

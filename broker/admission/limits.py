@@ -1,6 +1,6 @@
 """The settings that bound what connections may cost a broker: memory, time, and their number."""
 
-from ...runtime.config import INT32_MAX, INT64_MAX, config_table, setting
+from ...runtime.config import INT32_MAX, config_table, setting
 
 MiB = 1 << 20
 
@@ -13,28 +13,24 @@ class ConnectionLimits:
         "queued.max.request.bytes",
         256 * MiB,
         at_least=-1,
-        at_most=INT64_MAX,
         doc="Requests held in all, half received ones too, before large ones wait; -1: no bound.",
     )
     queued_max_response_bytes: int = setting(
         "minikafka.queued.max.response.bytes",
         512 * MiB,
         at_least=1,
-        at_most=INT64_MAX,
         doc="Responses unsent in all before those clients are closed that hold them the longest.",
     )
     connections_max_idle_ms: int = setting(
         "connections.max.idle.ms",
         600_000,
         at_least=-1,
-        at_most=INT64_MAX,
         doc="A client that completes no request for this long is closed; -1 never.",
     )
     connections_max_stall_ms: int = setting(
         "minikafka.connections.max.stall.ms",
         30_000,
         at_least=1,
-        at_most=INT64_MAX,
         doc="A client that owes half a request, or reads no response, and moves no byte is closed.",
     )
     max_connections: int = setting(

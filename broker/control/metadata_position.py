@@ -17,7 +17,7 @@ from typing import Final
 from zlib import crc32
 
 from ...protocol.types import OffsetAndEpoch
-from ...runtime.config import INT64_MAX, config_table, setting
+from ...runtime.config import config_table, setting
 from ...runtime.errors import LogDirectoryFailed, MinikafkaError
 from ...storage.directory import LogDirectory
 
@@ -36,7 +36,6 @@ class MetadataConfig:
         GIVEN_UP,
         -1,
         at_least=-1,
-        at_most=INT64_MAX,
         doc="Follows controllers that have lost metadata which this broker has acted upon: the"
         " offset that its refusal names. Logs of forgotten topics are then put aside.",
     )

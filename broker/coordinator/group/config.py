@@ -1,6 +1,6 @@
 """The group coordinator's configuration, under Kafka's keys."""
 
-from ....runtime.config import INT32_MAX, INT64_MAX, MiB, config_table, setting
+from ....runtime.config import INT32_MAX, MiB, config_table, setting
 from ....runtime.errors import ConfigError
 
 
@@ -63,7 +63,6 @@ class GroupConfig:
         "offsets.retention.check.interval.ms",
         600_000,
         at_least=1,
-        at_most=INT64_MAX,
         doc="How often offsets are looked for that nobody uses.",
     )
     offsets_topic_num_partitions: int = setting(

@@ -1,6 +1,6 @@
 """Settings of the transaction coordinator, under Kafka's keys. Values only."""
 
-from ....runtime.config import INT32_MAX, INT64_MAX, MiB, config_table, setting
+from ....runtime.config import INT32_MAX, MiB, config_table, setting
 
 
 @config_table
@@ -19,7 +19,6 @@ class TransactionConfig:
         "transactional.id.expiration.ms",
         604_800_000,
         at_least=1,
-        at_most=INT64_MAX,
         doc="A transactional id unused for so long is forgotten; its producer must begin anew.",
     )
     transactional_ids_max: int = setting(
