@@ -68,22 +68,20 @@ def incremental_alter(
     seen: dict[tuple[int, str], None] = {}
     for resource in request.resources:
         key = (resource.resource_type, resource.resource_name)
-        error = ApiError(ErrorCode.NONE)
+        result = AlterConfigsResourceResponse(
+            error_code=ErrorCode.NONE,
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
         try:
             if key in seen:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"{key[1]!r} is named twice")
             seen[key] = None
             changes.extend(_alter(cluster, resource))
-        except ApiError as refused:
-            error = refused
-        results.append(
-            AlterConfigsResourceResponse(
-                error_code=error.code,
-                error_message=error.detail or None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.detail
+        results.append(result)
     if request.validate_only:
         changes = []
     records = [*changes, *_consequences(cluster, changes)]

@@ -233,18 +233,14 @@ def create_partitions(
     results: list[CreatePartitionsTopicResult] = []
     mentions = Counter(topic.name for topic in request.topics)
     for topic in request.topics:
-        error = ApiError(ErrorCode.NONE)
+        result = CreatePartitionsTopicResult(name=topic.name)
         try:
             if mentions[topic.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named twice")
             _grow(draft, topic)
-        except ApiError as refused:
-            error = refused
-        results.append(
-            CreatePartitionsTopicResult(
-                name=topic.name, error_code=error.code, error_message=error.detail or None
-            )
-        )
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.detail
+        results.append(result)
     changes = [] if request.validate_only else draft.records
     return Decision(CreatePartitionsResponse(results=results), changes)
 
@@ -275,6 +271,7 @@ def delete_topics(cluster: Cluster, request: DeleteTopicsRequest) -> Decision[De
     gone: dict[bytes, None] = {}
     results: list[DeletableTopicResult] = []
     for name, topic_id in asked:
+        result = DeletableTopicResult(name=name, topic_id=topic_id)
         try:
             topic = _to_delete(cluster, name, topic_id)
             if topic.name in INTERNAL_TOPICS:
@@ -284,16 +281,10 @@ def delete_topics(cluster: Cluster, request: DeleteTopicsRequest) -> Decision[De
             if topic.topic_id in gone:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named twice")
             gone[topic.topic_id] = None
-            results.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
+            result.name, result.topic_id = topic.name, topic.topic_id
         except ApiError as error:
-            results.append(
-                DeletableTopicResult(
-                    name=name,
-                    topic_id=topic_id,
-                    error_code=error.code,
-                    error_message=error.detail,
-                )
-            )
+            result.error_code, result.error_message = error.code, error.detail
+        results.append(result)
     changes = [r.RemoveTopicRecord(topic_id) for topic_id in gone]
     return Decision(DeleteTopicsResponse(responses=results), changes)
 
