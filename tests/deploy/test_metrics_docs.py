@@ -1,12 +1,14 @@
 """The page of metrics: what a scrape is read as, and that the page is what daemons tell."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from minikafka.deploy.metrics_docs import Metric, page, read
 
-PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "metrics.md"
 
 
 def test_a_scrape_is_read_as_names_kinds_and_labels() -> None:
@@ -21,6 +23,13 @@ def test_a_scrape_is_read_as_names_kinds_and_labels() -> None:
     assert (metrics["a_total"].help, metrics["a_total"].kind) == ("Of all.", "counter")
     assert (metrics["b"].help, metrics["b"].kind) == ("Two words.", "summary")
     assert list(metrics["b"].labels) == ["topic", "quantile"]
+
+
+def test_what_is_to_be_watched_is_served() -> None:
+    named = re.findall(r"`((?:kafka|minikafka|process)_\w+)`", (DOCS / "monitoring.md").read_text())
+    served = PAGE.read_text()
+    assert len(named) > 10
+    assert [name for name in named if f"| `{name}` |" not in served] == []
 
 
 @pytest.mark.slow
