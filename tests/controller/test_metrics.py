@@ -1,7 +1,8 @@
 """A controller's metrics, each moved by what it stands for, as a scraper reads them."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from minikafka.controller.api.sessions import Sessions
@@ -11,12 +12,12 @@ from minikafka.protocol.control.image import PartitionState
 from minikafka.protocol.types import NO_LEADER
 
 from ..broker.metrics_support import Scrape
-from ..support.cluster import free_ports
+from ..simulation.stage import Stage, staged
 from ..support.http import get
 from .conftest import FakeBroker, Lab
-from .test_liveness import reached
 from .test_quorum import Node, turns
 
+CONTROLLERS = ("controller-1", "controller-2", "controller-3")
 CONTROLLER = "kafka_controller_kafkacontroller_"
 STATS = "kafka_controller_controllerstats_"
 RAFT = "kafka_server_raft_metrics_"
@@ -30,6 +31,16 @@ def scrape(lab: Lab) -> Scrape:
 def counts(lab: Lab, *names: str) -> list[float]:
     told = scrape(lab)
     return [told(CONTROLLER + name) for name in names]
+
+
+@contextlib.asynccontextmanager
+async def running(directory: Path, overrides: Mapping[str, str]) -> AsyncIterator[Lab]:
+    lab = Lab(directory)
+    await lab.start(overrides)
+    try:
+        yield lab
+    finally:
+        await lab.close()
 
 
 async def brokers(lab: Lab, count: int) -> list[FakeBroker]:
@@ -115,8 +126,14 @@ async def test_a_leaders_proposals_shrink_and_expand_isrs(lab: Lab) -> None:
 
 
 async def test_an_unclean_election_is_counted(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
-    await lab.start({"unclean.leader.election.enable": "true"})
+    async with running(tmp_path, {"unclean.leader.election.enable": "true"}) as lab:
+        await elect_uncleanly(lab)
+        assert counts(lab, "offlinepartitionscount") == [0]
+        assert scrape(lab)(f"{STATS}uncleanleaderelections_total") == 1
+
+
+async def elect_uncleanly(lab: Lab) -> None:
+    """The first of two replicas goes last, and only the second one comes back."""
     one, two, watcher = await brokers(lab, 3)
     topic = await one.create_topic("t", 1, 2)
     first, second = (
@@ -141,9 +158,6 @@ async def test_an_unclean_election_is_counted(tmp_path: Path) -> None:
         await second.follow_until(
             lambda _: state_of(second, topic.topic_id).leader == second.broker_id
         )
-    assert counts(lab, "offlinepartitionscount") == [0]
-    assert scrape(lab)(f"{STATS}uncleanleaderelections_total") == 1
-    await lab.close()
 
 
 async def test_who_is_silent_and_behind_is_seen_by_broker(lab: Lab) -> None:
@@ -171,6 +185,15 @@ async def test_a_slow_disk_shows_in_what_waits_and_in_the_latency_of_commits(
     tmp_path: Path,
 ) -> None:
     node = await Node(tmp_path).start()
+    try:
+        await slow_down(node)
+    finally:
+        node.disk.is_running.set()
+        await node.controller.stop()
+        node.runtime.close()
+
+
+async def slow_down(node: Node) -> None:
     collector = ControllerMetrics(node.controller, Sessions(100))
     before = Scrape([collector])
     assert before(f"{OWN}pending_answers") == 0
@@ -189,86 +212,58 @@ async def test_a_slow_disk_shows_in_what_waits_and_in_the_latency_of_commits(
     assert told(f"{RAFT}commit_latency_avg") > before(f"{RAFT}commit_latency_avg")
     assert told(f"{OWN}commit_latency_ms_sum") > before(f"{OWN}commit_latency_ms_sum")
     assert told(f"{OWN}unsnapshotted_bytes") > before(f"{OWN}unsnapshotted_bytes")
-    await node.controller.stop()
-    node.runtime.close()
 
 
-class Voters:
-    """Three controllers in this process."""
-
-    def __init__(self, directory: Path) -> None:
-        self.labs = {each: Lab(directory / str(each)) for each in (9, 10, 11)}
-        ports = free_ports(len(self.labs))
-        self.addresses = dict(zip(self.labs, ports, strict=True))
-
-    async def start(self, *node_ids: int) -> None:
-        quorum = ",".join(f"{each}@127.0.0.1:{port}" for each, port in self.addresses.items())
-        for each in node_ids:
-            await self.labs[each].start(
-                {
-                    "node.id": str(each),
-                    "listeners": f"CONTROLLER://127.0.0.1:{self.addresses[each]}",
-                    "controller.quorum.voters": quorum,
-                    "metrics.listener": "127.0.0.1:0",
-                }
-            )
-
-    async def ready(self, node_id: int) -> tuple[int, str]:
-        metrics = self.labs[node_id].server.metrics
-        assert metrics is not None
-        response = await get(metrics.address, "/health/ready")
-        return response.status, response.body
-
-    def active(self) -> int | None:
-        active = [e for e, lab in self.labs.items() if lab.server.controller.is_active]
-        return active[0] if active else None
-
-
-async def test_voters_tell_who_leads_and_the_leader_tells_who_lags(tmp_path: Path) -> None:
-    voters = Voters(tmp_path)
-    await voters.start(9)
-    status, why = await voters.ready(9)
-    assert (status, why) == (503, "no controller leads, as far as this one knows\n")
-    await voters.start(10, 11)
-    await reached(lambda: voters.active() is not None)
-    leader = voters.active()
-    assert leader is not None
-    await reached(every_one_follows(voters, leader))
-    for each, lab in voters.labs.items():
-        told = scrape(lab)
-        assert told(f"{CONTROLLER}activecontrollercount") == (each == leader)
-        state = "leader" if each == leader else "follower"
-        assert told(f"{RAFT}current_state_info", state=state) == 1
-        assert told("kafka_server_raftmetrics_current_state", current_state=state) == 1
-        assert told("kafka_server_raftmetrics_current_leader") == leader
-        assert told(f"{RAFT}current_epoch") == voters.labs[leader].server.controller.quorum.epoch
-        assert told(f"{RAFT}number_of_voters") == 3
-        assert await voters.ready(each) == (200, "ready\n")
-    assert scrape(voters.labs[leader])(f"{RAFT}current_vote") == leader
-    gone, left = (each for each in voters.labs if each != leader)
-
-    def lag(voter: int) -> float:
-        return scrape(voters.labs[leader])(f"{OWN}voter_lag", voter=voter)
-
-    await reached(lambda: lag(gone) == lag(left) == 0)
-    assert scrape(voters.labs[left]).every(f"{OWN}voter_lag") == []
-    await voters.labs[gone].close()
-    server = voters.labs[leader].server
-    broker = FakeBroker(1, await voters.labs[leader].connect(1))
-    await broker.register()
-    await reached(lambda: lag(left) == 0)
-    assert lag(gone) >= 1
-    ages = {
-        each: scrape(voters.labs[leader])(f"{OWN}voter_fetch_age_ms", voter=each)
-        for each in (gone, left)
+async def test_a_voter_that_finds_no_other_is_alive_and_not_ready(tmp_path: Path) -> None:
+    overrides = {
+        "controller.quorum.voters": "9@127.0.0.1:1,10@127.0.0.1:2,11@127.0.0.1:3",
+        "metrics.listener": "127.0.0.1:0",
     }
-    assert ages[gone] >= ages[left] >= 0
-    assert server.controller.is_active
-    for each in (left, leader):
-        await voters.labs[each].close()
+    async with running(tmp_path, overrides) as lab:
+        metrics = lab.server.metrics
+        assert metrics is not None
+        assert (await get(metrics.address, "/health/live")).status == 200
+        response = await get(metrics.address, "/health/ready")
+        assert response.status == 503
+        assert response.body == "no controller leads, as far as this one knows\n"
+        told = scrape(lab)
+        assert told(f"{RAFT}current_leader") == -1
+        assert told(f"{RAFT}number_of_voters") == 3
+        assert told(f"{CONTROLLER}activecontrollercount") == 0
 
 
-def every_one_follows(voters: Voters, leader: int) -> Callable[[], bool]:
-    return lambda: all(
-        scrape(lab)(f"{RAFT}current_leader") == leader for lab in voters.labs.values()
+@staged(controllers=3)
+async def test_voters_tell_who_leads_and_the_leader_tells_who_lags(stage: Stage) -> None:
+    def told(name: str) -> Scrape:
+        return Scrape([ControllerMetrics(stage.controller(name), Sessions(100))])
+
+    ids = {each: stage.controller(each).quorum.node.standing.me for each in CONTROLLERS}
+    leader = stage.active_name()
+    assert leader is not None
+    gone, left = (each for each in CONTROLLERS if each != leader)
+    epoch = stage.controller(leader).quorum.epoch
+    for each in CONTROLLERS:
+        state = "leader" if each == leader else "follower"
+        now = told(each)
+        assert now(f"{CONTROLLER}activecontrollercount") == (each == leader)
+        assert now(f"{RAFT}current_state_info", state=state) == 1
+        assert now("kafka_server_raftmetrics_current_state", current_state=state) == 1
+        for spelling in (RAFT, "kafka_server_raftmetrics_"):
+            assert now(f"{spelling}current_leader") == ids[leader]
+        assert now(f"{RAFT}current_epoch") == epoch
+    assert told(leader)(f"{RAFT}current_vote") == ids[leader]
+    assert told(left).every(f"{OWN}voter_lag") == []
+    stage.kill(gone)
+    before = told(leader)
+    await stage.create_topic("t", [[1]])
+    await stage.sleep(0.2)
+    after = told(leader)
+    assert after(f"{OWN}voter_lag", voter=ids[left]) == 0
+    assert after(f"{OWN}voter_lag", voter=ids[gone]) > 0
+    age = f"{OWN}voter_fetch_age_ms"
+    assert after(age, voter=ids[gone]) >= before(age, voter=ids[gone]) + 200
+    stage.start(gone)
+    await stage.ready(gone)
+    await stage.until(
+        lambda: told(leader)(f"{OWN}voter_lag", voter=ids[gone]) == 0, "it has everything"
     )
