@@ -187,10 +187,10 @@ class Broker:
             edge.groups,
             parts.partitions.group_flush,
         )
-        for each in working:
-            await each.close()
         if parts.metrics is not None:
             await parts.metrics.close()
+        for each in working:
+            await each.close()
         if not keep_channel:
             edge.doors.close()
             await parts.channel.close()

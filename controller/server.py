@@ -133,6 +133,8 @@ class ControllerServer:
     async def stop(self) -> None:
         """Finish what is pending, hand over, stop taking requests, close the log."""
         await self.controller.hand_over()
+        if self.metrics is not None:
+            await self.metrics.close()
         if self._doors is not None:
             self._doors.close()
         await self.liveness.close()
@@ -141,8 +143,6 @@ class ControllerServer:
         for session in list(self.sessions.all):
             session.close()
         await self.controller.stop()
-        if self.metrics is not None:
-            await self.metrics.close()
         self._directory.abandon()
 
     def _make_metrics(self) -> "MetricsListener | None":

@@ -83,20 +83,20 @@ class MetricsListener:
         await asyncio.gather(*visits.values(), return_exceptions=True)
 
     def _on_connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._visits) >= CONNECTIONS_MAX and not self._end_a_silent_one():
+        if len(self._visits) >= CONNECTIONS_MAX and not self._end_an_idle_one():
             writer.write(_FULL)
             writer.close()
             return
         visit = _Visit(reader, writer)
         self._visits[visit] = self._runtime.spawn(self._serve(visit), "metrics request")
 
-    def _end_a_silent_one(self) -> bool:
-        """Give away the place of the oldest connection that has not asked yet, if there is one."""
-        silent = next((each for each in self._visits if each.request is None), None)
-        if silent is None:
+    def _end_an_idle_one(self) -> bool:
+        """Give away the place of the oldest connection that is not being served, if any."""
+        idle = next((each for each in self._visits if not each.is_served), None)
+        if idle is None:
             return False
-        self._visits.pop(silent).cancel()
-        silent.end()
+        self._visits.pop(idle).cancel()
+        idle.end()
         return True
 
     async def _serve(self, visit: "_Visit") -> None:
@@ -106,6 +106,7 @@ class MetricsListener:
             async with asyncio.timeout(RESPONSE_WITHIN_S):
                 if refusal is not None:
                     await visit.tell(*refusal)
+                    await visit.linger()
                 elif visit.request is not None:
                     await self._answer(visit)
         except (TimeoutError, OSError):
@@ -160,6 +161,8 @@ class _Visit:
         # Written is what the system has taken: no slice waits in the process beside another one.
         writer.transport.set_write_buffer_limits(high=0)
         self.request: h11.Request | None = None
+        self.is_served = False
+        """True from a whole request to the end of its response."""
         self._reader = reader
         self._writer = writer
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
@@ -188,7 +191,7 @@ class _Visit:
             return HTTPStatus(error.error_status_hint), str(error)
         if not isinstance(event, h11.Request):
             return None  # It has closed the connection without a word.
-        self.request = event
+        self.request, self.is_served = event, True
         if event.method not in (b"GET", b"HEAD"):
             return HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are served"
         return None
@@ -209,6 +212,7 @@ class _Visit:
         """End the response."""
         self._write(h11.EndOfMessage())
         await self._writer.drain()
+        self.is_served = False
 
     async def tell(self, status: HTTPStatus, sentence: str) -> None:
         """Write a whole response of one line."""
@@ -217,6 +221,12 @@ class _Visit:
         if self.wants_body:
             await self.send(body)
         await self.finish()
+
+    async def linger(self) -> None:
+        """Take in what the peer still sends: closed at once, it might never see the response."""
+        self._writer.write_eof()
+        while await self._reader.read(HEAD_BYTES_MAX):
+            pass
 
     def end(self) -> None:
         """Close the connection; what the system has not taken is dropped."""
