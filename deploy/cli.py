@@ -14,6 +14,7 @@ from ..runtime.spelling import did_you_mean
 
 COMMANDS = {
     "up": "Run a local cluster in the foreground.",
+    "console": "Show a cluster in the browser.",
     "generate": "Write what Prometheus and Grafana need to watch a cluster.",
     "topics": "Create, list, describe, alter and delete topics.",
     "configs": "Describe and change settings of topics and brokers.",
@@ -34,7 +35,11 @@ COMMANDS = {
     "consumer-perf-test": "Measure consuming.",
 }
 """Each command and its line of help. The module and the function have the command's name."""
-ELSEWHERE = {"up": "minikafka.deploy.up", "generate": "minikafka.deploy.generate.command"}
+ELSEWHERE = {
+    "up": "minikafka.deploy.up",
+    "console": "minikafka.web.console.command",
+    "generate": "minikafka.deploy.generate.command",
+}
 """The modules that are not in `minikafka.client.cli`."""
 
 

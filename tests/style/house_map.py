@@ -14,7 +14,17 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("runtime", "protocol", "storage", "client", "controller", "broker", "spark", "deploy")
+ROOMS = (
+    "runtime",
+    "protocol",
+    "storage",
+    "client",
+    "controller",
+    "broker",
+    "web",
+    "spark",
+    "deploy",
+)
 WIDTH = 30
 """Of the column of names; a longer name pushes its line to the right."""
 

@@ -15,6 +15,7 @@ ROOMS = (
     "controller",
     "broker",
     "spark",
+    "web",
     "deploy",
     "src",
 )

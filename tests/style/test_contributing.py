@@ -14,7 +14,18 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 COPIED = (
-    *("runtime", "protocol", "storage", "client", "controller", "broker", "deploy", "spark", "src"),
+    *(
+        "runtime",
+        "protocol",
+        "storage",
+        "client",
+        "controller",
+        "broker",
+        "deploy",
+        "spark",
+        "src",
+        "web",
+    ),
     *("docs", "tests", "pyproject.toml"),
 )
 STEP = re.compile(

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 import pytest
 from _pytest.runner import runtestprotocol
 
-FOLDERS = ("chaos", "compat", "deploy", "spark", "system")
+FOLDERS = ("chaos", "compat", "deploy", "spark", "system", "web")
 """Slow tests here start processes. Elsewhere such tests are marked `processes`."""
 
 FIRST_RUN = "first run failed"

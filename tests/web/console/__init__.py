@@ -1,0 +1,1 @@
+"""Tests of the console: its views, its door, its screens against a cluster."""

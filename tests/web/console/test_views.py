@@ -1,0 +1,284 @@
+"""What admins answer becomes what screens show."""
+
+import pytest
+
+from minikafka.client.admin.cluster_types import MetadataQuorum, QuorumReplica
+from minikafka.client.admin.group_types import GroupDescription, GroupListing, GroupMember
+from minikafka.client.admin.lag_types import PartitionLag
+from minikafka.client.admin.log_types import LogDirectory, ReplicaInfo
+from minikafka.client.cli.offset_resets import Bounds, Scenario
+from minikafka.protocol.errors import ApiError, ErrorCode
+from minikafka.protocol.types import TopicPartition
+from minikafka.web.console.views import words
+from minikafka.web.console.views.brokers import broker_of, brokers_of
+from minikafka.web.console.views.groups import (
+    Lags,
+    group_of,
+    groups_of,
+    groups_page,
+    reset_command,
+    reset_rows,
+)
+from minikafka.web.console.views.overview import Level, overview_of
+from minikafka.web.console.views.pages import ROWS, page_of
+from minikafka.web.console.views.partition import (
+    LEAST_SPAN,
+    WIDTH,
+    Offsets,
+    Replicas,
+    partition_of,
+)
+from minikafka.web.console.views.quorum import LATE_MS, quorum_of
+from minikafka.web.console.views.topics import topic_of, topics_of
+
+from .values import NOW_MS, follower, partition, replica, sight, topic
+
+WHERE = TopicPartition("t", 0)
+
+
+# -- words
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (None, words.UNKNOWN),
+        (250, "250 ms"),
+        (4_200, "4.2 s"),
+        (200_000, "3 min 20 s"),
+        (7_500_000, "2 h 5 min"),
+        (273_600_000, "3 d 4 h"),
+        (60_000, "1 min"),
+    ],
+)
+def test_a_time_span_is_written_in_its_two_largest_units(ms: int | None, text: str) -> None:
+    assert words.duration(ms) == text
+
+
+def test_sizes_and_counts() -> None:
+    assert [words.size(n) for n in (0, 1023, 1536, 5 << 40)] == [
+        "0 B",
+        "1023 B",
+        "1.5 KiB",
+        "5.0 TiB",
+    ]
+    assert words.number(1234567) == "1\u202f234\u202f567"
+    assert words.listed([1, 2, 3], 2) == "1, 2 and 1 more"
+
+
+def test_a_time_that_no_calendar_has_is_a_number() -> None:
+    assert words.moment(0) == "1970-01-01 00:00:00.000"
+    assert words.moment(2**62) == str(2**62)
+    assert words.moment(-1) == words.UNKNOWN
+
+
+def test_what_cannot_be_seen_is_replaced() -> None:
+    assert words.visible("a\x00b\x1b\u202ec\ud800\n") == "a\u2400b\u241b\ufffdc\ufffd\n"
+
+
+# -- overview
+
+
+def test_a_cluster_in_order_says_so() -> None:
+    view = overview_of(sight(topic("a")))
+    assert (view.level, view.findings) == (Level.GOOD, ())
+    assert view.sentence == "Everything is in order."
+
+
+def test_what_is_wrong_is_named_with_the_way_out_the_worst_first() -> None:
+    broken = topic("a", partition(0, (1, 2)), partition(1, (2,)), partition(2, ()))
+    view = overview_of(sight(broken, fenced=3, min_isr={"a": 2}))
+    assert view.level is Level.BAD
+    assert [one.title for one in view.findings] == [
+        "1 broker out of service",
+        "1 partition without a leader",
+        "2 partitions under min.insync.replicas",
+        "3 partitions under-replicated",
+    ]
+    assert all(one.command for one in view.findings)
+    assert {tile.label: tile.value for tile in view.tiles}["Brokers"] == 2
+
+
+def test_a_note_alone_leaves_a_cluster_in_order() -> None:
+    view = overview_of(sight(topic("a", partition(0, leader=2))))
+    assert view.level is Level.GOOD
+    assert [one.level for one in view.findings] == [Level.NOTE]
+
+
+def test_a_controller_that_is_behind_is_a_warning() -> None:
+    voters = (
+        QuorumReplica(100, "d", 50, None, NOW_MS),
+        QuorumReplica(101, "e", 40, None, NOW_MS - LATE_MS - 1),
+    )
+    quorum = MetadataQuorum(100, 7, 50, voters)
+    assert "Controller 101 is behind" in overview_of(sight(quorum=quorum)).sentence
+    rows = quorum_of(quorum, NOW_MS).rows
+    assert [(row.role, row.behind, row.is_late) for row in rows] == [
+        ("leader", 0, False),
+        ("voter", 10, True),
+    ]
+
+
+def test_no_active_controller_is_bad() -> None:
+    quorum = MetadataQuorum(-1, 7, 50, ())
+    assert overview_of(sight(quorum=quorum)).level is Level.BAD
+
+
+# -- lists
+
+
+def test_a_page_that_is_not_there_is_the_nearest_one() -> None:
+    names = [f"topic-{n}" for n in range(120)]
+    page = page_of(names, "", 99)
+    assert (page.number, page.count, page.first, page.last) == (3, 3, 2 * ROWS + 1, 120)
+    assert page_of(names, " TOPIC-11 ", 0).rows == tuple(
+        name for name in names if "topic-11" in name
+    )
+    assert page_of([], "x", 1).first == 0
+
+
+def test_topics_in_trouble_are_found() -> None:
+    seen = sight(
+        topic("fine"),
+        topic("short", partition(0, (1,))),
+        topic("gone", partition(0, ())),
+        topic("__inside", internal=True),
+        min_isr={"short": 2},
+    )
+
+    def found(only: str) -> list[str]:
+        return [row.name for row in topics_of(seen, "", only, 1).page.rows]
+
+    assert found("") == found("no such") == ["fine", "gone", "short"]
+    assert found("offline") == ["gone"]
+    assert found("under-replicated") == ["gone", "short"]
+    assert found("under-min-isr") == ["short"]
+    assert found("internal") == ["__inside"]
+
+
+def test_a_topic_shows_who_has_which_part() -> None:
+    seen = sight(topic("t", partition(0, (2, 3)), partition(1)))
+    view = topic_of(seen, "t", {WHERE: 5}, {WHERE: 25})
+    assert view is not None
+    assert view.rows[0].replicas == ((1, "behind"), (2, "leader"), (3, "in-sync"))
+    assert (view.rows[0].count, view.rows[1].count, view.count) == (20, None, None)
+    assert topic_of(seen, "other", {}, {}) is None
+
+
+def test_brokers_are_counted_and_lost_ones_are_shown() -> None:
+    seen = sight(topic("t", partition(0), partition(1, (2, 3))))
+    directory = LogDirectory(None, {WHERE: ReplicaInfo(100, 0, False)}, 1000, 250)
+    rows = brokers_of(seen, {1: {"/d": directory}})
+    assert [(row.node_id, row.leads, row.holds, row.in_sync) for row in rows] == [
+        (1, 1, 2, 1),
+        (2, 1, 2, 2),
+        (3, 0, 2, 2),
+    ]
+    assert rows[0].size == 100
+    assert rows[0].directories[0].used_share == 0.75
+    assert rows[1].size is None
+    view = broker_of(seen, 1, {1: {"/d": directory}})
+    assert view is not None
+    assert view.largest == ((WHERE, 100),)
+    assert broker_of(seen, 9, {}) is None
+
+
+# -- a partition
+
+
+def test_lanes_end_where_the_logs_end_and_the_tail_spans_them_all() -> None:
+    leader = replica(1, 100, high_watermark=80, followers=(follower(2, 80), follower(3, 60, 900)))
+    told: Replicas = {
+        1: leader,
+        2: replica(2, 80),
+        3: ApiError(ErrorCode.NETWORK_EXCEPTION, "gone"),
+    }
+    view = partition_of(WHERE, partition(0, (1, 2)), told, None)
+    assert view.tail_from == 50
+    assert [sum(one.width for one in lane.tail) for lane in view.lanes] == [
+        WIDTH,
+        WIDTH * 3 // 5,
+        WIDTH // 5,
+    ]
+    assert view.tail_watermark_x == WIDTH * 3 // 5
+    assert [lane.behind for lane in view.lanes] == [0, 20, 40]
+    assert [lane.behind_ms for lane in view.lanes] == [0, 0, 900]
+    assert view.lanes[2].trouble
+    assert view.behind == {"1": 0, "2": 20, "3": 40}
+
+
+def test_a_lane_changes_its_shade_where_an_epoch_begins() -> None:
+    view = partition_of(WHERE, partition(0), {n: replica(n, 100) for n in (1, 2, 3)}, None)
+    (first, second) = view.lanes[0].whole
+    assert (first.epoch, first.width, first.shade) == (0, 600, "a")
+    assert (second.epoch, second.start_offset, second.shade) == (1, 60, "b")
+    assert view.epochs == ((1, 60), (0, 0))
+
+
+def test_replicas_that_are_together_fill_a_tail_of_the_least_span() -> None:
+    view = partition_of(WHERE, partition(0), {n: replica(n, 100) for n in (1, 2, 3)}, None)
+    assert view.tail_from == 100 - LEAST_SPAN
+    assert (view.level, view.tail_watermark_x) == ("good", WIDTH)
+
+
+def test_an_empty_log_has_lanes_without_stretches() -> None:
+    empty = {n: replica(n, 0, epochs=()) for n in (1, 2, 3)}
+    view = partition_of(WHERE, partition(0), empty, None)
+    assert [lane.tail for lane in view.lanes] == [(), (), ()]
+
+
+def test_a_silent_replica_stays_where_it_was_seen() -> None:
+    told: Replicas = {
+        1: replica(1, 100, isr=(1, 2), followers=(follower(2, 100), follower(3, None, 5_000))),
+        2: replica(2, 100),
+        3: ApiError(ErrorCode.NETWORK_EXCEPTION, "gone"),
+    }
+    view = partition_of(WHERE, partition(0, (1, 2)), told, None, {3: 70})
+    assert view.lanes[2].behind == 30
+    assert view.level == "warn"
+
+
+def test_a_cluster_that_does_not_tell_of_replicas_shows_its_leaders_offsets() -> None:
+    view = partition_of(WHERE, partition(0), None, Offsets(3, 10, 9))
+    assert not view.tells_replicas
+    assert (view.log_start, view.high_watermark, view.last_stable) == (3, 10, 9)
+    nothing = partition_of(WHERE, partition(0, ()), None, None)
+    assert (nothing.level, nothing.log_end) == ("bad", None)
+
+
+# -- groups
+
+
+LAGS: Lags = {
+    WHERE: PartitionLag(10, 20, 20, 9, 900, 4.5),
+    TopicPartition("t", 1): PartitionLag(5, 9),
+    TopicPartition("t", 2): ApiError(ErrorCode.LEADER_NOT_AVAILABLE),
+}
+
+
+def test_a_group_adds_up_its_lag_and_shows_the_largest_first() -> None:
+    member = GroupMember("m", None, "client", "/1.2.3.4", (WHERE, TopicPartition("t", 3)))
+    group = GroupDescription("g", "Stable", "consumer", "range", (member,), 1)
+    view = group_of(group, LAGS)
+    assert (view.lag.records, view.lag.ms, view.lag.size) == (13, 4_500, 900)
+    assert [row.where.partition for row in view.rows] == [0, 1, 2, 3]
+    assert view.rows[0].owner == "client at /1.2.3.4"
+    assert "LEADER_NOT_AVAILABLE" in view.rows[2].trouble
+
+
+def test_only_the_groups_of_a_page_are_asked_for_their_lag() -> None:
+    listed = [GroupListing(f"g{n:03}", "consumer", "Stable", "classic") for n in range(60)]
+    page = groups_page(listed, "", 2)
+    rows = groups_of(page, {"g050": LAGS}).rows
+    assert [row.group_id for row in rows][:2] == ["g050", "g051"]
+    assert rows[0].lag is not None
+    assert (rows[0].lag.records, rows[1].lag) == (13, None)
+
+
+def test_a_reset_shows_what_is_read_again_and_what_is_skipped() -> None:
+    bounds = {WHERE: Bounds(0, 100, 40), TopicPartition("t", 1): Bounds(0, 10, None)}
+    rows = reset_rows(Scenario.OFFSET, 60, bounds)
+    assert [(row.target, row.difference) for row in rows] == [(60, 20), (10, None)]
+    assert [bool(row.warning) for row in rows] == [False, True]
+    command = reset_command("g", "offset", "60", "t", execute=True)
+    assert command[-5:] == ("--topic", "t", "--to-offset", "60", "--execute")

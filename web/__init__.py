@@ -1,0 +1,1 @@
+"""Web: a cluster in the browser. It knows brokers as any client does."""

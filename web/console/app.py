@@ -1,0 +1,154 @@
+"""The console as an application: routes, each a page and a stream of the page's moving part.
+
+Owns how errors are shown: whatever the cluster refuses or fails to do is one sentence on the page.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from ...client.errors import AdminError, BootstrapError, RequestTimedOut
+from ...protocol.errors import ApiError
+from ...runtime.errors import MinikafkaError
+from . import forms, resets, screens
+from .desk import Desk, NotThere
+from .guard import App, Guard
+from .pages import Screen
+
+Make = Callable[[Desk, Request], Awaitable[Screen]]
+
+SCREENS: Final[dict[str, Make]] = {
+    "/": screens.overview,
+    "/brokers": screens.brokers,
+    "/brokers/{broker:int}": screens.broker,
+    "/topics": screens.topics,
+    "/topics/{topic}": screens.topic,
+    "/topics/{topic}/{partition:int}": screens.partition,
+    "/groups": screens.groups,
+    "/groups/{group:path}": screens.group,
+    "/quorum": screens.quorum,
+}
+FORMS: Final[dict[str, tuple[Make, Make]]] = {
+    "/do/{change}": (forms.show, forms.send),
+    "/reset/{group:path}": (resets.show, resets.send),
+}
+"""Pages that change something: what shows the form, and what it is sent to."""
+STATIC: Final = ("minikafka.web.console", "static")
+MOST_STREAMS: Final = 64
+"""Moving pages at a time; one more is asked to come back later."""
+STREAM: Final = {"X-Accel-Buffering": "no"}
+"""Nginx hands a stream on as it comes."""
+
+
+def application(desk: Desk, hosts: tuple[str, ...] = ()) -> App:
+    """Make the application, which answers to these names and to those of the loopback."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await desk.link.close()
+
+    routes: list[Route | Mount] = []
+    for path, make in SCREENS.items():
+        routes.append(Route(path, _page(desk, make)))
+        routes.append(Route("/live" + path, _stream(desk, make)))
+    for path, (show, send) in FORMS.items():
+        routes.append(Route(path, _page(desk, show)))
+        routes.append(Route(path, _page(desk, send), methods=["POST"]))
+    routes.append(Mount("/static", StaticFiles(packages=[STATIC])))
+
+    async def wrong(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return _wrong(desk, request, error)
+
+    handlers: dict[Any, Any] = {HTTPException: wrong}
+    starlette = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+    return Guard(starlette, hosts)
+
+
+def _page(desk: Desk, make: Make) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        screen = await _made(desk, make, request)
+        return HTMLResponse(desk.pages.page(screen, **_around(desk, request)), screen.status)
+
+    return endpoint
+
+
+def _stream(desk: Desk, make: Make) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        if desk.streams >= MOST_STREAMS:
+            raise HTTPException(503, f"{MOST_STREAMS} moving pages are open: close some.")
+        events = _moving(desk, make, request)
+        return StreamingResponse(events, media_type="text/event-stream", headers=STREAM)
+
+    return endpoint
+
+
+async def _moving(desk: Desk, make: Make, request: Request) -> AsyncIterator[bytes]:
+    """Draw the moving part again and again, until whoever looks has gone."""
+    desk.streams += 1
+    try:
+        refresh_ms = 2_000
+        while True:
+            screen = await _made(desk, make, request)
+            refresh_ms = screen.refresh_ms or refresh_ms
+            yield event(desk.pages.live(screen, **_around(desk, request)))
+            await asyncio.sleep(refresh_ms / 1000)
+    finally:
+        desk.streams -= 1
+
+
+def event(text: str, name: str = "") -> bytes:
+    """Write one server-sent event."""
+    lines = [f"event: {name}"] if name else []
+    lines += [f"data: {line}" for line in text.split("\n")]
+    return ("\n".join(lines) + "\n\n").encode()
+
+
+async def _made(desk: Desk, make: Make, request: Request) -> Screen:
+    """Make the screen, or one that says in a sentence why it cannot be made."""
+    try:
+        return await make(desk, request)
+    except NotThere as error:
+        return _trouble(404, "Not found", str(error))
+    except BootstrapError as error:
+        return _trouble(503, "The cluster does not answer", str(error))
+    except RequestTimedOut as error:
+        return _trouble(504, "The cluster does not answer in time", str(error))
+    except (ApiError, AdminError) as error:
+        return _trouble(502, "The cluster refused", str(error))
+    except MinikafkaError as error:
+        return _trouble(502, "It could not be asked", str(error))
+
+
+def _trouble(status: int, title: str, sentence: str) -> Screen:
+    return Screen("trouble.html", title, sentence, refresh_ms=2_000, status=status)
+
+
+def _around(desk: Desk, request: Request) -> dict[str, object]:
+    """Give what every page needs beside its view."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    path = request.url.path
+    return {
+        "live_url": "/live" + path + query,
+        "at_ms": desk.link.runtime.wall_ms(),
+        "cluster": desk.link.bootstrap,
+    }
+
+
+def _wrong(desk: Desk, request: Request, error: HTTPException) -> Response:
+    titles = {404: "Not found", 405: "Not allowed"}
+    sentence = error.detail if error.status_code not in titles else "There is no such page."
+    screen = _trouble(error.status_code, titles.get(error.status_code, "Refused"), sentence)
+    return HTMLResponse(
+        desk.pages.page(replace(screen, refresh_ms=0), **_around(desk, request)), screen.status
+    )

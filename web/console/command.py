@@ -1,0 +1,67 @@
+"""`minikafka console`: a cluster in the browser, until Ctrl-C or SIGTERM.
+
+Owns flags and the sentence that is said where the extra is not installed.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from ...client.cli.common import (
+    bootstrap_server,
+    client_settings,
+    command_config,
+    command_property,
+    run,
+)
+
+DEFAULT_PORT = 8090
+MISSING = "the console needs its extra: pip install 'minikafka[console]' ({error})"
+
+
+@click.command("console")
+@bootstrap_server
+@command_config()
+@command_property()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="Port to listen on; 0 picks a free one.",
+)
+@click.option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    metavar="NAME",
+    help="A name that browsers call this console by, beside localhost; may be given again.",
+)
+@click.option("--allow-changes", is_flag=True, help="Let visitors change the cluster.")
+def console(
+    bootstrap: str,
+    command_config: Path | None,
+    command_properties: Iterable[str],
+    host: str,
+    port: int,
+    host_names: tuple[str, ...],
+    allow_changes: bool,
+) -> None:
+    """Show a cluster in the browser: health, topics, replication live, messages, groups.
+
+    Reads only, unless --allow-changes is given. There is no login: whoever reaches the address sees
+    everything, so listen on more than 127.0.0.1 only behind a proxy that asks who comes. The client
+    settings are those of an admin, and of a consumer where they are named the same.
+
+    \b
+    minikafka console --bootstrap-server localhost:9092
+    minikafka console --bootstrap-server localhost:9092 --port 8090 --allow-changes
+    """
+    try:
+        from .server import Listening, serve
+    except ImportError as error:
+        raise click.ClickException(MISSING.format(error=error)) from error
+    settings = client_settings(bootstrap, command_config, command_properties)
+    run(serve(settings, Listening(host, port, host_names), allow_changes=allow_changes))

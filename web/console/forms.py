@@ -1,0 +1,91 @@
+"""Forms of changes: shown with the command that does the same, and carried out when they are sent.
+
+A sent form is refused where the console only reads, and without the token that our pages carry.
+"""
+
+from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from ...runtime.errors import MinikafkaError
+from .changing import perform
+from .desk import Desk, NotThere
+from .guard import is_token
+from .pages import Screen
+from .views.changes import CHANGES, BadField, Change, Given, checked, shell_line
+
+MOST_BYTES: Final = 2 * 1024 * 1024
+"""The largest form; a record of a megabyte fits, with its line ends escaped."""
+MOST_FIELDS: Final = 64
+READ_ONLY: Final = (
+    "This console only reads. Run the command below, or start the console with --allow-changes."
+)
+
+
+async def show(desk: Desk, request: Request) -> Screen:
+    """Show the form of a change, filled with what the address says."""
+    name, _ = _change(request)
+    return _form(desk, name, request.query_params)
+
+
+async def send(desk: Desk, request: Request) -> Screen:
+    """Carry out a change; give the page that says what is so now, or the form and what is wrong."""
+    name, change = _change(request)
+    given = await read_form(request)
+    check_token(desk, given)
+    try:
+        fields = checked(change, given)
+        sentence = await perform(desk.link, name, fields)
+    except MinikafkaError as error:
+        return _form(desk, name, given, error)
+    command = shell_line(desk.link.bootstrap, *change.command(fields))
+    more = {"command_line": command, "back": change.back(fields)}
+    return Screen("done.html", change.title, sentence, here=change.here, more=more)
+
+
+def check_token(desk: Desk, given: Given) -> None:
+    """Refuse, by HTTPException, a form that may not change anything or is not ours."""
+    if not desk.allow_changes:
+        raise HTTPException(403, READ_ONLY)
+    if not is_token(given.get("token", ""), desk.token):
+        raise HTTPException(403, "The form is from before the console was started: load it again.")
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Read a form of at most `MOST_BYTES`; HTTPException where it is larger or no form."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise HTTPException(413, f"A form has {MOST_BYTES} bytes at the most.")
+    try:
+        found = parse_qsl(
+            body.decode(),
+            keep_blank_values=True,
+            strict_parsing=bool(body),
+            max_num_fields=MOST_FIELDS,
+        )
+    except ValueError:
+        raise HTTPException(400, "The request carries no form.") from None
+    return dict(found)
+
+
+def _change(request: Request) -> tuple[str, Change]:
+    name: str = request.path_params["change"]
+    if name not in CHANGES:
+        raise NotThere(f"There is no change {name}.")
+    return name, CHANGES[name]
+
+
+def _form(desk: Desk, name: str, given: Given, wrong: MinikafkaError | None = None) -> Screen:
+    change = CHANGES[name]
+    values = {field.name: given.get(field.name, field.default) for field in change.fields}
+    try:
+        command = shell_line(desk.link.bootstrap, *change.command(checked(change, given)))
+    except BadField:
+        command = ""
+    status = 200 if wrong is None else 422 if isinstance(wrong, BadField) else 502
+    more = {"name": name, "values": values, "command_line": command, "wrong": str(wrong or "")}
+    return Screen("form.html", change.title, change, status=status, here=change.here, more=more)

@@ -1,0 +1,100 @@
+"""Guards the console's door: who it is called by, where a change comes from, what a page may load.
+
+A page of another site can neither read the console (its Host is checked: no DNS rebinding) nor
+change anything through a visitor's browser (Origin, and a token that only our pages carry).
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+"""No script and no style but our own files: text from a cluster runs nothing, whatever it says."""
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+READING: Final = ("GET", "HEAD")
+
+
+class Guard:
+    """Lets a request through to `app`, or refuses it with a sentence."""
+
+    def __init__(self, app: App, hosts: tuple[str, ...]) -> None:
+        """Accept these names in Host, beside those of the loopback."""
+        self._app = app
+        self._hosts = (*LOOPBACK, *(host.lower() for host in hosts))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; everything that leaves has the headers of `HEADERS`."""
+        if scope["type"] == "lifespan":
+            return await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            return None
+
+        async def send_guarded(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                if not scope["path"].startswith("/static/"):
+                    headers["Cache-Control"] = "no-store"
+            await send(message)
+
+        why = self._refusal(scope["method"], Headers(scope=scope))
+        answer = self._app if why is None else PlainTextResponse(why + "\n", 403)
+        return await answer(scope, receive, send_guarded)
+
+    def _refusal(self, method: str, headers: Headers) -> str | None:
+        host = headers.get("host", "")
+        if host_name(f"//{host}") not in self._hosts:
+            return (
+                f"This console does not answer to the name {host[:100]!r}: "
+                "start it with --host-name NAME to have it do so."
+            )
+        if method in READING:
+            return None
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            return "A change must come from the console's own pages, this one comes from elsewhere."
+        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return "A change must come from the console's own pages, this one comes from elsewhere."
+        return None
+
+
+def host_name(url: str) -> str | None:
+    """Give the host of a URL, in lower case, without port and brackets; None if it has none."""
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+def is_token(given: str, token: str) -> bool:
+    """Compare a form's token with ours, in the same time whatever it is."""
+    return hmac.compare_digest(given.encode(errors="replace"), token.encode())

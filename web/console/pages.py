@@ -1,0 +1,98 @@
+"""Renders screens: the templates, what they may call, and the part of a page that moves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from .views import words
+from .views.changes import shell_line
+
+NAVIGATION: Final = (
+    ("/", "Overview"),
+    ("/brokers", "Brokers"),
+    ("/topics", "Topics"),
+    ("/groups", "Groups"),
+    ("/quorum", "Quorum"),
+)
+"""Screens with an entry of their own; Alt and the number of the entry go there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """One screen, asked for and judged, not rendered yet."""
+
+    template: str
+    title: str
+    view: object
+    refresh_ms: int = 0
+    """How often the moving part is drawn again while somebody looks; 0: the screen stands still."""
+    status: int = 200
+    here: str = "/"
+    """The entry of the navigation it belongs to."""
+    more: Mapping[str, object] = field(default_factory=dict)
+
+
+class Pages:
+    """The templates of one console."""
+
+    def __init__(self, bootstrap: str, token: str, *, allow_changes: bool) -> None:
+        self._bootstrap = bootstrap
+        self._environment = Environment(
+            loader=PackageLoader("minikafka.web.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            finalize=_shown,
+        )
+        self._environment.filters.update(
+            number=words.number,
+            size=words.size,
+            duration=words.duration,
+            moment=words.moment,
+            clock=words.clock,
+            plural=words.plural,
+            level=lambda one: one.value,
+            path=lambda name: quote(str(name), safe=""),
+        )
+        self._environment.globals.update(
+            navigation=NAVIGATION,
+            token=token,
+            allow_changes=allow_changes,
+            command=self.command,
+            query=lambda **given: urlencode({k: v for k, v in given.items() if v not in ("", 0)}),
+        )
+        # A block is rendered by itself, too, and does not see what its template imports.
+        parts = self._environment.get_template("parts.html").module
+        self._environment.globals.update(
+            {name: one for name, one in vars(parts).items() if not name.startswith("_")}
+        )
+
+    def page(self, screen: Screen, **more: object) -> str:
+        """Render the whole page."""
+        return self._environment.get_template(screen.template).render(_names(screen, more))
+
+    def live(self, screen: Screen, **more: object) -> str:
+        """Render the part of the page that moves."""
+        template = self._environment.get_template(screen.template)
+        context = template.new_context(_names(screen, more))
+        return "".join(template.blocks["live"](context))
+
+    def command(self, *arguments: object) -> str:
+        """Write the command that does the same, to be pasted into a shell."""
+        return shell_line(self._bootstrap, tuple(map(str, arguments)))
+
+
+def _names(screen: Screen, more: Mapping[str, object]) -> dict[str, Any]:
+    return {"screen": screen, "view": screen.view, **screen.more, **more}
+
+
+def _shown(value: object) -> object:
+    """Make text visible before it is escaped; leave markup and everything else as it is."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return words.visible(value)
+    return value

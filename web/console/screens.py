@@ -1,0 +1,157 @@
+"""The screens: each asks the cluster what it needs and hands it to its view."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from starlette.requests import Request
+
+from ...client.admin.admin import Admin
+from ...client.admin.group_types import GroupDescription
+from ...protocol.types import TopicPartition
+from . import asking
+from .desk import SIGHT_MS, Desk, NotThere
+from .pages import Screen
+from .views.brokers import LogDirs, broker_of, brokers_of
+from .views.groups import Lags, group_of, groups_of, groups_page
+from .views.overview import overview_of
+from .views.partition import partition_of
+from .views.quorum import quorum_of
+from .views.topics import MOST_PARTITIONS, topic_of, topics_of
+
+LOG_DIRS_MS: Final = 10_000
+BOUNDS_MS: Final = 1_000
+GROUPS_MS: Final = 3_000
+GROUP_MS: Final = 1_000
+REPLICAS_MS: Final = 500
+
+
+async def overview(desk: Desk, request: Request) -> Screen:
+    """Show the health of the cluster."""
+    sight = await desk.sight()
+    return Screen(
+        "overview.html",
+        "Overview",
+        overview_of(sight),
+        refresh_ms=SIGHT_MS,
+        more={"cluster_id": sight.cluster.cluster_id},
+    )
+
+
+async def brokers(desk: Desk, request: Request) -> Screen:
+    """List the brokers."""
+    sight = await desk.sight()
+    alive = [one.node_id for one in sight.cluster.brokers if not one.is_fenced]
+    view = brokers_of(sight, await _log_dirs(desk, alive))
+    return Screen("brokers.html", "Brokers", view, refresh_ms=SIGHT_MS, here="/brokers")
+
+
+async def broker(desk: Desk, request: Request) -> Screen:
+    """Show one broker."""
+    node_id: int = request.path_params["broker"]
+    sight = await desk.sight()
+    alive = [one.node_id for one in sight.cluster.brokers if not one.is_fenced]
+    view = broker_of(sight, node_id, await _log_dirs(desk, alive))
+    if view is None:
+        raise NotThere(f"The cluster has no broker {node_id}.")
+    return Screen("broker.html", f"Broker {node_id}", view, refresh_ms=SIGHT_MS, here="/brokers")
+
+
+async def topics(desk: Desk, request: Request) -> Screen:
+    """List topics: one page of those that the search finds."""
+    asked = request.query_params
+    sight = await desk.sight()
+    view = topics_of(sight, asked.get("q", ""), asked.get("only", ""), page_number(request))
+    return Screen("topics.html", "Topics", view, refresh_ms=SIGHT_MS, here="/topics")
+
+
+async def topic(desk: Desk, request: Request) -> Screen:
+    """Show one topic with its partitions."""
+    name: str = request.path_params["topic"]
+    sight = await desk.sight()
+    found = sight.topics.get(name)
+    if found is None:
+        raise NotThere(f"The cluster has no topic {name}.")
+    led = [one.partition for one in found.partitions[:MOST_PARTITIONS] if one.leader_id >= 0]
+    starts, ends = await _bounds(desk, name, led)
+    view = topic_of(sight, name, starts, ends)
+    return Screen("topic.html", name, view, refresh_ms=SIGHT_MS, here="/topics")
+
+
+async def partition(desk: Desk, request: Request) -> Screen:
+    """Show how each replica of a partition stands, from moment to moment."""
+    name: str = request.path_params["topic"]
+    index: int = request.path_params["partition"]
+    where = TopicPartition(name, index)
+
+    async def ask(admin: Admin) -> asking.PartitionSight:
+        return await asking.partition(admin, where)
+
+    found = await desk.link.shared(("partition", where), REPLICAS_MS, ask)
+    if found is None:
+        raise NotThere(f"The cluster has no partition {index} of a topic {name}.")
+    view = partition_of(where, *found, desk.ends.get(where))
+    desk.remember(where, view.ends)
+    title = f"{name}-{index}"
+    return Screen("partition.html", title, view, refresh_ms=REPLICAS_MS, here="/topics")
+
+
+async def groups(desk: Desk, request: Request) -> Screen:
+    """List groups, one page of them with what they have left to read."""
+    every = await desk.link.shared("groups", GROUPS_MS, lambda admin: admin.list_groups())
+    page = groups_page(every, request.query_params.get("q", ""), page_number(request))
+    names = tuple(one.group_id for one in page.rows)
+
+    async def ask(admin: Admin) -> dict[str, Lags]:
+        return await asking.lags(admin, names)
+
+    view = groups_of(page, await desk.link.shared(("lags", names), GROUPS_MS, ask))
+    return Screen("groups.html", "Groups", view, refresh_ms=GROUPS_MS, here="/groups")
+
+
+async def group(desk: Desk, request: Request) -> Screen:
+    """Show one group: partitions, lag, members."""
+    group_id: str = request.path_params["group"]
+
+    async def ask(admin: Admin) -> tuple[GroupDescription | None, Lags]:
+        found = await asking.group(admin, group_id)
+        lags = {} if found is None else await asking.lags(admin, [group_id])
+        return found, lags.get(group_id, {})
+
+    found, lags = await desk.link.shared(("group", group_id), GROUP_MS, ask)
+    if found is None:
+        raise NotThere(f"The cluster has no group {group_id}.")
+    view = group_of(found, lags)
+    return Screen("group.html", group_id, view, refresh_ms=GROUP_MS, here="/groups")
+
+
+async def quorum(desk: Desk, request: Request) -> Screen:
+    """Show the controllers."""
+    found = (await desk.sight()).quorum
+    if found is None:
+        raise NotThere("This cluster does not tell about its controllers.")
+    view = quorum_of(found, desk.link.runtime.wall_ms())
+    return Screen("quorum.html", "Quorum", view, refresh_ms=SIGHT_MS, here="/quorum")
+
+
+def page_number(request: Request) -> int:
+    """Read the page that is asked for; the first one where the number is none."""
+    text = request.query_params.get("page", "1")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 1
+
+
+async def _log_dirs(desk: Desk, broker_ids: Iterable[int]) -> LogDirs:
+    wanted = tuple(broker_ids)
+
+    async def ask(admin: Admin) -> LogDirs:
+        return await asking.log_dirs(admin, wanted)
+
+    return await desk.link.shared(("log dirs", wanted), LOG_DIRS_MS, ask)
+
+
+async def _bounds(desk: Desk, topic: str, indexes: list[int]) -> asking.Bounds:
+    partitions = [TopicPartition(topic, index) for index in indexes]
+
+    async def ask(admin: Admin) -> asking.Bounds:
+        return await asking.bounds(admin, partitions)
+
+    return await desk.link.shared(("bounds", topic, len(indexes)), BOUNDS_MS, ask)

@@ -1,0 +1,205 @@
+"""Groups: who is in them, what they have left to read, and where a reset would put them. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ....client.admin.group_types import GroupDescription, GroupListing, GroupMember
+from ....client.admin.lag_types import PartitionLag
+from ....client.cli.offset_resets import Bounds, Scenario, new_offset
+from ....protocol.errors import ApiError
+from ....protocol.types import TopicPartition
+from .pages import Page, page_of
+
+Lags = Mapping[TopicPartition, PartitionLag | ApiError]
+STATES = {"Stable": "good", "Empty": "", "Dead": "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """The records that are left to read, in some partitions; None where it is unknown."""
+
+    records: int | None
+    is_estimated: bool
+    seconds: float | None
+    size: int | None
+
+    @property
+    def ms(self) -> int | None:
+        """The age of the oldest record that is left."""
+        return None if self.seconds is None else round(self.seconds * 1000)
+
+
+def lag_of(one: PartitionLag | ApiError | None) -> Lag:
+    """Read the lag of a partition: visible records where brokers count them, else offsets."""
+    if not isinstance(one, PartitionLag):
+        return Lag(None, False, None, None)
+    records = one.offsets if one.records is None else one.records
+    return Lag(records, one.is_estimated, one.seconds, one.size_bytes)
+
+
+def lag_in_all(lags: Iterable[Lag]) -> Lag:
+    """Add up the lag of partitions; the age is that of the oldest record."""
+    every = list(lags)
+    records = [one.records for one in every if one.records is not None]
+    sizes = [one.size for one in every if one.size is not None]
+    return Lag(
+        sum(records) if records or not every else None,
+        any(one.is_estimated for one in every),
+        max((one.seconds for one in every if one.seconds is not None), default=None),
+        sum(sizes) if sizes else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A group in the list."""
+
+    group_id: str
+    state: str
+    type: str
+    lag: Lag | None
+    """None where nobody has asked for it."""
+
+    @property
+    def level(self) -> str:
+        """The state's weight: a rebalance is a warning."""
+        return STATES.get(self.state, "warn")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupList:
+    """The groups of one page."""
+
+    page: Page[GroupListing]
+    rows: tuple[GroupRow, ...]
+
+
+def groups_page(groups: Sequence[GroupListing], query: str, number: int) -> Page[GroupListing]:
+    """Cut a page out of the groups."""
+    return page_of(groups, query, number, lambda one: one.group_id)
+
+
+def groups_of(page: Page[GroupListing], lags: Mapping[str, Lags]) -> GroupList:
+    """List the groups of a page, with what each has left to read."""
+    rows = (
+        GroupRow(
+            one.group_id,
+            one.state,
+            one.type,
+            lag_in_all(map(lag_of, lags[one.group_id].values())) if one.group_id in lags else None,
+        )
+        for one in page.rows
+    )
+    return GroupList(page, tuple(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRow:
+    """A partition that a group reads or has read."""
+
+    where: TopicPartition
+    committed: int | None
+    end: int | None
+    lag: Lag
+    trouble: str
+    owner: str
+    """The member that reads it; empty where none does."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """One group as it is shown."""
+
+    group: GroupDescription
+    lag: Lag
+    rows: tuple[OffsetRow, ...]
+    members: tuple[GroupMember, ...]
+
+    @property
+    def level(self) -> str:
+        """The state's weight."""
+        return STATES.get(self.group.state, "warn")
+
+
+def group_of(group: GroupDescription, lags: Lags) -> GroupView:
+    """Show a group: its partitions with the largest lag first."""
+    owners = {where: member for member in group.members for where in member.assignment}
+    rows = []
+    for where in {**dict.fromkeys(lags), **dict.fromkeys(owners)}:
+        one = lags.get(where)
+        known = one if isinstance(one, PartitionLag) else None
+        owner = owners.get(where)
+        rows.append(
+            OffsetRow(
+                where,
+                known.committed_offset if known else None,
+                known.high_watermark if known else None,
+                lag_of(one),
+                str(one) if isinstance(one, ApiError) else "",
+                f"{owner.client_id} at {owner.host}" if owner else "",
+            )
+        )
+    rows.sort(key=lambda row: (-(row.lag.records or 0), row.where))
+    total = lag_in_all(row.lag for row in rows)
+    return GroupView(group, total, tuple(rows), group.members)
+
+
+@dataclass(frozen=True, slots=True)
+class ResetRow:
+    """A partition, before and after a reset."""
+
+    where: TopicPartition
+    committed: int | None
+    target: int
+    warning: str
+
+    @property
+    def difference(self) -> int | None:
+        """Records to be read again where it is negative, skipped where it is positive."""
+        return None if self.committed is None else self.target - self.committed
+
+
+@dataclass(frozen=True, slots=True)
+class ResetView:
+    """A reset as it would be."""
+
+    group_id: str
+    scenario: str
+    amount: str
+    topic: str
+    rows: tuple[ResetRow, ...]
+    is_possible: bool
+    """False while the group has members: they would commit over it."""
+    command: tuple[str, ...]
+
+
+FLAGS = {
+    "earliest": Scenario.EARLIEST,
+    "latest": Scenario.LATEST,
+    "offset": Scenario.OFFSET,
+    "shift": Scenario.SHIFT,
+    "time": Scenario.DATETIME,
+    "duration": Scenario.DURATION,
+}
+
+
+def reset_rows(
+    scenario: Scenario, amount: int, bounds: Mapping[TopicPartition, Bounds]
+) -> tuple[ResetRow, ...]:
+    """Compute a reset; ConfigError where a partition without an offset is to be shifted."""
+    rows = []
+    for where in sorted(bounds):
+        target, warning = new_offset(scenario, amount, where, bounds[where])
+        rows.append(ResetRow(where, bounds[where].committed, target, warning or ""))
+    return tuple(rows)
+
+
+def reset_command(
+    group_id: str, scenario: str, amount: str, topic: str, *, execute: bool
+) -> tuple[str, ...]:
+    """Write the command of a reset."""
+    flag = FLAGS[scenario].value
+    which = ("--topic", topic) if topic else ("--all-topics",)
+    value = () if scenario in ("earliest", "latest") else (amount,)
+    how = "--execute" if execute else "--dry-run"
+    return ("consumer-groups", "--reset-offsets", "--group", group_id, *which, flag, *value, how)

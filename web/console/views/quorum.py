@@ -1,0 +1,57 @@
+"""The quorum: which controller leads, and how far the others and the brokers follow. Pure."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ....client.admin.cluster_types import MetadataQuorum, QuorumReplica
+
+LATE_MS: Final = 10_000
+"""A voter that has not caught up for so long is called behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumRow:
+    """A copy of the metadata log."""
+
+    node_id: int
+    role: str
+    addresses: str
+    log_end: int | None
+    behind: int | None
+    caught_up_ms_ago: int | None
+    is_late: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumView:
+    """The quorum as it is shown."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    rows: tuple[QuorumRow, ...]
+
+
+def quorum_of(quorum: MetadataQuorum, now_ms: int) -> QuorumView:
+    """Show voters first, the leader before all, then the brokers that follow."""
+    voters = sorted(quorum.voters, key=lambda one: (one.node_id != quorum.leader_id, one.node_id))
+    rows = [_row(quorum, one, now_ms, "voter") for one in voters]
+    rows += [_row(quorum, one, now_ms, "observer") for one in quorum.observers]
+    return QuorumView(quorum.leader_id, quorum.leader_epoch, quorum.high_watermark, tuple(rows))
+
+
+def _row(quorum: MetadataQuorum, one: QuorumReplica, now_ms: int, role: str) -> QuorumRow:
+    leads = one.node_id == quorum.leader_id and role == "voter"
+    log_end = None if one.log_end_offset < 0 else one.log_end_offset
+    behind = None if log_end is None else max(quorum.leader_log_end_offset - log_end, 0)
+    caught_up = one.last_caught_up_timestamp
+    ago_ms = 0 if leads else None if caught_up is None else max(now_ms - caught_up, 0)
+    return QuorumRow(
+        one.node_id,
+        "leader" if leads else role,
+        ", ".join(quorum.endpoints.get(one.node_id, ())),
+        log_end,
+        behind,
+        ago_ms,
+        ago_ms is not None and ago_ms > LATE_MS,
+    )

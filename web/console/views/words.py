@@ -1,0 +1,94 @@
+"""Numbers, sizes and times as people read them, and texts that may safely be shown.
+
+Pure. A dash stands for what is unknown.
+"""
+
+import math
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+UNKNOWN: Final = "\u2013"
+_KIB: Final = 1024
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_SPANS: Final = (
+    (86_400_000, "d", 3_600_000, "h"),
+    (3_600_000, "h", 60_000, "min"),
+    (60_000, "min", 1000, "s"),
+)
+_INVISIBLE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+"""Control characters, what turns the direction of text, and halves of surrogate pairs."""
+
+
+def number(value: int | None) -> str:
+    """Write a count with thin spaces between the thousands: 12 345 678."""
+    return UNKNOWN if value is None else f"{value:,}".replace(",", "\u202f")
+
+
+def size(value: int | None) -> str:
+    """Write bytes with a unit: 1.5 MiB."""
+    if value is None:
+        return UNKNOWN
+    power = min(int(math.log(max(value, 1), _KIB)), len(_UNITS) - 1)
+    return f"{value} B" if power == 0 else f"{value / _KIB**power:.1f} {_UNITS[power]}"
+
+
+def duration(ms: int | None) -> str:
+    """Write a time span: 250 ms, 4.2 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
+    if ms is None:
+        return UNKNOWN
+    if ms < 1000:
+        return f"{ms} ms"
+    for length, unit, inner_length, inner in _SPANS:
+        if ms >= length:
+            rest = ms % length // inner_length
+            return f"{ms // length} {unit}" + (f" {rest} {inner}" if rest else "")
+    return f"{ms / 1000:.1f} s"
+
+
+def moment(ms: int | None) -> str:
+    """Write ms since the epoch as UTC: 2026-01-31 10:00:00.000."""
+    if ms is None or ms < 0:
+        return UNKNOWN
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    except (OverflowError, ValueError, OSError):
+        return str(ms)
+
+
+def clock(ms: int) -> str:
+    """Write ms since the epoch as a time of day, UTC: 10:00:00."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S")
+
+
+def percent(part: int, whole: int) -> str:
+    """Write a share: 12 %."""
+    return UNKNOWN if whole <= 0 else f"{100 * part / whole:.0f} %"
+
+
+def plural(count: int, noun: str, several: str = "") -> str:
+    """Write a count with its noun: 1 topic, 2 topics."""
+    return f"{number(count)} {noun if count == 1 else several or noun + 's'}"
+
+
+def listed(names: object, most: int = 5) -> str:
+    """Join names with commas, the first few of them."""
+    every = [str(each) for each in names] if isinstance(names, list | tuple) else [str(names)]
+    rest = len(every) - most
+    return ", ".join(every[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def visible(text: str) -> str:
+    """Replace what cannot be seen, or would turn the text around it; keep tabs and line ends.
+
+    Escaping for HTML is another thing: templates do that with every text.
+    """
+    return text if text.isprintable() else _INVISIBLE.sub(_symbol, text)
+
+
+def _symbol(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    # Unicode has pictures of the first 32 control characters.
+    return chr(0x2400 + code) if code < 0x20 else "\ufffd"
