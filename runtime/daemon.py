@@ -21,6 +21,7 @@ import click
 from .config import apply_overrides, parse_properties
 from .descriptors import raise_descriptor_limit
 from .errors import ConfigError, InvariantViolation, MinikafkaError
+from .log_output import OPTIONS, LogSettings, set_up_logging
 from .runtime import Runtime, SystemRuntime
 from .version import VERSION
 
@@ -88,17 +89,21 @@ class Pipes:
 def daemon_command(
     program: str, prepare: Callable[[dict[str, str]], Plan], *, help: str
 ) -> click.Command:
-    """Make the entry point: PROGRAM [FILE] [--override k=v] [--lifeline-fd N] [--ready-fd N]."""
+    """Make the entry point: PROGRAM [FILE] [--override k=v] and the options of its log.
+
+    --lifeline-fd N and --ready-fd N are for launchers.
+    """
 
     def run(
         properties: str | None,
         override: tuple[str, ...],
         lifeline_fd: int | None,
         ready_fd: int | None,
+        **logged: Any,
     ) -> None:
-        set_up_logging()
         try:
             plan = prepare(load_properties(properties, override))
+            set_up_logging(plan.name, LogSettings(**logged))
         except ConfigError as error:
             click.echo(f"{program}: {error}", err=True)
             sys.exit(2)
@@ -123,6 +128,7 @@ def daemon_command(
             click.Option(["--override"], multiple=True, metavar="KEY=VALUE", help="Set one key."),
             click.Option(["--lifeline-fd"], type=int, help="End when this pipe is closed."),
             click.Option(["--ready-fd"], type=int, help="Write one line of JSON here when ready."),
+            *OPTIONS,
             click.Option(
                 ["--version"],
                 is_flag=True,
@@ -149,24 +155,6 @@ def load_properties(path: str | None, overrides: Sequence[str]) -> dict[str, str
             why = f"has more than {PROPERTIES_MAX} characters: this is no properties file"
             raise ConfigError(path, None, why)
     return apply_overrides(parse_properties(text), overrides)
-
-
-class _OneLine(logging.Formatter):
-    """A record is one line, tracebacks too: a log is read by tools."""
-
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
-        self.default_msec_format = "%s.%03d"
-
-    def format(self, record: logging.LogRecord) -> str:
-        return super().format(record).replace("\n", " | ")
-
-
-def set_up_logging() -> None:
-    """Log to standard error, one line for each record."""
-    to_stderr = logging.StreamHandler()
-    to_stderr.setFormatter(_OneLine())
-    logging.basicConfig(level=logging.INFO, handlers=[to_stderr], force=True)
 
 
 def run_daemon(plan: Plan, pipes: Pipes = Pipes()) -> int:

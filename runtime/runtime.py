@@ -1,4 +1,4 @@
-"""The world as a process may know it: its clocks, its dice, its files, its tasks.
+"""The world as a process may know it: its clocks, its dice, its files, its tasks, its loggers.
 
 Product code takes a `Runtime` and otherwise uses plain asyncio on the loop it is given. In
 production that is `SystemRuntime`; in the simulator time, disk and scheduling come from a seed.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from .descriptors import descriptor_limit
 from .errors import WorkerLost
 from .fs import FileSystem, OsFileSystem
+from .log_levels import LogLevels
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -40,6 +41,10 @@ class Runtime(Protocol):
     @property
     def fs(self) -> FileSystem:
         """The files and directories of this process."""
+
+    @property
+    def log_levels(self) -> LogLevels:
+        """The loggers of this process, which an operator makes say more or less."""
 
     def monotonic_ms(self) -> int:
         """Milliseconds on a clock that never jumps back; only differences mean anything.
@@ -71,6 +76,7 @@ class SystemRuntime:
         self.name = name
         self.rng = random.Random(os.urandom(32))
         self.fs: OsFileSystem = OsFileSystem()
+        self.log_levels = LogLevels(logging.root.manager)
         self._on_crash = on_crash
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._workers: ProcessPoolExecutor | None = None

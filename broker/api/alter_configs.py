@@ -1,7 +1,8 @@
 """AlterConfigs and IncrementalAlterConfigs: each resource is changed or refused by itself.
 
-Only a broker knows a broker's keys. Resources that it refuses are answered here; the others go on
-to the controller. Both make one answer, in the order of the request.
+Only a broker knows a broker's keys and loggers. Resources that it refuses, and its loggers, are
+answered here; the others go on to the controller. Both make one answer, in the order of the
+request.
 """
 
 from collections.abc import Callable
@@ -12,12 +13,14 @@ from ...protocol.control.records import BROKER, TOPIC
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages import alter_configs as whole
 from ...protocol.messages import incremental_alter_configs as incremental
+from ...protocol.messages.describe_configs import ResourceType
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
 from ...runtime.errors import ConfigError
 from ...runtime.kafka_keys import KNOWN_UNUSED
 from ...storage.topic_config import WITHOUT_EFFECT
 from ..net.answer import Call
 from ..topic_defaults import check_dynamic
+from . import broker_loggers
 from .forwarded import Forwarded, warn_of_unused
 
 
@@ -33,7 +36,7 @@ class _Kind(NamedTuple):
 def incremental_alter_configs(
     call: Call, request: incremental.IncrementalAlterConfigsRequest
 ) -> object:
-    """Set, unset, append to and subtract from settings of topics and brokers."""
+    """Set, unset, append to and subtract from settings of topics and brokers; levels of loggers."""
     return _alter(call, request, INCREMENTAL)
 
 
@@ -51,6 +54,9 @@ def _check_changes(resource: incremental.AlterConfigsResource) -> None:
 
 
 def _check_whole(resource: whole.AlterConfigsResource) -> None:
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        why = "levels of loggers are changed by IncrementalAlterConfigs only"
+        raise ApiError(ErrorCode.INVALID_REQUEST, why)
     for each in resource.configs:
         if each.value is None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{each.name}: a null is no value")
@@ -78,34 +84,38 @@ WHOLE = _Kind(
 
 
 def _alter(call: Call, request: Any, kind: _Kind) -> object:
-    refused: dict[int, object] = {}
+    answered: dict[int, object] = {}
     passed: list[Any] = []
     for index, resource in enumerate(request.resources):
         try:
             kind.check(resource)
+            if resource.resource_type == ResourceType.BROKER_LOGGER:
+                broker_loggers.alter(call.edge, resource, validate_only=request.validate_only)
+                answered[index] = _result(resource, ErrorCode.NONE, None)
+                continue
         except ApiError as error:
-            refused[index] = _result(resource, error.code, error.detail)
+            answered[index] = _result(resource, error.code, error.detail)
         else:
             passed.append(resource)
             unused = _reasons(resource.resource_type)
             warn_of_unused(resource.resource_name, unused, (each.name for each in resource.configs))
-    if refused and not passed:
-        return kind.response(responses=list(refused.values()))
+    if answered and not passed:
+        return kind.response(responses=list(answered.values()))
     request.resources = passed
 
     def refuse_all(request: Any, error: ErrorCode, why: str) -> object:
         return kind.response(responses=[_result(each, error, why) for each in request.resources])
 
-    def add_refused(response: Any) -> object:
-        for index, result in refused.items():
+    def add_answered(response: Any) -> object:
+        for index, result in answered.items():
             response.responses.insert(index, result)
         return response
 
-    complete = add_refused if refused else None
+    complete = add_answered if answered else None
     return Forwarded(call, request, kind.api_key, refuse_all, complete)
 
 
-def _result(resource: Any, error: ErrorCode, why: str) -> object:
+def _result(resource: Any, error: ErrorCode, why: str | None) -> object:
     return whole.AlterConfigsResourceResponse(
         error_code=error,
         error_message=why,

@@ -1,4 +1,4 @@
-"""DescribeConfigs: settings of topics and brokers, read off the tables that declare them.
+"""DescribeConfigs: settings of topics and brokers, read off their tables, and levels of loggers.
 
 Each value comes with the place where it was set. On request it comes with every place that would
 set it if the ones before did not (synonyms).
@@ -25,10 +25,11 @@ from ..edge import Edge
 from ..net.answer import Call
 from ..settings import TABLES
 from ..topic_defaults import BROKER_KEYS, ROWS, Layer
+from . import broker_loggers
 from .slices import answer_each
 
 BROKER_ROWS = {row.key: row for table in TABLES for row in settings_of(table)}
-NOTHING_SET = (ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
+NOTHING_SET = (ResourceType.CLIENT_METRICS, ResourceType.GROUP)
 """Resources that have settings in Kafka and none here: nothing is listed, and that is no error."""
 
 
@@ -63,6 +64,10 @@ def _result(
 def _describe(
     call: Call, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> Iterator[DescribeConfigsResourceResult]:
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        name, wanted = resource.resource_name, resource.configuration_keys
+        yield from broker_loggers.describe(call.edge, name, wanted)
+        return
     for row, key, layers in _rows(call.edge, resource):
         if resource.configuration_keys is None or key in resource.configuration_keys:
             yield _described(row, key, layers, request)
@@ -79,9 +84,8 @@ def _rows(
         for key, row in ROWS.items():
             yield row, key, list(edge.topic_defaults.layers(image, name, key))
     elif resource.resource_type == ResourceType.BROKER:
-        if name and name != str(edge.config.node_id):
-            why = f"this is broker {edge.config.node_id}: ask broker {name!r} itself"
-            raise ApiError(ErrorCode.INVALID_REQUEST, why)
+        if name:
+            broker_loggers.check_is_here(edge, name)
         yield from _broker_rows(edge, is_default=not name)
     elif resource.resource_type not in NOTHING_SET:
         why = f"resources of type {resource.resource_type} have no configuration here"

@@ -99,6 +99,15 @@ class Asking:
 
         AdminError names those that were refused; the others are done.
         """
+        return done_of(await self.outcomes(names, ask))
+
+    async def outcomes(
+        self,
+        names: list[str],
+        ask: Callable[[KafkaConnection, list[str]], Awaitable[Outcomes[T]]],
+        node_id: int | None = None,
+    ) -> Outcomes[T]:
+        """Do what `each` does, at one broker if `node_id` names it, and give the refusals too."""
         final: Outcomes[T] = {}
         left = names
 
@@ -114,8 +123,8 @@ class Asking:
                 raise again[0] if again else ClientError(NO_ANSWER)
 
         if left:
-            await self.one_broker(once)
-        return done_of(final)
+            await self.one_broker(once, node_id)
+        return final
 
     async def one_broker(
         self, ask: Callable[[KafkaConnection], Awaitable[T]], node_id: int | None = None

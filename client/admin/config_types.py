@@ -1,4 +1,4 @@
-"""Settings of topics and brokers as plain values: whose, as they are in force, and changed."""
+"""Settings of topics, brokers and loggers as plain values: whose, as in force, and changed."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,7 +8,10 @@ from ...protocol.messages.incremental_alter_configs import ConfigOperation
 
 
 class ConfigResource(NamedTuple):
-    """The owner of settings: a topic by name, or a broker by its number ("" for all brokers)."""
+    """The owner of settings: a topic by name, or a broker by its number ("" for all brokers).
+
+    A BROKER_LOGGER is a broker's number too: its settings are the levels of that broker's loggers.
+    """
 
     type: ResourceType
     name: str
@@ -22,6 +25,11 @@ class ConfigResource(NamedTuple):
     def broker(cls, node_id: int | None) -> "ConfigResource":
         """Name a broker's settings; None for the defaults of all brokers."""
         return cls(ResourceType.BROKER, "" if node_id is None else str(node_id))
+
+    @classmethod
+    def broker_logger(cls, node_id: int) -> "ConfigResource":
+        """Name the loggers of a broker (KIP-412)."""
+        return cls(ResourceType.BROKER_LOGGER, str(node_id))
 
     def __str__(self) -> str:
         return f"{self.type.name.lower()} {self.name or 'default'}"

@@ -1,6 +1,6 @@
-"""Settings of topics and brokers: described, changed one by one or as a whole.
+"""Settings of topics, brokers and loggers: described, changed one by one or as a whole.
 
-Knows the messages. A broker's own settings are asked of that broker.
+Knows the messages. A broker's own settings and the levels of its loggers are asked of that broker.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,8 @@ async def describe_configs(
 ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
     """Give the settings of topics and brokers, or only `keys` of them."""
     described: dict[ConfigResource, dict[str, ConfigEntry] | ApiError] = {}
-    for node_id, part in _by_broker(resources).items():
+    local = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
+    for node_id, part in _by_broker(resources, *local).items():
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(
@@ -63,7 +64,10 @@ async def incremental_alter_configs(
     *,
     validate_only: bool = False,
 ) -> None:
-    """Change single settings of topics and brokers, leaving others as they are."""
+    """Change single settings of topics and brokers, leaving others as they are.
+
+    Changed levels of a broker's loggers last until it ends.
+    """
     by_name = {str(resource): resource for resource in changes}
 
     async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[str]:
@@ -85,7 +89,10 @@ async def incremental_alter_configs(
         )
         return _altered(await connection.request(request))
 
-    await asking.each(list(by_name), ask)
+    outcomes: Outcomes[str] = {}
+    for node_id, part in _by_broker(changes, ResourceType.BROKER_LOGGER).items():
+        outcomes.update(await asking.outcomes([str(one) for one in part], ask, node_id))
+    done_of(outcomes)
 
 
 async def alter_configs(
@@ -137,11 +144,13 @@ async def list_config_resources(
     return await asking.one_broker(ask)
 
 
-def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
-    """Group resources by whom to ask: one broker knows its own settings, any knows the others."""
+def _by_broker(
+    resources: Iterable[ConfigResource], *local: ResourceType
+) -> dict[int | None, list[ConfigResource]]:
+    """Group resources by whom to ask: those of `local` types the broker they name, others any."""
     parts: dict[int | None, list[ConfigResource]] = {}
     for kind, name in resources:
-        is_one_broker = kind == ResourceType.BROKER and name.isdecimal()
+        is_one_broker = kind in local and name.isdecimal()
         parts.setdefault(int(name) if is_one_broker else None, []).append(
             ConfigResource(kind, name)
         )

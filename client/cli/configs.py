@@ -1,4 +1,4 @@
-"""`minikafka configs`: describe and alter the dynamic settings of topics and brokers.
+"""`minikafka configs`: describe and alter the dynamic settings of topics, brokers and loggers.
 
 Owns flags, Kafka's texts and exit codes; the admin client does the work.
 """
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from ..admin.admin import Admin
 
 COMPLAINT = "Error while executing config command"
-KINDS = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
-ELSEWHERE = ("clients", "users", "broker-loggers", "ips", "client-metrics", "groups")
+KINDS = {
+    "topics": ResourceType.TOPIC,
+    "brokers": ResourceType.BROKER,
+    "broker-loggers": ResourceType.BROKER_LOGGER,
+}
+ELSEWHERE = ("clients", "users", "ips", "client-metrics", "groups")
 SOURCES = {ConfigSource.TOPIC_CONFIG: "DYNAMIC_TOPIC_CONFIG"}
 """Kafka's names of the sources of settings, if they differ from ours."""
 
@@ -53,11 +57,12 @@ class Request:
 @click.option("--alter", is_flag=True, help="Change settings.")
 @click.option("--describe", is_flag=True, help="Print settings.")
 @click.option("--all", "wants_all", is_flag=True, help="Also those that nobody has set.")
-@click.option("--entity-type", type=click.Choice([*KINDS, *ELSEWHERE]), help="topics or brokers.")
+@click.option("--entity-type", type=click.Choice([*KINDS, *ELSEWHERE]), help="Whose.")
 @click.option("--entity-name", help="The topic's name or the broker's id.")
 @click.option("--entity-default", is_flag=True, help="The defaults of all brokers.")
 @click.option("--topic", help="Short for --entity-type topics --entity-name.")
 @click.option("--broker", help="Short for --entity-type brokers --entity-name.")
+@click.option("--broker-logger", help="Short for --entity-type broker-loggers --entity-name.")
 @click.option("--broker-defaults", is_flag=True, help="The defaults of all brokers.")
 @click.option("--add-config", metavar="K=V,K=[V,V]", help="Settings to set.")
 @click.option("--add-config-file", type=FILE, metavar="FILE", help="Settings to set.")
@@ -72,6 +77,8 @@ def configs(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
         --add-config flush.policy=group,retention.ms=3600000
     minikafka configs --bootstrap-server localhost:9092 --alter --broker-defaults \\
         --add-config min.insync.replicas=2
+    minikafka configs --bootstrap-server localhost:9092 --alter --broker-logger 1 \\
+        --add-config minikafka.broker.replication=DEBUG
     """
     request = _request(flags)
     do = _alter if flags["alter"] else _describe
@@ -114,24 +121,30 @@ def _entity(flags: Mapping[str, Any]) -> tuple[ResourceType, str | None]:
         flags["entity_type"] is not None,
         flags["topic"] is not None,
         flags["broker"] is not None,
+        flags["broker_logger"] is not None,
         flags["broker_defaults"],
     ]
     if sum(ways) != 1:
         raise click.UsageError(
-            "needs exactly one of --entity-type, --topic, --broker, --broker-defaults"
+            "needs exactly one of --entity-type, --topic, --broker, --broker-logger,"
+            " --broker-defaults"
         )
     if flags["topic"] is not None:
         return ResourceType.TOPIC, flags["topic"]
     if flags["broker"] is not None:
         return ResourceType.BROKER, flags["broker"]
+    if flags["broker_logger"] is not None:
+        return ResourceType.BROKER_LOGGER, flags["broker_logger"]
     if flags["broker_defaults"]:
         return ResourceType.BROKER, ""
     if flags["entity_type"] in ELSEWHERE:
-        raise click.UsageError(f"--entity-type {flags['entity_type']}: only topics and brokers")
+        raise click.UsageError(f"--entity-type {flags['entity_type']}: only {', '.join(KINDS)}")
     kind = KINDS[flags["entity_type"]]
     if flags["entity_default"]:
         if kind is ResourceType.TOPIC:
             raise click.UsageError("--entity-default: topics get their defaults from brokers")
+        if kind is ResourceType.BROKER_LOGGER:
+            raise click.UsageError("--entity-default: loggers have no defaults of all brokers")
         if flags["entity_name"] is not None:
             raise click.UsageError("--entity-name and --entity-default exclude each other")
         return kind, ""
@@ -174,19 +187,23 @@ async def _all(admin: "Admin", kind: ResourceType) -> list[ConfigResource]:
     if kind is ResourceType.TOPIC:
         return [ConfigResource.topic(one.name) for one in await admin.list_topics()]
     brokers = (await admin.describe_cluster()).brokers
+    if kind is ResourceType.BROKER_LOGGER:
+        return [ConfigResource.broker_logger(one.node_id) for one in brokers]
     return [*(ConfigResource.broker(one.node_id) for one in brokers), ConfigResource.broker(None)]
 
 
 async def _alter(admin: "Admin", request: Request) -> int:
-    if request.deleted:
+    is_logger = request.kind is ResourceType.BROKER_LOGGER
+    # A logger cannot be made: that it is there is looked up for those that are set, too.
+    known = [*request.deleted, *(request.added if is_logger else ())]
+    if known:
         found = (await admin.describe_configs([request.resource]))[request.resource]
         unset = [
-            key
-            for key in request.deleted
-            if key not in found or not is_own(request.resource, found[key])
+            key for key in known if key not in found or not is_own(request.resource, found[key])
         ]
         if unset:
-            raise ConfigCommandError(f"Invalid config(s): {','.join(unset)}")
+            noun = "broker logger(s)" if is_logger else "config(s)"
+            raise ConfigCommandError(f"Invalid {noun}: {','.join(unset)}")
     changes = [ConfigChange(key, value) for key, value in request.added.items()]
     changes += [ConfigChange(key, None, ConfigOperation.DELETE) for key in request.deleted]
     await admin.incremental_alter_configs({request.resource: changes})
@@ -195,7 +212,12 @@ async def _alter(admin: "Admin", request: Request) -> int:
 
 
 def is_own(resource: ConfigResource, entry: ConfigEntry) -> bool:
-    """True if the value was set for this very topic or broker, or for all brokers."""
+    """True if the value was set for this very topic or broker, or for all brokers.
+
+    Always true of a logger, which has its level at one broker only.
+    """
+    if resource.type is ResourceType.BROKER_LOGGER:
+        return entry.source is ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
     if resource.type is ResourceType.TOPIC:
         return entry.source is ConfigSource.TOPIC_CONFIG
     if resource.name:
@@ -213,7 +235,8 @@ def title(resource: ConfigResource, *, wants_all: bool) -> str:
 def _whose(resource: ConfigResource, noun: str) -> str:
     if resource.name == "":
         return f"default {noun} for brokers in the cluster"
-    return f"{noun} for {resource.type.name.lower()} {resource.name}"
+    kind = resource.type.name.lower().replace("_", "-")
+    return f"{noun} for {kind} {resource.name}"
 
 
 def entry_line(entry: ConfigEntry) -> str:

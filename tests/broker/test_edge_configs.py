@@ -182,9 +182,7 @@ async def test_a_key_that_means_nothing_here_is_shown_once_it_is_set(
     assert await described(broker, BROKER, "1", key) == shown
 
 
-@pytest.mark.parametrize(
-    "kind", [ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS, ResourceType.GROUP]
-)
+@pytest.mark.parametrize("kind", [ResourceType.CLIENT_METRICS, ResourceType.GROUP])
 async def test_what_nobody_can_configure_here_is_described_as_empty(
     make_broker: MakeBroker, kind: int
 ) -> None:

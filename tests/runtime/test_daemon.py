@@ -110,6 +110,17 @@ def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> No
     assert f"stopping: {number.name}" in err
 
 
+def test_it_logs_as_its_options_say(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.log"
+    options = ("--log-format", "json", "--log-file", str(path), "--log-level", "minikafka=DEBUG")
+    daemon, _ = ready_daemon(tmp_path, "--override", "node.id=4", *options)
+    daemon.process.terminate()
+    assert daemon.wait() == (0, "stopped cleanly\n", "")
+    said = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {each["node"] for each in said} == {"test-4"}
+    assert "stopping: SIGTERM" in [each["message"] for each in said]
+
+
 def test_it_ends_with_its_lifeline(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     daemon = Daemon(
@@ -129,6 +140,11 @@ def test_it_ends_with_its_lifeline(tmp_path: Path) -> None:
         ([], "test-daemon: node.id: is required"),
         (["--override", "node.id=x"], "test-daemon: node.id=x: must be an integer"),
         (["--override", "x"], "test-daemon: --override=x: must be key=value"),
+        (
+            ["--override", "node.id=1", "--log-level", "minikafka.rntime=DEBUG"],
+            "test-daemon: --log-level=minikafka.rntime=DEBUG: there is no logger minikafka.rntime;"
+            " did you mean minikafka.runtime?",
+        ),
         (
             ["--override", "node.idd=1"],
             "test-daemon: node.idd=1: unknown key; did you mean node.id?",

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from minikafka.runtime.log_levels import LogLevels
+
 from .disk import Disk, SimFileSystem
 from .loop import START_TIME, Process, ProcessState, SimLoop, current_process
 from .network import Host, Network
@@ -33,6 +35,8 @@ class SimRuntime:
         self.process = process
         self.rng = world.rng(f"process/{process.name}/{world.starts}")
         self.fs = SimFileSystem(process.host.disk, process)
+        # Loggers of its own: what one simulated process is told must not silence the others.
+        self.log_levels = LogLevels(logging.Manager(logging.RootLogger(logging.INFO)))
         self._world = world
         self._loop = world.loop
         self._disk_rng = process.host.disk.rng

@@ -114,6 +114,10 @@ class FakeAdmin:
 
     def _entries(self, resource: ConfigResource) -> dict[str, ConfigEntry]:
         source = ConfigSource.TOPIC_CONFIG
+        if resource.type is ResourceType.BROKER_LOGGER:
+            source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+            levels = self.configs.get(resource, {}).items()
+            return {key: ConfigEntry(key, value, source, False, False) for key, value in levels}
         if resource.type is ResourceType.BROKER:
             source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
             if resource.name:

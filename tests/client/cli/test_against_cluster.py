@@ -301,6 +301,25 @@ def test_configs(minikafka: Minikafka) -> None:
     assert "node.id" in err
 
 
+def test_levels_of_loggers(minikafka: Minikafka) -> None:
+    """Each broker has its own."""
+    name = "minikafka.broker.replication"
+    of_broker_2 = ("--entity-type", "broker-loggers", "--entity-name", 2)
+    done = minikafka("configs", "--alter", *of_broker_2, "--add-config", f"{name}=DEBUG")
+    assert done == ("Completed updating config for broker-logger 2.\n", "")
+    out, _ = minikafka("configs", "--describe", *of_broker_2)
+    assert out.startswith("Dynamic configs for broker-logger 2 are:\n")
+    assert f"  {name}.fetcher=DEBUG sensitive=false synonyms={{}}\n" in out
+    out, _ = minikafka("configs", "--describe", "--broker-logger", 3)
+    assert f"  {name}.fetcher=INFO sensitive=false" in out
+    minikafka("configs", "--alter", *of_broker_2, "--delete-config", name)
+    out, _ = minikafka("configs", "--describe", *of_broker_2)
+    assert f"  {name}.fetcher=INFO sensitive=false" in out
+    unknown = ("--add-config", "minikafka.none=INFO")
+    _, err = minikafka("configs", "--alter", *of_broker_2, *unknown, code=1)
+    assert err == "Error while executing config command: Invalid broker logger(s): minikafka.none\n"
+
+
 def test_a_reassignment_from_the_plan_to_the_end(minikafka: Minikafka, tmp_path: Path) -> None:
     minikafka("topics", "--create", "--topic", "moved", "--replica-assignment", "1,2")
     (tmp_path / "topics.json").write_text('{"topics": [{"topic": "moved"}], "version": 1}')

@@ -13,6 +13,7 @@ from .conftest import Run
 from .fake_admin import FakeAdmin
 
 AT = ("configs", "--bootstrap-server", "localhost:9092")
+LOGGER = ConfigResource.broker_logger(1)
 TOPIC, BROKER, DEFAULTS = (
     ConfigResource.topic("t"),
     ConfigResource.broker(1),
@@ -24,6 +25,7 @@ TOPIC, BROKER, DEFAULTS = (
 def cluster(admin: FakeAdmin) -> FakeAdmin:
     admin.placement = {TopicPartition("t", 0): (1,), TopicPartition("u", 0): (1,)}
     admin.configs = {TOPIC: {"retention.ms": "5"}, DEFAULTS: {"min.insync.replicas": "2"}}
+    admin.configs[LOGGER] = {"root": "INFO", "a.b": "DEBUG"}
     return admin
 
 
@@ -34,6 +36,12 @@ RETENTION = (
 ISR = (
     "  min.insync.replicas=2 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:"
     "min.insync.replicas=2, DEFAULT_CONFIG:log.min.insync.replicas=9}\n"
+)
+
+LEVELS = (
+    "Dynamic configs for broker-logger 1 are:\n"
+    "  a.b=DEBUG sensitive=false synonyms={}\n"
+    "  root=INFO sensitive=false synonyms={}\n"
 )
 
 
@@ -51,6 +59,12 @@ ISR = (
             "Dynamic configs for topic t are:\n" + RETENTION + "Dynamic configs for topic u are:\n",
         ),
         (("--broker", "1"), "Dynamic configs for broker 1 are:\n"),
+        (("--broker-logger", "1"), LEVELS),
+        (("--entity-type", "broker-loggers", "--entity-name", "1"), LEVELS),
+        (
+            ("--entity-type", "broker-loggers"),
+            LEVELS + "".join(f"Dynamic configs for broker-logger {n} are:\n" for n in (2, 3, 4)),
+        ),
         (("--broker-defaults",), "Default configs for brokers in the cluster are:\n" + ISR),
         (
             ("--entity-type", "brokers"),
@@ -85,6 +99,12 @@ def test_describe(run: Run, cluster: FakeAdmin, flags: tuple[str, ...], out: str
             {"x": "2"},
             "default config for brokers in the cluster",
         ),
+        (
+            ("--broker-logger", "1", "--add-config", "root=WARN", "--delete-config", "a.b"),
+            LOGGER,
+            {"root": "WARN"},
+            "config for broker-logger 1",
+        ),
     ],
 )
 def test_alter(
@@ -113,6 +133,16 @@ def test_what_was_never_set_cannot_be_deleted(run: Run, cluster: FakeAdmin) -> N
     assert cluster.asked == []
 
 
+def test_a_logger_that_is_not_there_is_neither_set_nor_deleted(
+    run: Run, cluster: FakeAdmin
+) -> None:
+    flags = ("--add-config", "a.c=INFO,root=WARN", "--delete-config", "a.d")
+    code, out, err = run(*AT, "--alter", "--broker-logger", "1", *flags)
+    assert (code, out) == (1, "")
+    assert err == "Error while executing config command: Invalid broker logger(s): a.d,a.c\n"
+    assert cluster.asked == []
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -120,7 +150,11 @@ def test_what_was_never_set_cannot_be_deleted(run: Run, cluster: FakeAdmin) -> N
         (("--describe", "--alter", "--topic", "t"), "exactly one action"),
         (("--describe",), "needs exactly one of --entity-type, --topic"),
         (("--describe", "--topic", "t", "--broker", "1"), "needs exactly one of --entity-type"),
-        (("--describe", "--entity-type", "users"), "only topics and brokers"),
+        (("--describe", "--entity-type", "users"), "only topics, brokers, broker-loggers"),
+        (
+            ("--describe", "--entity-type", "broker-loggers", "--entity-default"),
+            "no defaults of all brokers",
+        ),
         (("--describe", "--entity-type", "topics", "--entity-default"), "defaults from brokers"),
         (
             ("--describe", "--entity-type=brokers", "--entity-default", "--entity-name=1"),
