@@ -12,6 +12,7 @@ import pytest
 from minikafka.deploy.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
+ROOT = Path(__file__).parents[3]
 CODE = "from minikafka.deploy.cli import main; main()"
 
 
@@ -318,6 +319,19 @@ def test_levels_of_loggers(minikafka: Minikafka) -> None:
     unknown = ("--add-config", "minikafka.none=INFO")
     _, err = minikafka("configs", "--alter", *of_broker_2, *unknown, code=1)
     assert err == "Error while executing config command: Invalid broker logger(s): minikafka.none\n"
+
+
+def test_the_commands_about_logs_of_the_page_on_monitoring(minikafka: Minikafka) -> None:
+    text = (ROOT / "docs" / "monitoring.md").read_text().partition("\n## Logs\n")[2]
+    (block,) = re.findall(r"```sh\n(.*?)```", text.partition("\n## ")[0], re.DOTALL)
+    said = []
+    for line in block.splitlines():
+        program, name, option, _, *arguments = line.split()
+        assert (program, option) == ("minikafka", "--bootstrap-server")
+        said.append(minikafka(name, *arguments)[0])
+    done = "Completed updating config for broker-logger 1.\n"
+    assert said[0].startswith("Dynamic configs for broker-logger 1 are:\n")
+    assert said[1:] == [done, done]
 
 
 def test_a_reassignment_from_the_plan_to_the_end(minikafka: Minikafka, tmp_path: Path) -> None:
