@@ -7,7 +7,6 @@ all are there. Starting and ending them is for `server.py`.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..client.net.refusals import Refusals
 from ..protocol.control.messages import Endpoint, RegisterBroker
@@ -15,6 +14,7 @@ from ..protocol.control.records import SUPPORTED_FEATURES
 from ..protocol.errors import ApiError
 from ..runtime.config import from_mapping
 from ..runtime.metrics_config import metrics_address
+from ..runtime.metrics_listener import MetricsListener
 from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
 from .admission.doors import Doors, share_descriptors
@@ -60,9 +60,6 @@ from .upkeep.compaction import Compaction, CompactionConfig
 from .upkeep.scrub import Scrub
 from .upkeep.upkeep import Upkeep
 from .whereabouts import Metadata, Whereabouts
-
-if TYPE_CHECKING:
-    from ..runtime.metrics_listener import MetricsListener
 
 NO_BOUND = 1 << 62
 PEER_REQUEST_MS = 5_000
@@ -118,7 +115,7 @@ class Parts:
     apis: Mapping[int, Api]
     times: RequestTimes | None
     """The counts and times of requests; None: nobody is told."""
-    metrics: "MetricsListener | None"
+    metrics: MetricsListener | None
     """None: nobody is told."""
 
 
@@ -247,15 +244,10 @@ def _make_compaction(ground: Ground, metadata: Metadata, partitions: Partitions)
     )
 
 
-def _make_metrics(
-    edge: Edge, channel: ControllerChannel, others: ToldOf
-) -> "MetricsListener | None":
+def _make_metrics(edge: Edge, channel: ControllerChannel, others: ToldOf) -> MetricsListener | None:
     address = metrics_address(edge.config.metrics_listener)
     if address is None:
         return None
-    # Imported here: a broker that serves no metrics need not wait for HTTP.
-    from ..runtime.metrics_listener import MetricsListener
-
     return MetricsListener(
         edge.runtime,
         address,

@@ -8,7 +8,7 @@ doors, connections, log, lock.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..client.net.refusals import Refusals
 from ..protocol.control.messages import Endpoint
@@ -16,6 +16,7 @@ from ..protocol.control.records import MetadataRecord
 from ..protocol.types import uuid_to_text
 from ..runtime.errors import ConfigError
 from ..runtime.metrics_config import metrics_address
+from ..runtime.metrics_listener import MetricsListener
 from ..runtime.runtime import Runtime
 from ..storage.directory import LogDirectory
 from .api.answers import Answers
@@ -29,9 +30,6 @@ from .metrics import ControllerMetrics
 from .quorum.lost_log import open_metadata_log
 from .quorum.raft import RaftQuorum
 from .upkeep import Upkeep
-
-if TYPE_CHECKING:
-    from ..runtime.metrics_listener import MetricsListener
 
 START_WITHIN_MS: Final = 60_000
 BIND_ATTEMPTS: Final = 10
@@ -145,13 +143,10 @@ class ControllerServer:
         await self.controller.stop()
         self._directory.abandon()
 
-    def _make_metrics(self) -> "MetricsListener | None":
+    def _make_metrics(self) -> MetricsListener | None:
         address = metrics_address(self.config.metrics_listener)
         if address is None:
             return None
-        # Imported here: a controller that serves no metrics need not wait for HTTP.
-        from ..runtime.metrics_listener import MetricsListener
-
         collectors = (ControllerMetrics(self.controller, self.sessions),)
         return MetricsListener(self.runtime, address, collectors, self._why_not_ready)
 
