@@ -1,7 +1,9 @@
 """The logs of a broker's replicas, and its data directories."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
+from ...runtime.errors import LogDirectoryFailed
 from ...runtime.metrics import Family, gauge, labels, summary
 from ...runtime.runtime import Runtime
 from ..partition.log_store import LogStore
@@ -47,6 +49,17 @@ class LogMetrics:
             "Data directories that failed since the start.",
             len(self._store.offline_directory_ids),
         )
+        spaces = list(self._spaces())
+        yield gauge(
+            "minikafka_disk_bytes",
+            "Bytes of the file system that a data directory is on.",
+            [(tail, total) for tail, (total, _) in spaces],
+        )
+        yield gauge(
+            "minikafka_disk_usable_bytes",
+            "Bytes of the same that the broker could still write.",
+            [(tail, usable) for tail, (_, usable) in spaces],
+        )
         yield summary(
             "kafka_log_logflushstats_logflushrateandtimems",
             "Milliseconds that flushes of logs took, by data directory.",
@@ -56,3 +69,9 @@ class LogMetrics:
             ],
             self._runtime.monotonic_ms(),
         )
+
+    def _spaces(self) -> Iterator[tuple[str, tuple[int, int]]]:
+        """Give the space of each directory that works."""
+        for each in self._store.directories:
+            with suppress(LogDirectoryFailed):
+                yield labels(logDirectory=each.path), each.files.space()

@@ -14,6 +14,8 @@ LOOP_DELAY_MS: Final = 200
 """A loop that is often so late answers nobody in time; a controller takes 1.8 s for a death."""
 MEMORY_SHARE: Final = 0.9
 """Beyond 1 whoever holds the memory is paused or closed."""
+SPACE_SHARE: Final = 0.15
+"""A disk that is full takes its data directory offline."""
 
 _CONTROLLER: Final = "kafka_controller_kafkacontroller_"
 _REPLICAS: Final = "kafka_server_replicamanager_"
@@ -144,6 +146,15 @@ def _of_replicas(here: str) -> Iterator[Alert]:
         "0s",
         "{{ $value }} data directories of {{ $labels.instance }} failed",
         "The broker serves nothing of them until it is started again.",
+    )
+    yield Alert(
+        "RunningOutOfSpace",
+        "warning",
+        f"minikafka_disk_usable_bytes{here} / minikafka_disk_bytes{here} < {SPACE_SHARE}",
+        "5m",
+        "The disk of {{ $labels.logDirectory }} at {{ $labels.instance }} has"
+        " {{ $value | humanizePercentage }} left",
+        "When nothing is left, the data directory goes offline.",
     )
 
 

@@ -14,6 +14,7 @@ _GROUP: Final = '{job="$job",consumergroup=~"$consumer_group",topic=~"$topic"}'
 _CONTROLLER: Final = "kafka_controller_kafkacontroller_"
 _REPLICAS: Final = "kafka_server_replicamanager_"
 _TRAFFIC: Final = "kafka_server_brokertopicmetrics_"
+_REQUESTS: Final = "kafka_network_requestmetrics_"
 _RAFT: Final = "kafka_server_raft_metrics_"
 
 Query = tuple[str, str]
@@ -64,6 +65,23 @@ def _quantiles(title: str, name: str, by: str) -> Panel:
                 f"max by ({by}) ({name}{_QUANTILE.format(quantile)})",
                 f"p{percent} {legend}",
             )
+            for quantile, percent in (("0.5", 50), ("0.95", 95), ("0.99", 99))
+        ),
+    )
+
+
+def _times(title: str, request: str) -> Panel:
+    """How long requests of one kind take, and for how much of that they wait for others."""
+    return Panel(
+        title,
+        "ms",
+        tuple(
+            (
+                f"max by (request) ({_REQUESTS}{phase}timems"
+                f'{{job="$job",instance=~"$instance",request="{request}",quantile="{quantile}"}})',
+                f"p{percent}{said}",
+            )
+            for phase, said in (("total", ""), ("remote", " waiting"))
             for quantile, percent in (("0.5", 50), ("0.95", 95), ("0.99", 99))
         ),
     )
@@ -126,16 +144,53 @@ _THROUGHPUT: Final = (
 )
 
 _LATENCY: Final = (
+    _times("Produce", "Produce"),
+    _times("Fetches of consumers", "FetchConsumer"),
+    _times("Fetches of followers", "FetchFollower"),
+    Panel(
+        "All requests, 99th percentile",
+        "ms",
+        (
+            (
+                f"max by (request) ({_REQUESTS}totaltimems{_QUANTILE.format('0.99')})",
+                "{{request}}",
+            ),
+        ),
+    ),
+    Panel(
+        "Requests",
+        "reqps",
+        ((_rate(f"{_REQUESTS}requests", _DAEMON, "request"), "{{request}}"),),
+    ),
+    Panel(
+        "Errors in answers",
+        "cps",
+        ((_rate(f"{_REQUESTS}errors", _DAEMON, "request, error"), "{{request}} {{error}}"),),
+    ),
+    Panel(
+        "Requests that wait",
+        "short",
+        (
+            (
+                "sum by (delayedOperation)"
+                f" (kafka_server_delayedoperationpurgatory_purgatorysize{_DAEMON})",
+                "{{delayedOperation}}",
+            ),
+        ),
+    ),
     _quantiles("Delay of event loops", "minikafka_event_loop_delay_ms", "instance"),
     _quantiles("Flushes", "kafka_log_logflushstats_logflushrateandtimems", "instance"),
-    Panel(
-        "CPU",
-        "percentunit",
-        ((_rate("process_cpu_seconds", _DAEMON, "instance"), "{{instance}}"),),
-    ),
 )
 
 _REPLICATION: Final = (
+    Panel(
+        "Leaders and replicas",
+        "short",
+        (
+            (f"{_REPLICAS}leadercount{_DAEMON}", "leaders {{instance}}"),
+            (f"{_REPLICAS}partitioncount{_DAEMON}", "replicas {{instance}}"),
+        ),
+    ),
     Panel(
         "Followers behind, time",
         "ms",
@@ -156,7 +211,7 @@ _REPLICATION: Final = (
     ),
 )
 
-_STORAGE: Final = (
+_RESOURCES: Final = (
     Panel(
         "Logs by topic, all replicas",
         "bytes",
@@ -168,17 +223,19 @@ _STORAGE: Final = (
         ((f"sum by (instance) (kafka_log_log_size{_TOPIC})", "{{instance}}"),),
     ),
     Panel(
-        "Leaders and replicas",
-        "short",
+        "Disk in use",
+        "percentunit",
         (
-            (f"{_REPLICAS}leadercount{_DAEMON}", "leaders {{instance}}"),
-            (f"{_REPLICAS}partitioncount{_DAEMON}", "replicas {{instance}}"),
+            (
+                f"1 - minikafka_disk_usable_bytes{_DAEMON} / minikafka_disk_bytes{_DAEMON}",
+                "{{instance}} {{logDirectory}}",
+            ),
         ),
     ),
     Panel(
-        "Failed directories",
-        "short",
-        ((f"kafka_log_logmanager_offlinelogdirectorycount{_DAEMON}", "{{instance}}"),),
+        "CPU",
+        "percentunit",
+        ((_rate("process_cpu_seconds", _DAEMON, "instance"), "{{instance}}"),),
     ),
     Panel(
         "Memory of processes",
@@ -300,9 +357,9 @@ _CONTROLLERS: Final = (
 ROWS: Final = (
     ("Health", _HEALTH),
     ("Throughput", _THROUGHPUT),
-    ("Latency", _LATENCY),
+    ("Requests and latency", _LATENCY),
     ("Replication", _REPLICATION),
-    ("Storage and memory", _STORAGE),
+    ("Storage, CPU and memory", _RESOURCES),
     ("Groups and transactions", _GROUPS),
     ("Controllers", _CONTROLLERS),
 )

@@ -78,7 +78,12 @@ async def test_a_failed_disk_is_seen(told: Told) -> None:
     partition = await told.give(LED)
     assert told.scrape().every("kafka_log_log_size", **FIRST) == [0]
     hosted = told.count("partitioncount")
-    files = told.partitions.directory_of(partition).files
+    directory = told.partitions.directory_of(partition)
+    files, where = directory.files, directory.path
+    files.space = lambda: (1000, 150)  # type: ignore[method-assign]
+    assert told.scrape()("minikafka_disk_bytes", logDirectory=where) == 1000
+    assert told.scrape()("minikafka_disk_usable_bytes", logDirectory=where) == 150
+    del files.space
     with pytest.raises(Exception, match="Input/output error"), files.guard:
         raise OSError(5, "Input/output error")
     await until(lambda: bool(partition.offline_because))
@@ -87,6 +92,7 @@ async def test_a_failed_disk_is_seen(told: Told) -> None:
     assert after(MANAGER + "offlinereplicacount") == hosted
     assert after(MANAGER + "partitioncount") == 0
     assert not after.every("kafka_log_log_size", **FIRST)
+    assert not after.every("minikafka_disk_usable_bytes", logDirectory=where)
 
 
 async def test_producers_are_counted(told: Told) -> None:

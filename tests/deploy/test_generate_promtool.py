@@ -81,6 +81,14 @@ CAUSES = [
         "OfflineLogDirectoryCount",
         {f"kafka_log_logmanager_offlinelogdirectorycount{{{AT}}}": steps(0, 1)},
     ),
+    Cause(
+        "RunningOutOfSpace",
+        {
+            f'minikafka_disk_usable_bytes{{{AT},logDirectory="/data"}}': steps(15, 14),
+            f'minikafka_disk_bytes{{{AT},logDirectory="/data"}}': steps(100, 100),
+        },
+        f'{AT},logDirectory="/data"',
+    ),
     Cause("ScrapeProblem", {f"up{{{AT}}}": steps(1, 0)}),
     Cause(
         "EventLoopDelay",
