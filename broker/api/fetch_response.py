@@ -15,6 +15,8 @@ from ...protocol.messages.fetch import (
 from ...protocol.messages.leader_hint import LeaderIdAndEpoch
 from ...protocol.types import NO_LEADER, ZERO_UUID
 from ..net.answer import Call
+from ..net.connection import Connection
+from ..partition.partition import Partition
 from ..partition.requests import FetchAnswer
 from .common import STALE_LEADER, node_endpoints
 from .fetch_reading import Reading
@@ -34,11 +36,13 @@ def respond(
         return FetchResponse(error_code=error, responses=[])
     if not (reading.is_for_follower or all(answer.error for answer in reading.answers)):
         call.rest_on_lease()
-    if call.edge.partitions.traffic is not None:
-        _count(call, reading)
+    is_counted = call.edge.partitions.traffic is not None
     topics: dict[bytes | str, FetchableTopicResponse] = {}
     leaders: list[int] = []
-    for asked, answer in zip(reading.partitions, reading.answers, strict=True):
+    every = zip(reading.partitions, reading.sources, reading.answers, strict=True)
+    for asked, source, answer in every:
+        if is_counted:
+            _count(call.connection, source, answer)
         if not context.tells(asked, answer):
             continue
         data = _data(asked.key[1], answer, isolation)
@@ -56,17 +60,20 @@ def respond(
     return response
 
 
-def _count(call: Call, reading: Reading) -> None:
-    times = call.connection.times
-    is_follower = reading.is_for_follower
-    for source, answer in zip(reading.sources, reading.answers, strict=True):
-        if isinstance(source, ErrorCode) or source.traffic is None:
-            continue
-        source.traffic.on_fetched(len(answer.records), is_follower=is_follower)
-        if answer.error and times is not None:
-            times.note_error("Fetch", answer.error)
-        if answer.error and answer.error not in LED_ELSEWHERE:
-            source.traffic.failed_fetch_requests += 1
+def _count(connection: Connection, source: Partition | ErrorCode, answer: FetchAnswer) -> None:
+    """Count one partition of a fetch."""
+    error, times = answer.error, connection.times
+    if error and times is not None:
+        times.note_error("Fetch", error)
+    if isinstance(source, ErrorCode) or (traffic := source.traffic) is None:
+        return
+    traffic.fetch_requests += 1
+    if connection.is_replica:
+        traffic.replication_bytes_out += len(answer.records)
+    else:
+        traffic.bytes_out += len(answer.records)
+    if error and error not in LED_ELSEWHERE:
+        traffic.failed_fetch_requests += 1
 
 
 def _topic(key: Key) -> FetchableTopicResponse:

@@ -13,7 +13,7 @@ from ..api.produce_transactional import TransactionalProduce
 from ..edge import Edge
 from ..net.answer import Answer
 from ..net.connection import Connection
-from ..net.timing import PRODUCE, RequestTimes
+from ..net.timing import RequestTimes
 
 _OF_REQUESTS: Final = "kafka_network_requestmetrics_"
 _OPERATIONS: Final[dict[type[Answer], str]] = {
@@ -84,13 +84,12 @@ class RequestMetrics:
 
     def _counts(self) -> dict[tuple[str, int], tuple[int, int]]:
         """Requests and their bytes, by name and version."""
-        counts = {key: (each.count, each.byte_count) for key, each in self._times.counted.items()}
+        counts = {kind: (each.count, each.byte_count) for kind, each in self._times.gone.items()}
         for connection in self._connections():
             if connection.meter is not None:
-                version, count, size = connection.meter.recognised(connection.started)
-                if count:
-                    before, bytes_before = counts.get((PRODUCE, version), (0, 0))
-                    counts[PRODUCE, version] = (before + count, bytes_before + size)
+                for kind, count, byte_count in connection.meter.counts(connection):
+                    before, bytes_before = counts.get(kind, (0, 0))
+                    counts[kind] = (before + count, bytes_before + byte_count)
         return counts
 
     def _connections(self) -> list[Connection]:

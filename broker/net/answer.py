@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ...protocol.codec import frame_response, is_flexible
 from ...protocol.types import Buffer
 from ..edge import Edge
+from .timing import COUNTED_ELSEWHERE
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -46,7 +47,7 @@ class Call:
     def frame(self, message: object) -> list[Buffer]:
         """Encode the response to this request."""
         times = self.connection.times
-        if times is not None:
+        if times is not None and message.__class__ not in COUNTED_ELSEWHERE:
             times.note_errors(message)
         return frame_response(message, self.version, self.correlation_id)
 

@@ -26,7 +26,7 @@ from .answer import Answer, Api, Call, Repeats
 from .idleness import Idleness
 from .inbox import QUEUED_BYTES_MAX, Inbox
 from .outbox import Outbox
-from .timing import Meter, RequestTimes
+from .timing import UNSPOKEN, Meter, RequestTimes
 
 Apis = Mapping[int, Api]
 Times = RequestTimes | None
@@ -98,7 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         self.edge.doors.release(self)
         self._idleness.end()
         if self.meter is not None:
-            self.meter.close(self.started)
+            self.meter.close(self)
         if self.watch is not None:
             self.watch.close()
             self.watch = None
@@ -220,11 +220,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _on_bytes(self, nbytes: int) -> None:
         self.wall_ms = self.edge.runtime.wall_ms()
-        meter = self.meter
-        if meter is not None:
-            meter.received += nbytes
-            if self.wall_ms >= meter.times.due_ms:
-                meter.begin(self.wall_ms, self.started, len(self._pending))
+        if self.meter is not None:
+            self.meter.received += nbytes
+            if self.wall_ms >= self.meter.times.due_ms:
+                self.meter.begin(self.wall_ms, self.started, len(self._pending))
         for frame in self._reader.feed(nbytes):
             if self._is_closing:
                 return
@@ -287,18 +286,20 @@ class Connection(asyncio.BufferedProtocol):
         api = self._apis.get(header.api_key)
         if api is None or not api.first_version <= header.api_version <= api.last_version:
             # Only ApiVersions has an answer to that (KIP-511).
+            if self.meter is not None:
+                self.meter.note(UNSPOKEN, -1, len(frame))
             if api is None or api.refuse_version is None:
                 spoken = f"version {header.api_version} of API {header.api_key}"
                 raise RemoteProtocolError(f"{spoken} is not spoken here")
             self.outbox.add(frame_response(api.refuse_version(), 0, header.correlation_id))
-            if self.meter is not None:
-                self.meter.note(self, header, len(frame), False)
             return
         request = _decode(api.request, header.api_version, frame, position)
         call = Call(self.edge, self, header.api_version, header.correlation_id, header.client_id)
         answer = api.handle(call, request)
         if self.meter is not None:
-            self.meter.note(self, header, len(frame), isinstance(answer, Answer))
+            self.meter.note(header.api_key, header.api_version, len(frame))
+            if self.meter.stopwatch is not None:
+                self.meter.time(self, header.api_key, waits=isinstance(answer, Answer))
         if isinstance(answer, Answer):
             self._pending.append(answer)
             self._fresh.append(answer)

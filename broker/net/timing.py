@@ -14,7 +14,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.api import ApiKey
-from ...protocol.codec import RequestHeader
 from ...protocol.messages.fetch import FetchResponse
 from ...protocol.messages.produce import ProduceResponse
 from ...protocol.schema import REQUESTS, shape_of
@@ -27,18 +26,21 @@ SAMPLE_MS: Final = 10
 """Milliseconds of the wall clock between two events that are timed, over all connections."""
 ERRORS_LOOKED_AT: Final = 1_000
 """The most error codes of one answer that are looked at."""
-COUNTED_ELSEWHERE: Final = (FetchResponse, ProduceResponse)
+COUNTED_ELSEWHERE: Final = frozenset({FetchResponse, ProduceResponse})
 """Answers whose makers count their errors: looking through them costs as much as making them."""
 FRAME_LENGTH_BYTES: Final = 4
+UNSPOKEN: Final = -1
+"""Stands for an API or a version of one that is not spoken here."""
 _CODES: Final = ("error_code", "partition_error_code")
 
 
 class Counted:
     """The requests to one API in one version since the start."""
 
-    __slots__ = ("byte_count", "count")
+    __slots__ = ("byte_count", "count", "version")
 
-    def __init__(self) -> None:
+    def __init__(self, version: int) -> None:
+        self.version = version
         self.count = 0
         self.byte_count = 0
         """Bytes of their frames."""
@@ -63,22 +65,14 @@ class RequestTimes:
     def __init__(self, now_us: Callable[[], int]) -> None:
         """`now_us` is a monotonic clock in microseconds."""
         self.now_us = now_us
-        self.counted: dict[tuple[str, int], Counted] = {}
-        """By name and version."""
+        self.gone: dict[tuple[str, int], Counted] = {}
+        """Requests of connections that are gone, by name and version."""
         self.timed: dict[str, ApiTimes] = {}
         self.errors: dict[tuple[str, int], int] = {}
         """Error codes in answers, by request; each item of an answer counts."""
         self.due_ms = 0
         """Wall clock, in ms, from which on the next event is timed. A scrape sets it to 0: so a
         clock that was set back does not end the timing."""
-
-    def count(self, name: str, version: int, byte_count: int, count: int = 1) -> None:
-        """Count requests of that name; all their frames have so many bytes."""
-        counted = self.counted.get((name, version))
-        if counted is None:
-            counted = self.counted[name, version] = Counted()
-        counted.count += count
-        counted.byte_count += byte_count
 
     def of(self, name: str) -> ApiTimes:
         """Return the times of a request, begun if it is the first of its kind."""
@@ -93,12 +87,10 @@ class RequestTimes:
         self.errors[key] = self.errors.get(key, 0) + 1
 
     def note_errors(self, answer: object) -> None:
-        """Count the errors in a response."""
-        cls = type(answer)
-        if cls not in COUNTED_ELSEWHERE:
-            for code in islice(_codes(answer), ERRORS_LOOKED_AT):
-                if code:
-                    self.note_error(cls.__name__.removesuffix("Response"), code)
+        """Count the errors in a response, of those that are not COUNTED_ELSEWHERE."""
+        for code in islice(_codes(answer), ERRORS_LOOKED_AT):
+            if code:
+                self.note_error(type(answer).__name__.removesuffix("Response"), code)
 
 
 class Stopwatch:
@@ -169,15 +161,16 @@ class Meter:
     and all bytes when the others are taken off.
     """
 
-    __slots__ = ("_others", "_others_bytes", "_version", "received", "stopwatch", "times")
+    __slots__ = ("_decoded", "_spoken", "received", "stopwatch", "times")
 
     def __init__(self, times: RequestTimes) -> None:
         self.times = times
         self.received = 0
         """Bytes that came, of all requests."""
-        self._others = self._others_bytes = 0
-        self._version = -1
-        """The version of Produce that the connection speaks."""
+        self._decoded: dict[int, Counted] = {}
+        """Requests that were not recognised, by API."""
+        self._spoken: dict[tuple[int, int], Counted] = {}
+        """The same by API and version, if the peer has spoken several."""
         self.stopwatch: Stopwatch | None = None
         """Set while requests of an event are timed."""
 
@@ -192,29 +185,40 @@ class Meter:
         if self.stopwatch is not None and self.stopwatch.end(started, waiting):
             self.stopwatch = None
 
-    def note(self, connection: "Connection", header: RequestHeader, size: int, waits: bool) -> None:
-        """Count a request that was not recognised; `waits`: its answer may come later."""
-        key, version = header.api_key, header.api_version
-        name = name_of(key, is_replica=connection.is_replica)
-        self.times.count(name, version, size)
-        self._others += 1
-        self._others_bytes += size
-        if key == ApiKey.PRODUCE:
-            self._version = version
+    def note(self, key: int, version: int, size: int) -> None:
+        """Count a request that was not recognised; the API is UNSPOKEN if it is refused as such."""
+        counted = self._decoded.get(key)
+        if counted is None or counted.version != version:
+            counted = self._spoken.setdefault((key, version), Counted(version))
+            self._decoded[key] = counted
+        counted.count += 1
+        counted.byte_count += size
+
+    def time(self, connection: "Connection", key: int, *, waits: bool) -> None:
+        """Note a request of the event that is timed; `waits`: its answer may come later."""
         if self.stopwatch is not None:
+            name = name_of(key, is_replica=connection.is_replica)
             self.stopwatch.note(name, connection.started, waits=waits)
 
-    def recognised(self, started: int) -> tuple[int, int, int]:
-        """Version, number and bytes of recognised requests, with bytes that are under way."""
-        count = started - self._others
-        sizes = self.received - self._others_bytes - FRAME_LENGTH_BYTES * started
-        return self._version, count, max(0, sizes) if count else 0
+    def counts(self, connection: "Connection") -> Iterator[tuple[tuple[str, int], int, int]]:
+        """Name and version, requests and their bytes; bytes under way count for Produce."""
+        repeated = connection.started
+        repeated_bytes = self.received - FRAME_LENGTH_BYTES * repeated
+        for (key, _), counted in self._spoken.items():
+            name = name_of(key, is_replica=connection.is_replica)
+            yield (name, counted.version), counted.count, counted.byte_count
+            repeated -= counted.count
+            repeated_bytes -= counted.byte_count
+        produced = self._decoded.get(ApiKey.PRODUCE)
+        if produced is not None and repeated:
+            yield (PRODUCE, produced.version), repeated, max(0, repeated_bytes)
 
-    def close(self, started: int) -> None:
+    def close(self, connection: "Connection") -> None:
         """Hand the counts of a connection that is gone to those of the broker."""
-        version, count, sizes = self.recognised(started)
-        if count:
-            self.times.count(PRODUCE, version, sizes, count)
+        for kind, count, byte_count in self.counts(connection):
+            counted = self.times.gone.setdefault(kind, Counted(kind[1]))
+            counted.count += count
+            counted.byte_count += byte_count
 
 
 def name_of(key: int, *, is_replica: bool = False) -> str:
@@ -226,7 +230,7 @@ def name_of(key: int, *, is_replica: bool = False) -> str:
 
 @cache
 def _name_of(key: int) -> str:
-    return REQUESTS[key].__name__.removesuffix("Request")
+    return "Unspoken" if key == UNSPOKEN else REQUESTS[key].__name__.removesuffix("Request")
 
 
 PRODUCE: Final = _name_of(ApiKey.PRODUCE)

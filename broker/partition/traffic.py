@@ -54,14 +54,6 @@ class TopicTraffic:
         self.failed_produce_requests += 1
         self.bytes_rejected += unfit_bytes
 
-    def on_fetched(self, size: int, *, is_follower: bool) -> None:
-        """Count one partition of a fetch, with so many bytes of batches."""
-        self.fetch_requests += 1
-        if is_follower:
-            self.replication_bytes_out += size
-        else:
-            self.bytes_out += size
-
 
 class Traffic:
     """The counts of all topics of a broker."""

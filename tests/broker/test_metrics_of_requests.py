@@ -221,6 +221,28 @@ async def test_requests_before_the_event_and_after_it_are_not_timed(
     assert found(REQUESTS + "requests_total", request="Produce") == 3
 
 
+async def test_what_is_not_spoken_here_has_a_row_of_its_own(told: Told) -> None:
+    client = told.connect()
+    frames = [client.frame(MetadataRequest(topics=[]), 12) for _ in range(3)]
+    client.feed(frames[0])
+    client.feed(frames[1][:4] + b"\x00\x03\x7f\xff" + frames[1][8:])
+    assert client.transport.is_closed
+    await settle()
+    found = told.scrape()
+    assert found(REQUESTS + "requests_total", request="Metadata", version=12) == 1
+    assert found(REQUESTS + "requests_total", request="Unspoken", version=-1) == 1
+    assert len(found.every(REQUESTS + "requests_total")) == 2
+
+
+async def test_a_client_that_changes_its_version_is_counted_in_each(told: Told) -> None:
+    client = told.connect()
+    for version in (12, 9, 12, 9, 9):
+        client.send(MetadataRequest(topics=[]), version)
+    found = told.scrape()
+    assert found(REQUESTS + "requests_total", request="Metadata", version=12) == 2
+    assert found(REQUESTS + "requests_total", request="Metadata", version=9) == 3
+
+
 async def test_counts_of_a_connection_that_is_gone_stay(told: Told) -> None:
     await told.give(LED)
     client = told.connect()
