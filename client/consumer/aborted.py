@@ -1,7 +1,7 @@
 """Finds the batches of a fetch that belong to aborted transactions, by the rule of KIP-98.
 
-Pure, and the only place of this rule among those who read. Never looks into a batch: who does
-tells of the markers.
+Pure. The caller decodes control batches and reports their markers to `on_marker`. Every reader
+takes the rule from here.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _ABORT: Final = 0
 
 
 class AbortedBatches:
-    """A producer's batches do not count from its aborted transaction to its next abort marker."""
+    """Hides a producer's batches from the start of an aborted transaction to its abort marker."""
 
     __slots__ = ("_producers", "_waiting")
 
@@ -23,9 +23,9 @@ class AbortedBatches:
         self._producers: dict[int, None] = {}
 
     def covers(self, header: BatchHeader) -> bool:
-        """True if the batch belongs to an aborted transaction, and so does not count.
+        """True if the batch belongs to an aborted transaction, so that a reader must skip it.
 
-        The caller asks for every batch, in the order of the log.
+        The caller passes every batch of the log, in order.
         """
         while self._waiting and self._waiting[-1].first_offset <= header.base_offset:
             self._producers[self._waiting.pop().producer_id] = None
@@ -36,11 +36,11 @@ class AbortedBatches:
         )
 
     def on_marker(self, producer_id: int, key: bytes | None) -> None:
-        """A control batch of this producer passed; `key` is that of its record."""
+        """Take in a control batch of this producer; `key` is the key of its only record."""
         # Version int16, type int16.
         if key is not None and int.from_bytes(key[2:4], "big") == _ABORT:
             self._producers.pop(producer_id, None)
 
     def not_begun(self) -> tuple[AbortedTransaction, ...]:
-        """Give the transactions that begin behind the last batch asked for."""
+        """Return the aborted transactions that begin behind the last batch given to `covers`."""
         return tuple(reversed(self._waiting))

@@ -1,8 +1,8 @@
-"""The assignors: range, roundrobin, sticky, cooperative-sticky, as a group's leader applies them.
+"""The assignors range, roundrobin, sticky and cooperative-sticky, which a group's leader applies.
 
 Pure. An assignor sees every member's topics and how many partitions each topic has; it never sees
 offsets. All of them give each partition of a subscribed topic to exactly one subscriber, except
-that a cooperative one withholds what its owner has yet to give up.
+that the cooperative one withholds a partition which another member has yet to give up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,20 +24,20 @@ class Member:
     member_id: str
     topics: tuple[str, ...]
     owned: tuple[TopicPartition, ...] = ()
-    """The partitions that the member claims to have, or to have had last."""
+    """The partitions that the member says it has, or had in its last generation."""
     generation: int = -1
-    """The generation in which the member got `owned`; -1: not known."""
+    """The generation in which the member got `owned`, or -1 if it is not known."""
     group_instance_id: str | None = None
 
     @property
     def order(self) -> tuple[bool, str]:
-        """The key that members are sorted by: the lasting name of a static member counts first."""
+        """The sort key: static members come first, by instance id; the others by member id."""
         lasting = self.group_instance_id
         return (lasting is None, self.member_id if lasting is None else lasting)
 
 
 class Assignor:
-    """A way to share partitions out; its members add nothing to their topics, unless it says so."""
+    """A strategy to share out partitions; unless overridden, members send it no user data."""
 
     name: ClassVar[str]
     """The protocol's name on the wire, known to other clients too."""
@@ -45,28 +45,32 @@ class Assignor:
     """True if members go on reading the partitions they keep during a rebalance (KIP-429)."""
 
     def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
-        """Share out the partitions of the topics in `counts`; topics without a count are left."""
+        """Share out the partitions of the topics in `counts`, which maps a topic to their number.
+
+        A topic that is not in `counts` is not assigned.
+        """
         raise NotImplementedError
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Return the bytes a member adds to its topics in a join."""
+        """Return the user data that a member sends beside its topics when it joins, if any."""
         return None
 
     def read_user_data(self, member: Member, data: bytes | None) -> Member:
-        """Return the member with what its user data says."""
+        """Return `member`, completed with what its user data says."""
         return member
 
 
 class Range(Assignor):
-    """Each topic cut into runs of partitions, one for each subscriber: equal numbers go together.
+    """Cuts each topic into runs of partitions, so that equal numbers of all topics go together.
 
-    The first members get one more where it does not divide; that adds up over many topics.
+    If a topic does not divide evenly, the first members get one partition more. Over many topics
+    the same members get all of these.
     """
 
     name = "range"
 
     def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
-        """Cut each topic by itself."""
+        """Cut each topic independently of the others."""
         given: Assignment = {member.member_id: [] for member in members}
         in_order = sorted(members, key=lambda member: member.order)
         for topic in sorted(counts):
@@ -81,7 +85,7 @@ class Range(Assignor):
 
 
 class RoundRobin(Assignor):
-    """All partitions dealt out one by one, to those that read the topic."""
+    """Deals out all partitions one by one, each to the next member that reads the topic."""
 
     name = "roundrobin"
 
@@ -99,16 +103,16 @@ class RoundRobin(Assignor):
 
 
 class Sticky(Assignor):
-    """Spreads partitions as evenly as can be, with few moves; members stop reading meanwhile."""
+    """Spreads partitions evenly with few moves; members stop reading during a rebalance."""
 
     name = "sticky"
 
     def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
-        """Balance, starting from what members had."""
+        """Balance the partitions, starting from what each member had last."""
         return sticky.balance(counts, _claimants(members))
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Return the partitions this member had last: when it joins it owns none any more."""
+        """Encode the partitions this member had last, because when it joins it owns none."""
         return sticky.encode_previous(owned, generation) if owned else None
 
     def read_user_data(self, member: Member, data: bytes | None) -> Member:
@@ -121,18 +125,18 @@ class Sticky(Assignor):
 
 
 class CooperativeSticky(Assignor):
-    """Spreads as `Sticky` does, but members go on reading the partitions they keep.
+    """Spreads partitions as `Sticky` does, but members go on reading the partitions they keep.
 
-    A partition whose owner is another member is withheld: its owner learns from its assignment that
-    it must give the partition up, does so and joins again. Only the second rebalance gives it away,
-    so no partition ever has two owners (KIP-429).
+    A partition that is to move is withheld at first. Its owner no longer finds it in its
+    assignment, gives it up and joins again. Only this second rebalance assigns the partition to
+    the new owner, so no partition ever has two owners (KIP-429).
     """
 
     name = "cooperative-sticky"
     is_cooperative = True
 
     def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
-        """Balance, then withhold what others still have."""
+        """Balance the partitions, then withhold those that another member still owns."""
         given = sticky.balance(counts, _claimants(members))
         owners: dict[TopicPartition, list[str]] = {}
         for member in members:
@@ -144,11 +148,11 @@ class CooperativeSticky(Assignor):
         }
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Return the generation; the join names the owned partitions elsewhere."""
+        """Encode the generation only: the subscription itself names the owned partitions."""
         return sticky.encode_generation(generation)
 
     def read_user_data(self, member: Member, data: bytes | None) -> Member:
-        """Return the member with its generation, if the join is too old to say it (KIP-792)."""
+        """Add the generation if the subscription's version has no field for it (KIP-792)."""
         generation = sticky.decode_generation(data)
         if member.generation >= 0 or generation is None:
             return member

@@ -1,6 +1,6 @@
-"""The buffer between fetches and polls: chunks in the order they came, and errors.
+"""The buffer between fetches and polls: chunks in the order of arrival, and errors.
 
-Pure: the event that wakes a poll is handed in, and is only ever set here. Never fetches.
+Pure: the event that wakes a poll is handed in. The buffer only sets it. Never fetches.
 """
 
 from collections import deque
@@ -14,13 +14,13 @@ from .positions import PartitionState
 
 
 class Event(Protocol):
-    """The event that polls wait for between two looks: an `asyncio.Event`."""
+    """The part of `asyncio.Event` that the buffer and polls use."""
 
     def set(self) -> None:
-        """Wake every poll that waits."""
+        """Set the event and wake whoever waits for it."""
 
     def clear(self) -> None:
-        """Reset the event, so that the next poll waits."""
+        """Reset the event, so that the next `wait` blocks."""
 
     def wait(self) -> Awaitable[object]:
         """Wait until the event is set."""
@@ -32,20 +32,20 @@ class _Reported(NamedTuple):
     seek_count: int
 
     def repeats(self, other: "_Reported") -> bool:
-        """True if an earlier attempt of the same fetch reported the same error."""
+        """True if `other` is the same error about the same partition, with no seek between."""
         same_place = self.about is other.about and self.seek_count == other.seek_count
         return same_place and str(self.error) == str(other.error)
 
 
 class Buffer:
-    """Fetched chunks, and the errors of fetching, on their way from the fetch loops to the user."""
+    """Fetched chunks and fetch errors, kept until a poll hands them to the user."""
 
     def __init__(self, arrived: Event, on_room: Callable[[], None]) -> None:
-        """`on_room` is told when chunks were taken or dropped."""
+        """`on_room` is called after chunks were taken or dropped."""
         self.size = 0
         """Bytes of fetched data that the buffer holds."""
         self.arrived = arrived
-        """Set when a poll should look again."""
+        """Set when a chunk or an error has arrived, so that a waiting poll looks again."""
         self._on_room = on_room
         self._chunks: deque[Chunk] = deque()
         self._errors: deque[_Reported] = deque()
@@ -60,7 +60,8 @@ class Buffer:
     def report(self, error: ClientError | ApiError, about: PartitionState | None = None) -> None:
         """Have the next poll raise an error, once.
 
-        One `about` a partition is dropped when the partition leaves or jumps before that.
+        An error `about` a partition is dropped if that partition is unassigned, or its position
+        jumps, before the poll.
         """
         reported = _Reported(error, about, -1 if about is None else about.seek_count)
         if about is None or not any(each.repeats(reported) for each in self._errors):
@@ -68,19 +69,22 @@ class Buffer:
         self.arrived.set()
 
     def raise_error(self) -> None:
-        """Raise the oldest error reported that is still of interest, if any."""
+        """Raise the oldest reported error that still applies, if any."""
         while self._errors:
             error, about, seek_count = self._errors.popleft()
             if about is None or about.seek_count == seek_count:
                 raise error
 
     def next_chunk(self) -> Chunk | None:
-        """Give the oldest chunk that the user may have; it stays until `release`."""
+        """Return the oldest chunk of a partition that is not paused; None if there is none.
+
+        The chunk stays in the buffer until `release`.
+        """
         self.drop_void()
         return next((chunk for chunk in self._chunks if not chunk.state.is_paused), None)
 
     def release(self, chunk: Chunk) -> None:
-        """Drop a chunk of which the user has everything, which makes room for the next."""
+        """Drop a chunk whose records the user has all got, which makes room for the next."""
         self._chunks.remove(chunk)
         self.size -= chunk.size
         if not chunk.is_void:
@@ -88,7 +92,7 @@ class Buffer:
         self._on_room()
 
     def drop_void(self) -> None:
-        """Drop the chunks of partitions that are no longer read at these positions."""
+        """Drop the chunks of partitions whose position has jumped or that were unassigned."""
         if any(chunk.is_void for chunk in self._chunks):
             self._chunks = deque(chunk for chunk in self._chunks if not chunk.is_void)
             self.size = sum(chunk.size for chunk in self._chunks)

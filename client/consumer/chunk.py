@@ -24,14 +24,14 @@ from .positions import PartitionState
 
 
 class Chunk:
-    """Whole batches of one partition out of one fetch answer."""
+    """The whole batches of one partition in one fetch answer."""
 
     def __init__(
         self, state: PartitionState, data: memoryview, aborted: Sequence[AbortedTransaction] | None
     ) -> None:
-        """Cut `data` after its last whole batch; without one the chunk `is_empty`.
+        """Cut `data` after its last whole batch; if it holds none, the chunk `is_empty`.
 
-        `aborted` is None where aborted records count like any others.
+        `aborted` is None under read_uncommitted: then aborted records are handed out too.
         """
         self.state = state
         self.seek_count = state.seek_count
@@ -56,7 +56,7 @@ class Chunk:
 
     @property
     def is_void(self) -> bool:
-        """True if the partition's position jumped after the chunk was asked for."""
+        """True if, after the fetch, the partition's position jumped or it was unassigned."""
         return self.seek_count != self.state.seek_count
 
     @property
@@ -70,9 +70,9 @@ class Chunk:
         return self._pos >= len(self.data) and self._next >= len(self._ready)
 
     def take(self, max_records: int, *, check_crcs: bool) -> list[ConsumerRecord]:
-        """Decode up to `max_records` and move the position behind them.
+        """Decode up to `max_records` records and move the position behind them.
 
-        CorruptRecord for a batch that cannot be read; the position stays at it.
+        Raise CorruptRecord if the next batch cannot be read; the position stays before it.
         """
         taken: list[ConsumerRecord] = []
         state = self.state
@@ -98,9 +98,10 @@ class Chunk:
         return taken
 
     def take_columns(self, *, check_crcs: bool) -> RecordColumns | None:
-        """Decode the next batch that counts and move the position behind it; None if none is left.
+        """Decode the next batch for the user and move the position behind it.
 
-        CorruptRecord for a batch that cannot be read; the position stays at it.
+        Return None if no batch is left. Raise CorruptRecord if the next batch cannot be read; the
+        position stays before it.
         """
         state = self.state
         found: RecordColumns | None = None
@@ -141,10 +142,10 @@ class Chunk:
         return RecordColumns(*partition, offsets, timestamps, kind, keys, values, all_headers)
 
     def take_raw(self) -> RawRecords:
-        """Hand out all that is left as bytes and move the position behind it."""
+        """Return the remaining batches undecoded and move the position behind them."""
         state = self.state
-        # A batch decoded in part is handed out whole again: the raw position says where to begin in
-        # it.
+        # A batch that was handed out in part is handed out whole again; the reader skips its
+        # records before the position of the RawRecords.
         begin = self._batch_of_position()
         raw = RawRecords(
             *state.partition,
@@ -163,14 +164,14 @@ class Chunk:
 
     def _batch_of_position(self) -> int:
         if self._pos == 0:
-            return 0  # nothing was looked into yet, so no batch may be left out
+            return 0  # no batch was decoded yet, so no batch may be left out
         for pos, header in headers(self.data):
             if header.last_offset >= self.state.position:
                 return pos
         return len(self.data)
 
     def _decode_next(self, check_crcs: bool) -> None:
-        """Make the next batch's records ready; none for a batch that does not count."""
+        """Decode the next batch into `_ready`, which stays empty if the user must not see it."""
         pos = self._pos
         header = read_header(self.data, pos)
         self._ready, self._next = (), 0
@@ -180,7 +181,7 @@ class Chunk:
         self._pos, self._epoch = pos + header.size, header.leader_epoch
 
     def _counts(self, header: BatchHeader) -> bool:
-        # Skipped batches are shown to it too: it follows the list of aborted ones in their order.
+        # `covers` must see every batch, also those before the position: it relies on their order.
         is_aborted = self._aborted.covers(header)
         return header.last_offset >= self.state.position and not is_aborted
 
@@ -201,7 +202,7 @@ class Chunk:
         return found
 
     def _corrupt(self, pos: int, header: BatchHeader, why: Exception) -> CorruptRecord:
-        """Name what cannot be read, and the offset to go on at if the header can be believed."""
+        """Make the error for a batch; `next_offset` is given only if the batch's CRC is valid."""
         offset = max(header.base_offset, self.state.position)
         is_as_sent = header.size >= HEADER_SIZE and crc_is_valid(self.data, pos, header)
         next_offset = header.next_offset if is_as_sent else None
@@ -209,7 +210,7 @@ class Chunk:
 
 
 def _turned(rows: Sequence[ConsumerRecord]) -> RecordColumns:
-    """Turn records that were decoded one by one, because a poll took those before them."""
+    """Turn rows into columns, for the rest of a batch of which `take` handed out the beginning."""
     topic, partition, offsets, timestamps, kinds, keys, values, all_headers = map(
         list, zip(*rows, strict=True)
     )

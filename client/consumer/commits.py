@@ -1,7 +1,7 @@
-"""Offsets of one group: committed, and asked for. One commit at a time, in the order of the calls.
+"""Commits and fetches the offsets of one group; one commit at a time, in the order of calls.
 
-Knows OffsetCommit and OffsetFetch. Which offsets to commit, and when, is for others to say; who
-commits is the member's business (`Membership`), and without one it is a commit from outside.
+Knows OffsetCommit and OffsetFetch. The callers decide which offsets to commit, and when. A commit
+names the member and generation of `Membership`; without a membership it names none.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Commits:
     ) -> None:
         self.group_instance_id: str | None = None
         self.membership: Membership | None = None
-        """The membership of the committing consumer; None if it chose its partitions itself."""
+        """The membership of the committing consumer; it is None under `Consumer.assign`."""
         self.coordinator = coordinator
         self._runtime = runtime
         self._metadata = metadata
@@ -62,16 +62,16 @@ class Commits:
 
     @property
     def may_commit(self) -> bool:
-        """False while the group does not count the committing consumer as a member."""
+        """False while the committing consumer has a membership but is no member of the group."""
         return self.membership is None or self.membership.is_member
 
     # -- committing
 
     async def commit(self, offsets: Offsets, *, timeout_ms: int) -> None:
-        """Commit the offsets, after every commit that was begun before.
+        """Commit the offsets, after all commits that were begun before.
 
-        CommitFailed if the group went on without this member, Refused if a broker refuses for good.
-        After RequestTimedOut, raised after `timeout_ms`, the commit may have been done or not.
+        Raise CommitFailed if the group no longer knows this member, Refused if a broker refuses
+        for good. Raise RequestTimedOut after `timeout_ms`; the commit may still have been made.
         """
         if not offsets:
             return
@@ -105,7 +105,10 @@ class Commits:
             await self.coordinator.rest(failure_count)
 
     def _member(self) -> Heartbeat | None:
-        """Name the committing member, if there is one; CommitFailed if its membership ended."""
+        """Return the member id and generation to commit with, or None without a membership.
+
+        Raise CommitFailed if the membership has ended.
+        """
         if self.membership is None:
             return None
         if not self.membership.is_member:
@@ -114,10 +117,11 @@ class Commits:
         return Heartbeat(self.membership.member_id, self.membership.generation)
 
     def _has_moved_on(self, member: Heartbeat | None, code: ErrorCode) -> bool:
-        """True if a new generation has begun since, or is about to: it tries the commit again.
+        """True if `member` has got a new generation since, or is about to: then commit again.
 
-        The member still owns its partitions then. False if the coordinator does not know the
-        member's id: no join with that id can succeed, and on a dead connection none is answered.
+        The member still owns its partitions then. It is False if the coordinator does not know the
+        member's id, because no join with that id can succeed, and a join under way on a dead
+        connection is never answered.
         """
         membership = self.membership
         if membership is None or member is None or not membership.is_member:
@@ -164,11 +168,11 @@ class Commits:
         timeout_ms: int,
         is_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Ask for the committed offsets of `partitions`, or of the whole group.
+        """Fetch the committed offsets of `partitions`, or of the whole group if that is None.
 
-        Partitions without a committed offset are left out. `is_stable` waits for transactions that
-        are about to commit some of them (KIP-447). Raises RequestTimedOut after `timeout_ms`,
-        Refused if a broker refuses for good.
+        Partitions without a committed offset are left out. With `is_stable`, wait until no open
+        transaction has offsets pending for them (KIP-447). Raise RequestTimedOut after
+        `timeout_ms`, Refused if a broker refuses for good.
         """
         wanted = None if partitions is None else list(partitions)
         at_most = BY_NAME if wanted is None else self._version(wanted)
@@ -210,7 +214,7 @@ def _fetch_code(answer: OffsetFetchResponse) -> ErrorCode:
 
 
 def _worst(codes: Iterable[ErrorCode]) -> ErrorCode:
-    """The first error that is final, else one about who was asked, else any."""
+    """Return the first error that is not retriable, else one of NOT_NOW, else any, else NONE."""
     errors = [code for code in codes if code is not ErrorCode.NONE]
     final = [code for code in errors if not code.retriable]
     elsewhere = [code for code in errors if code in NOT_NOW]

@@ -1,6 +1,7 @@
-"""The commits of a consumer for its group: on request, and by itself while polling.
+"""The commits of a consumer for its group: at the user's request, and automatic ones in polls.
 
-Never commits what was not handed to the user. `Commits` sends the requests.
+Unless the user names offsets, only what was handed to him is committed. `Commits` sends the
+requests.
 """
 
 import logging
@@ -25,7 +26,7 @@ ToCommit = Mapping[P, int | OffsetAndMetadata]
 
 
 class Committing:
-    """Commits when the user says so, or by itself where that is configured."""
+    """Commits when the user asks for it, and automatically under enable_auto_commit."""
 
     def __init__(self, engine: Engine, functions: UserFunctions[Any, Any]) -> None:
         self._engine = engine
@@ -39,11 +40,11 @@ class Committing:
         """The automatic commit under way."""
 
     def start(self) -> None:
-        """Have the first automatic commit fall due auto_commit_interval_ms from now."""
+        """Schedule the first automatic commit for auto_commit_interval_ms from now."""
         self._due_ms = self._engine.runtime.monotonic_ms() + self._config.auto_commit_interval_ms
 
     async def stop(self) -> None:
-        """End an automatic commit that is under way."""
+        """Cancel an automatic commit that is under way."""
         await self._task.stop()
 
     def _group_commits(self) -> Commits:
@@ -58,7 +59,7 @@ class Committing:
     # -- on request
 
     async def commit(self, offsets: ToCommit[P] | None, timeout_ms: int | None) -> None:
-        """Commit `offsets`, or all that polls have returned; see `Consumer.commit`."""
+        """Commit `offsets`; if it is None, all that polls have returned. See `Consumer.commit`."""
         commits = self._group_commits()
         wanted = self._progress.consumed() if offsets is None else _checked(offsets)
         await commits.commit(wanted, timeout_ms=self._limit_ms(timeout_ms))
@@ -67,7 +68,10 @@ class Committing:
     async def committed(
         self, partitions: Iterable[Partition] | None, timeout_ms: int | None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Ask what is committed for these partitions, or for those assigned; None if nothing is."""
+        """Fetch the committed offsets of these partitions; if None, of those assigned.
+
+        The value is None for a partition without a committed offset.
+        """
         commits = self._group_commits()
         chosen = self._engine.positions.states if partitions is None else partitions
         wanted = [TopicPartition(*partition) for partition in chosen]
@@ -81,7 +85,7 @@ class Committing:
         return {partition: found.get(partition) for partition in wanted}
 
     async def group_lag(self, timeout_ms: int | None) -> dict[TopicPartition, int]:
-        """Count the records behind the group's commits, in each partition that has a commit."""
+        """Return the offsets between the group's commit and the end, per committed partition."""
         commits = self._group_commits()
         limit_ms = self._limit_ms(timeout_ms)
         found = await commits.fetch(None, timeout_ms=limit_ms)
@@ -89,7 +93,7 @@ class Committing:
         return {at: max(ends[at].offset - found[at].offset, 0) for at in found}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Say who this member is."""
+        """Return the group id with this member's id and generation, for `Producer.send_offsets`."""
         membership, group_id = self._group_commits().membership, self._config.group_id
         assert group_id is not None
         if membership is None:
@@ -104,7 +108,7 @@ class Committing:
     # -- automatic
 
     def commit_if_due(self, now_ms: int) -> None:
-        """Make the automatic commit of what earlier polls returned, if it is due."""
+        """Start the automatic commit of what earlier polls returned, if it is due."""
         if not self._is_automatic or now_ms < self._due_ms:
             return
         commits = self._engine.commits
@@ -118,7 +122,7 @@ class Committing:
             self._task.start(lambda: self._commit_quietly(commits, offsets, None))
 
     async def commit_last(self, timeout_ms: int) -> None:
-        """Commit all that polls have returned, if commits are automatic; partitions will go."""
+        """Commit what polls have returned, if commits are automatic, before partitions go."""
         commits = self._engine.commits
         if self._is_automatic and commits is not None and commits.may_commit:
             await self._commit_quietly(commits, self._progress.consumed(), timeout_ms)
@@ -129,7 +133,7 @@ class Committing:
         offsets: dict[TopicPartition, OffsetAndMetadata],
         timeout_ms: int | None,
     ) -> None:
-        """Commit, and log a failure only: the records are read again, as auto commit allows."""
+        """Commit, but only log a failure: records may be read again then, as auto commit allows."""
         if not offsets:
             return
         try:

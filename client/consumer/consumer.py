@@ -1,8 +1,8 @@
 """The asyncio consumer: what users call.
 
-Each method hands on to the part that does it: `Polling` reads, `Subscribing` and `Rebalancing` know
-what, `Seeking` from where, `Committing` what is committed. They work on one `Engine`, which keeps
-records coming.
+Each method delegates to a part of the consumer. `Polling` hands out records, `Subscribing` and
+`Rebalancing` choose the partitions, `Seeking` moves positions and `Committing` commits offsets. All
+parts share one `Engine`, which fetches.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ from .user_functions import UserFunctions
 
 
 class Consumer(Generic[K, V]):
-    """Reads records of topics.
+    """Reads records from topics.
 
         async with Consumer("localhost:9092", group_id="billing") as consumer:
             await consumer.subscribe(["flights"])
@@ -42,12 +42,12 @@ class Consumer(Generic[K, V]):
     Or in batches: `for record in await consumer.poll(timeout_ms=1000): ...`. Records of one
     partition come in order of offset, each once; there is no order across partitions. Reading goes
     on by itself when leaders move. Settings are keyword arguments named as Kafka's, with
-    underscores; an unknown one is a ConfigError that names the nearest.
+    underscores. An unknown setting raises a ConfigError that names the most similar one.
 
-    With group_id, members share the partitions and go on where the group has committed. By default
-    polling commits what earlier polls returned: a crash has records read again, none is skipped.
-    Leaving the block commits too, unless an exception leaves it: then what the last poll returned
-    is read again.
+    With group_id, members share the partitions and start where the group has committed. By default
+    polling commits what earlier polls returned. After a crash some records are therefore read
+    again, and none is skipped. Leaving the block commits too; if an exception leaves it, the
+    records of the last poll are not committed and are read again.
 
     Keys and values are bytes, or what `key_deserializer` and `value_deserializer` make of them.
     """
@@ -73,19 +73,19 @@ class Consumer(Generic[K, V]):
             self._engine, functions, self._subscribing, self._rebalancing, self._committing
         )
         self.unread: deque[ConsumerRecord[K, V]] = self._engine.progress.unread
-        """The records a poll returned and iteration has not handed out yet.
+        """The records that a poll returned and that iteration has not handed out yet.
 
         The sync consumer takes them from its own thread, while nothing runs on the loop."""
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **arguments: Any) -> Self:
-        """Make a consumer from a mapping with Kafka's dotted keys, and arguments as above."""
+        """Make a consumer from Kafka's dotted settings, and keyword arguments as `__init__` has."""
         return cls(**dict(config), **arguments)
 
     # -- life
 
     async def start(self) -> Self:
-        """Reach the cluster; `async with` does it. BootstrapError after bootstrap_timeout_ms."""
+        """Connect to the cluster, as `async with` does; BootstrapError on bootstrap_timeout_ms."""
         if await self._engine.start():
             self._committing.start()
         return self
@@ -99,14 +99,14 @@ class Consumer(Generic[K, V]):
         await self.close()
 
     def forget_in_hand(self) -> None:
-        """Have closing not commit what the newest poll returned: it was not dealt with."""
+        """Move back to before the newest poll, so that `close` does not commit its records."""
         self._engine.progress.forget_in_hand()
 
     async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
-        """End: commit what polls returned (where that is automatic), leave the group, disconnect.
+        """Commit what polls returned (if commits are automatic), leave the group and disconnect.
 
-        A poll under way raises ClientClosed. Takes `timeout_ms` at most where the coordinator
-        cannot be reached.
+        A poll under way raises ClientClosed. If the coordinator cannot be reached, the commit and
+        the leaving each take `timeout_ms` at most.
         """
         check_ms(timeout_ms)
         engine = self._engine
@@ -124,10 +124,10 @@ class Consumer(Generic[K, V]):
     # -- what to read
 
     def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read exactly these partitions from now on, whoever else reads them.
+        """Read exactly these partitions from now on, independently of other consumers.
 
-        Those that were assigned before keep their positions; others start where the group has
-        committed, or by auto_offset_reset, unless `seek` says where.
+        Those that were assigned before keep their positions. The others start where the group has
+        committed, or by auto_offset_reset, unless `seek` is called.
         """
         self._subscribing.assign(partitions)
 
@@ -138,24 +138,25 @@ class Consumer(Generic[K, V]):
         listener: RebalanceListener | None = None,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
     ) -> None:
-        """Read these topics from now on, or all whose whole name matches a pattern.
+        """Read these topics from now on, or all topics whose whole name matches a pattern.
 
-        With group_id the partitions are shared with the other members of the group: the first poll
-        joins it, and `listener` hears of what comes and goes. Topics that do not exist yet are
-        read when they do. Without group_id all partitions are read, alone, and UnknownTopic is
-        raised where a topic does not exist after `timeout_ms`.
+        With group_id the partitions are shared with the other members of the group. The first poll
+        joins it, and `listener` is called when partitions are assigned or taken away. Topics that
+        do not exist yet are read once they exist. Without group_id this consumer reads all
+        partitions, and UnknownTopic is raised if a topic does not exist after `timeout_ms`.
 
         Partitions start where the group has committed, or by auto_offset_reset. Those added to a
-        topic later are found within metadata_max_age_ms; alone, they are read from the beginning.
+        topic later are found within metadata_max_age_ms, and without group_id they are read from
+        the beginning.
         """
         await self._subscribing.subscribe(topics, listener, timeout_ms)
 
     async def unsubscribe(self, *, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
-        """Read nothing from now on; what polls returned is committed, and the group is left."""
+        """Read nothing from now on: commit (if automatic), then leave the group."""
         await self._subscribing.unsubscribe(timeout_ms)
 
     def subscription(self) -> list[str]:
-        """List the topics subscribed to, or matched by the pattern so far."""
+        """List the topics subscribed to by name, or those that match the pattern so far."""
         return list(self._subscribing.topics)
 
     def assignment(self) -> list[TopicPartition]:
@@ -165,7 +166,7 @@ class Consumer(Generic[K, V]):
     def pause(self, *partitions: Partition) -> None:
         """Leave these partitions out of polls, without losing the position.
 
-        A rebalance that leaves a partition here leaves it paused.
+        A partition stays paused in a rebalance only if this consumer keeps it throughout.
         """
         self._seeking.pause(partitions)
 
@@ -182,33 +183,34 @@ class Consumer(Generic[K, V]):
     async def poll(
         self, timeout_ms: int = 0, max_records: int | None = None
     ) -> list[ConsumerRecord[K, V]]:
-        """Return what has arrived, at most `max_records` (default max_poll_records).
+        """Return the records that have arrived, at most `max_records` (default max_poll_records).
 
-        Waits up to `timeout_ms` for the first record; an empty list after that. Positions move
-        behind what is returned. Partitions come and go within polls only, with the calls to the
-        listener; those may take longer than `timeout_ms`. Raises, once each: NoOffsetForPartition,
-        OffsetOutOfRange, LogTruncated (all only under auto_offset_reset=none), CorruptRecord,
-        BadRecord (a deserializer's error), Refused where a broker refuses for good, ClientClosed,
-        ConcurrentPoll, NothingToRead where nothing was subscribed to or assigned, TypeError for a
-        float: it would be seconds elsewhere.
+        Waits up to `timeout_ms` for the first record, and returns an empty list if none comes.
+        Positions move behind what is returned. Partitions are assigned and taken away only within
+        polls, which call the listener; that may take longer than `timeout_ms`. Raises
+        NoOffsetForPartition, OffsetOutOfRange or LogTruncated (all only under
+        auto_offset_reset=none), CorruptRecord, BadRecord (a deserializer's error), ApiError if a
+        broker refuses for good, ClientClosed, ConcurrentPoll, NothingToRead if nothing was
+        subscribed to or assigned, TypeError for a float, which other clients take as seconds.
         """
         return await self._polling.poll(timeout_ms, max_records)
 
     async def poll_raw(self, timeout_ms: int = 0) -> list[RawRecords]:
         """Return what has arrived as whole record batches, neither decoded nor checked.
 
-        Waits up to `timeout_ms` for the first; an empty list after that. Positions move behind
-        what is returned. Raises as `poll` does, but never CorruptRecord.
+        Waits up to `timeout_ms` for the first batch, and returns an empty list if none comes.
+        Positions move behind what is returned. Raises as `poll` does, but not BadRecord.
         """
         return await self._polling.poll_raw(timeout_ms)
 
     async def poll_columns(
         self, timeout_ms: int = 0, max_records: int = COLUMNS_PER_POLL
     ) -> list[RecordColumns]:
-        """Return what has arrived by columns, one item for each batch: the fastest way to read.
+        """Return what has arrived by columns, one item for each batch.
 
-        As `poll`, but keys and values are bytes, deserializers and interceptors are not called, and
-        it ends with the batch that reaches `max_records`.
+        This is the fastest way to get decoded records. It works as `poll`, but keys and values are
+        bytes, deserializers and interceptors are not called, and the last batch is returned whole,
+        even if that exceeds `max_records`.
         """
         return await self._polling.poll_columns(timeout_ms, max_records)
 
@@ -226,22 +228,22 @@ class Consumer(Generic[K, V]):
     # -- where to read
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """Go on at `offset`; one outside the log is handled by auto_offset_reset."""
+        """Continue at `offset`; if the log does not hold it, auto_offset_reset applies."""
         self._seeking.seek(partition, offset)
 
     def seek_to_beginning(self, *partitions: Partition) -> None:
-        """Go on at the first record of these partitions, or of all."""
+        """Continue at the first record of these partitions, or of all if none is named."""
         self._seeking.seek_to(partitions, EARLIEST_TIMESTAMP)
 
     def seek_to_end(self, *partitions: Partition) -> None:
-        """Go on behind the last record of these partitions, or of all."""
+        """Continue behind the last record of these partitions, or of all if none is named."""
         self._seeking.seek_to(partitions, LATEST_TIMESTAMP)
 
     async def position(self, partition: Partition, *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
-        """Give the offset of the next record that a poll will return.
+        """Return the offset of the next record that a poll will return.
 
-        Waits for the offset to be looked up; RequestTimedOut after `timeout_ms`,
-        NoOffsetForPartition where auto_offset_reset=none leaves none.
+        Waits until the offset is looked up. Raises RequestTimedOut after `timeout_ms`, and
+        NoOffsetForPartition if there is none and auto_offset_reset=none.
         """
         return await self._seeking.position(partition, timeout_ms)
 
@@ -250,30 +252,30 @@ class Consumer(Generic[K, V]):
     async def commit(
         self, offsets: ToCommit[P] | None = None, *, timeout_ms: int | None = None
     ) -> None:
-        """Commit how far the group has come: `offsets`, or all that polls have returned.
+        """Commit `offsets`; if it is None, all that polls have returned.
 
-        An offset is that of the next record to read; OffsetAndMetadata may say more beside it.
-        Waits for a rebalance under way. Raises CommitFailed where the group went on without this
-        consumer (its records are read again by others: at least once), Refused where a broker will
-        not have it, RequestTimedOut after `timeout_ms` (default default_api_timeout_ms).
+        A committed offset is that of the next record to read; OffsetAndMetadata adds a text and a
+        leader epoch. Waits for a rebalance under way. Raises CommitFailed if the group went on
+        without this consumer (then other members read its records again), Refused if a broker
+        refuses for good, RequestTimedOut after `timeout_ms` (default default_api_timeout_ms).
         """
         await self._committing.commit(offsets, timeout_ms)
 
     async def committed(
         self, partitions: Iterable[Partition] | None = None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Ask how far the group has come in these partitions, or in those assigned; None: nothing.
+        """Fetch the group's committed offsets of these partitions; if None, of those assigned.
 
-        Raises as `commit` does.
+        The value is None if nothing is committed. Raises Refused and RequestTimedOut as `commit`.
         """
         return await self._committing.committed(partitions, timeout_ms)
 
     async def group_lag(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
-        """Count what the whole group has still to read: behind its commits, in each partition."""
+        """Return the lag of the whole group behind its commits, in each committed partition."""
         return await self._committing.group_lag(timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Say who this member is, for `Producer.send_offsets`."""
+        """Return the group id with this member's id and generation, for `Producer.send_offsets`."""
         return self._committing.group_metadata()
 
     # -- how far
@@ -281,7 +283,7 @@ class Consumer(Generic[K, V]):
     async def partitions_for(
         self, topic: str, *, timeout_ms: int = DEFAULT_TIMEOUT_MS
     ) -> list[int]:
-        """List a topic's partitions; UnknownTopic if it does not exist after `timeout_ms`."""
+        """List a topic's partition numbers; UnknownTopic if it is not found in `timeout_ms`."""
         return await questions.partitions_for(self._engine, topic, timeout_ms)
 
     async def beginning_offsets(
@@ -304,27 +306,27 @@ class Consumer(Generic[K, V]):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Look up the first record at or after each time, in ms since the epoch.
 
-        None where a partition has none so late.
+        The value is None if the partition has no record that late.
         """
         return await questions.offsets_for_times(self._engine, times, timeout_ms)
 
     def high_watermark(self, partition: Partition) -> int | None:
-        """Give the high watermark as of the newest fetch; None before the first."""
+        """Return the high watermark that the newest fetch reported; None before the first."""
         return self._seeking.high_watermark(partition)
 
     def lag(self, partition: Partition | None = None) -> int | None:
-        """Count the records still to read in a partition, or in all, as of the newest fetches.
+        """Return the offsets still to read in a partition, or in all, as of the newest fetches.
 
-        Up to the high watermark, or under read_committed up to the last stable offset; markers of
-        transactions count too. None while it is not known of one of them.
+        They are counted up to the high watermark, or under read_committed up to the last stable
+        offset, and include transaction markers. Return None while the lag of one is unknown.
         """
         return self._seeking.lag(partition)
 
     def metrics(self) -> dict[str, float]:
-        """Give what the consumer has counted, by the names Kafka's consumer uses.
+        """Return the consumer's metrics, by the names that Kafka's consumer uses.
 
-        Totals since it was made; rates, averages and maxima are of the last 30 to 60 seconds, NaN
-        where there was nothing.
+        Totals count from the consumer's creation. Rates, averages and maxima cover the last 30 to
+        60 seconds; averages and maxima are NaN if there was nothing in that time.
         """
         now_ms = self._engine.runtime.monotonic_ms()
         return self._engine.metrics.snapshot(now_ms) | self._seeking.metrics()

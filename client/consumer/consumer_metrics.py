@@ -1,23 +1,23 @@
-"""The counts of a consumer, under the names that Kafka's consumer gives them.
+"""The metrics of a consumer, under the names that Kafka's consumer gives them.
 
-Pure: the time is given. `snapshot` is a plain mapping; averages, maxima and rates are of late.
+Pure: the caller passes the time. Averages, maxima and rates cover the last 30 to 60 seconds.
 """
 
 from ..metrics import NOTHING, Stat
 
 
 class ConsumerMetrics:
-    """One consumer's counters; totals grow from the start of the consumer."""
+    """One consumer's metrics; totals count from the consumer's creation."""
 
     def __init__(self, now_ms: int) -> None:
         self.records = Stat(now_ms)
-        """Records per poll that returned some."""
+        """Records that polls took: one value per chunk, or per call of `poll_columns`."""
         self.bytes = Stat(now_ms)
-        """Bytes of record batches handed out."""
+        """Bytes of each chunk of record batches, counted when it has been handed out."""
         self.fetches = Stat(now_ms)
-        """Milliseconds from a fetch to its answer."""
+        """Milliseconds from each fetch request to its answer."""
         self.fetched = Stat(now_ms)
-        """Bytes per fetch answer."""
+        """Bytes per partition in each fetch answer."""
         self.commits = Stat(now_ms)
         """Milliseconds per commit."""
         self.heartbeats = Stat(now_ms)
@@ -25,10 +25,10 @@ class ConsumerMetrics:
         self.joins = Stat(now_ms)
         self.syncs = Stat(now_ms)
         self.rebalances = Stat(now_ms)
-        """Milliseconds from the first JoinGroup until the assignment is here."""
+        """Milliseconds from the first JoinGroup until the assignment has arrived."""
         self.failed_rebalances = Stat(now_ms)
         self.revoked = Stat(now_ms)
-        """Milliseconds in on_revoked."""
+        """Milliseconds that each call of the listener's on_revoked took."""
         self.assigned = Stat(now_ms)
         self.lost = Stat(now_ms)
         self.between_polls = Stat(now_ms)
@@ -37,13 +37,13 @@ class ConsumerMetrics:
         self.rebalance_at_ms: int | None = None
 
     def on_poll(self, now_ms: int) -> None:
-        """Count a poll, and the time since the one before."""
+        """Record a poll, and the time since the poll before."""
         if self.poll_at_ms is not None:
             self.between_polls.record(now_ms - self.poll_at_ms, now_ms)
         self.poll_at_ms = now_ms
 
     def snapshot(self, now_ms: int) -> dict[str, float]:
-        """Everything by Kafka's names, but for what the assignment itself tells."""
+        """Return the metrics by Kafka's names, except those that `Seeking.metrics` returns."""
         return {
             **self.records.sums("records-consumed", now_ms),
             "records-per-request-avg": self.records.average(now_ms),

@@ -1,7 +1,7 @@
 """The engine of a consumer: its connections, its view of the cluster, its positions, its fetching.
 
-It works from `start` to `close`, and the consumer's other parts share it. It decides nothing about
-what is read, handed out or committed.
+It works from `start` to `disconnect`, and the consumer's other parts share it. These decide what is
+read, handed out and committed.
 """
 
 import asyncio
@@ -40,11 +40,11 @@ class Engine:
         self.progress = Progress(self.positions)
         self.fetcher = Fetcher(runtime, config, self.metadata, self.positions, self.metrics)
         self.commits = None if config.group_id is None else self._commits_of(config.group_id)
-        """The offsets of the group; None without group_id."""
+        """The part that commits and fetches the group's offsets; None without group_id."""
         self._starting = asyncio.Lock()
         self.is_started = False
         self.is_closing = False
-        """The user closes: polls are refused, but a listener may still commit."""
+        """True once the user has called `close`: polls are refused, a listener may still commit."""
         self.is_closed = False
 
     def _commits_of(self, group_id: str) -> Commits:
@@ -61,9 +61,9 @@ class Engine:
     # -- life
 
     async def start(self) -> bool:
-        """Reach the cluster, once; False if that was done before, or meanwhile by another call.
+        """Connect to the cluster; return False if an earlier call has done so.
 
-        BootstrapError after bootstrap_timeout_ms, ClientClosed once the consumer is closed. A
+        Raise BootstrapError after bootstrap_timeout_ms, ClientClosed if the consumer is closed. A
         consumer whose start failed is closed.
         """
         async with self._starting:
@@ -86,14 +86,17 @@ class Engine:
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: int
     ) -> dict[TopicPartition, ListedOffset]:
-        """Look up offsets as `offsets.list_offsets` does, as far as this consumer may read."""
+        """Look up offsets by timestamp at this consumer's isolation level; see `list_offsets`."""
         level = self.config.isolation_number
         return await list_offsets(
             self.metadata, timestamps, timeout_ms=timeout_ms, isolation_level=level
         )
 
     def assign(self, partitions: Iterable[TopicPartition], *, start: int | None) -> None:
-        """Read these partitions from now on; those that are new from `start`. See `Positions`."""
+        """Read these partitions from now on.
+
+        New ones without a commit start at the timestamp `start`; see `PartitionState.looking_for`.
+        """
         self.positions.assign(partitions, start=start)
         self.check_usable()
         self.fetcher.on_positions_changed()
@@ -112,12 +115,12 @@ class Engine:
             raise ClientClosed("the consumer is closing")
 
     def end_polls(self) -> None:
-        """Have the poll under way raise ClientClosed, and every later one."""
+        """Make the poll under way, and every later one, raise ClientClosed."""
         self.is_closing = True
         self.fetcher.buffer.arrived.set()
 
     async def disconnect(self) -> None:
-        """End the fetching and close all connections."""
+        """Stop fetching and close all connections."""
         await self.fetcher.close()
         await self.metadata.close()
         await self.metadata.pool.close()

@@ -1,8 +1,8 @@
-"""The client's half of a fetch session (KIP-227): say only what changed since the last fetch.
+"""The client's half of a fetch session (KIP-227): names only what changed since the last fetch.
 
 Pure. Epoch 0 asks for a new session and names every partition; each later request carries the next
-epoch and names what changed; after an answer that was lost or refused, the session is closed and
-a new one asked for with the same request.
+epoch and names what changed. After an answer that was lost or refused, the next request closes the
+session and asks for a new one.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ MAX_EPOCH: Final = 0x7FFFFFFF
 
 
 class Want(NamedTuple):
-    """The question to a broker about one partition."""
+    """The fetch parameters of one partition."""
 
     topic_id: bytes
     offset: int
@@ -31,7 +31,7 @@ class Want(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The part of a fetch request that names partitions."""
+    """The part of a fetch request that names the session and the partitions."""
 
     session_id: int
     epoch: int
@@ -48,7 +48,7 @@ class FetchSession:
         self._told: dict[TopicPartition, Want] = {}
 
     def ask(self, wants: Mapping[TopicPartition, Want], *, may_increment: bool) -> Asked:
-        """Say which partitions to name; `may_increment` is false before Fetch version 7."""
+        """Build the next request's part; `may_increment` must be False before Fetch version 7."""
         renamed = any(
             (told := self._told.get(partition)) is not None and told.topic_id != want.topic_id
             for partition, want in wants.items()
@@ -66,7 +66,7 @@ class FetchSession:
         return Asked(self._id, self._epoch, _topics(news), _forgotten(gone))
 
     def on_answer(self, code: ErrorCode, session_id: int) -> bool:
-        """Take an answer's head; False when its partitions say nothing: ask again."""
+        """Take in an answer's error code and session id; return False if it holds no partitions."""
         if code is ErrorCode.NONE:
             if self._epoch == INITIAL_SESSION_EPOCH:
                 self._id = session_id
@@ -81,7 +81,7 @@ class FetchSession:
         return False
 
     def on_lost(self) -> None:
-        """Give the session up: a fetch had no answer, so the broker's view of it is uncertain."""
+        """Start a new session next: a fetch had no answer, so the broker's state is unknown."""
         self._epoch = INITIAL_SESSION_EPOCH
 
 

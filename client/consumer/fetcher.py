@@ -1,7 +1,7 @@
 """Fetches ahead of the user: one loop per broker that leads assigned partitions.
 
-Drives `Positions` and `FetchSession`; what arrives waits in `Buffer` until a poll takes it. A loop
-has one fetch under way and asks for the next while the user still works on the last.
+Drives `Positions` and `FetchSession`; fetched data stays in `Buffer` until a poll takes it. A loop
+has at most one fetch under way, and sends the next while the user processes earlier records.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ log = logging.getLogger(__name__)
 SESSION_VERSION: Final = 7
 TOPIC_ID_VERSION: Final = 13
 AGAIN_MS: Final = 500
-"""The pause between questions to other brokers about who leads, while a broker is silent."""
+"""The ms between metadata requests to other brokers while a broker does not answer."""
 CHUNKS_AHEAD: Final = 2
-"""Chunks of one partition that may wait for the user: one in work, one ready."""
+"""The most chunks of one partition in the buffer: one that polls read from, and the next."""
 
 
 class Fetcher:
-    """All fetching of one consumer."""
+    """The fetch loops of one consumer, the buffer they fill, and the lookups they depend on."""
 
     def __init__(
         self,
@@ -66,14 +66,14 @@ class Fetcher:
         self._loops: dict[int, asyncio.Task[None]] = {}
         self._wakes: dict[int, asyncio.Event] = {}
         self._fetching: dict[int, KafkaConnection] = {}
-        """Brokers with a fetch under way."""
+        """The connections with a fetch under way, by broker id."""
         self._is_closed = False
         self._turned: dict[int, None] = {}
-        """Brokers whose fetch this client cut off, because more partitions could be fetched."""
+        """Brokers whose fetch this client aborted, because it could fetch more partitions."""
         metadata.listen(self._on_metadata)
 
     def start(self) -> None:
-        """Begin; nothing is fetched before partitions are assigned."""
+        """Start the lookups; fetch loops start when partitions are assigned."""
         self.lookups.start()
 
     async def close(self) -> None:
@@ -86,7 +86,7 @@ class Fetcher:
             await asyncio.wait(list(self._loops.values()))
 
     def on_positions_changed(self) -> None:
-        """Partitions were assigned, moved or resumed."""
+        """Fetch and look up anew, because partitions were assigned, moved or resumed."""
         for partition in self._positions.states:
             self._metadata.watch(partition.topic)
         self._take_over_leaders()
@@ -111,11 +111,11 @@ class Fetcher:
         return changed
 
     def _turn(self) -> None:
-        """Begin to fetch what can be fetched now and could not be before."""
+        """Begin to fetch the partitions that have become ready to be fetched."""
         self._start_loops()
         self.lookups.wake()
-        # A broker answers a connection in order: a fetch that waits for new records would keep
-        # partitions waiting that have some. A new connection costs less than fetch_max_wait_ms.
+        # A broker answers a connection in order, so a fetch that waits for new records would delay
+        # partitions that have some. A new connection costs less than fetch_max_wait_ms.
         for node_id, connection in self._fetching.items():
             if self._wants(node_id)[0] and connection.is_open:
                 self._turned[node_id] = None
@@ -192,7 +192,7 @@ class Fetcher:
                 self._fetching[node_id] = connection
                 response = await self._fetch(connection, node_id, session, wants)
             else:
-                self._turned[node_id] = None  # something jumped while we connected: look again
+                self._turned[node_id] = None  # a partition jumped meanwhile: compute wants anew
         except (ClientError, ProtocolError) as error:
             log.debug("fetch from broker %d failed: %s", node_id, error)
             session.on_lost()
@@ -214,7 +214,7 @@ class Fetcher:
             log.debug("fetch session with broker %d starts over", node_id)
 
     def _wants(self, node_id: int) -> tuple[dict[TopicPartition, Want], int | None]:
-        """Say what to ask this broker for now; if nothing, in how many ms there may be."""
+        """Return what to fetch from this broker now, and the ms until the next backoff ends."""
         wants: dict[TopicPartition, Want] = {}
         if self.buffer.size >= self._config.fetch_max_bytes:
             return wants, None
@@ -290,7 +290,7 @@ class Fetcher:
             until_ms = self._runtime.monotonic_ms() + self._config.metadata_max_age_ms
             state.nearer.name(data.preferred_read_replica, until_ms)
             if state.nearer.replica not in self._metadata.view.brokers:
-                self._metadata.refresh_soon()  # until then the leader is asked again
+                self._metadata.refresh_soon()  # until it is known, the leader is asked again
                 self._back_off(state)
             self._start_loops()
         else:
@@ -302,7 +302,7 @@ class Fetcher:
         try:
             chunk = _chunk_of(state, data, committed=self._reads_committed)
         except RemoteProtocolError as error:
-            # Nothing behind the damage can be found; the next answer may be sound.
+            # The batches behind the damage cannot be found; the next answer may be intact.
             self._back_off(state)
             self.buffer.report(
                 CorruptRecord(state.partition, state.fetch_offset, str(error)), state
@@ -317,7 +317,7 @@ class Fetcher:
         state.high_watermark = -1
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             if state.nearer.lose():
-                # The leader decides what is in range (KIP-392), and may know less of that replica.
+                # The leader decides whether an offset is in range (KIP-392): fetch it from there.
                 until_ms = self._runtime.monotonic_ms() + self._config.metadata_max_age_ms
                 state.nearer.refuse(state.fetch_offset, until_ms)
                 self._start_loops()
@@ -358,7 +358,7 @@ def _request(config: ConsumerConfig, asked: Asked, rack: str) -> FetchRequest:
 
 
 def _rack(config: ConsumerConfig, states: Iterable[PartitionState | None], now_ms: int) -> str:
-    """Our rack; none where the broker would name the replica again that has just refused."""
+    """Return client_rack; "" if with it the leader would name a replica that has just refused."""
     for state in states if config.client_rack else ():
         if state is not None and state.nearer.has_refused(state.fetch_offset, now_ms):
             return ""
@@ -378,7 +378,7 @@ def _partitions_of(
 
 
 def _chunk_of(state: PartitionState, data: PartitionData, *, committed: bool) -> Chunk:
-    """Cut the answer into whole batches; RemoteProtocolError if a batch's size is impossible."""
+    """Cut the data into whole batches; RemoteProtocolError if a batch's size is impossible."""
     aborted = None
     if committed:
         aborted = [
@@ -391,7 +391,7 @@ def _chunk_of(state: PartitionState, data: PartitionData, *, committed: bool) ->
 async def _impatiently(
     metadata: Metadata, future: "asyncio.Future[Any]", node_id: int, patience_ms: int
 ) -> Any:
-    """Wait for the answer; ask other brokers who leads for as long as this broker is silent."""
+    """Wait for the answer; after `patience_ms`, refresh metadata from other brokers meanwhile."""
     try:
         while not future.done():
             await asyncio.wait([future], timeout=patience_ms / 1000)

@@ -1,7 +1,8 @@
-"""Carries out what `Membership` decides: joins, syncs, heartbeats, leaves; leads when asked to.
+"""Sends what `Membership` decides: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-One loop of its own, independent of what the user does between polls. Never touches positions: the
-consumer's poll carries out what is pending, and wakes this loop.
+Runs in a loop of its own, independent of what the user does between polls. If the member is the
+group's leader, `Leading` computes the assignment. Never changes positions: the consumer's poll
+carries out a pending `Change`, and wakes this loop.
 """
 
 import asyncio
@@ -55,13 +56,13 @@ from .membership import (
 log = logging.getLogger(__name__)
 
 GROUP: Final = "group"
-"""The lane of requests that wait for other members; commits and heartbeats must not wait there."""
+"""A connection (lane) of its own for joins and syncs, so that commits do not wait behind them."""
 PATIENCE: Final = 10
-"""Failures in a row after which one line of the log says what is wrong."""
+"""The number of failures in a row after which a warning is logged, once."""
 
 
 class Group:
-    """One consumer's part in its group, from `start` to `leave`."""
+    """The task that keeps one consumer a member of its group, from `start` to `leave`."""
 
     def __init__(
         self,
@@ -81,9 +82,10 @@ class Group:
             )
         )
         self.on_pending: Callable[[], None]
-        """Called when the user has something to carry out. Set it before `start`."""
+        """Called when the next poll has a `Change` to carry out. Set it before `start`."""
         self.on_error: Callable[[ClientError | ApiError], None]
-        """Called with what the user must hear; the next poll joins again. Set it before `start`."""
+        """Called with an error that a poll must raise; the next poll joins again.
+        Set it before `start`."""
         self._runtime = runtime
         self._config = config
         self._metadata = metadata
@@ -98,27 +100,27 @@ class Group:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; nothing is sent before the first poll."""
+        """Start the loop; it sends nothing before the first poll."""
         self._task = self._runtime.spawn(self._run(), f"member of {self._coordinator}")
 
     def check(self) -> None:
-        """Raise the error that ended this membership for good: a poll must not wait for ever."""
+        """Raise the error that ended this membership for good, so that polls do not wait."""
         if self._fatal is not None:
             raise self._fatal
         if self._task is not None and self._task.done() and not self._task.cancelled():
             self._task.result()
 
     def wake(self) -> None:
-        """The membership changed from outside: look again."""
+        """Make the loop compute its next step anew, because a poll has changed the membership."""
         self._wake.set()
 
     def on_poll(self) -> None:
-        """A poll began or ended; a stable member's next heartbeat is soon enough for that."""
+        """Wake the loop at a poll's begin and end; a stable member's next heartbeat suffices."""
         if self.membership.stage is not Stage.STABLE:
             self._wake.set()
 
     async def leave(self, timeout_ms: int) -> None:
-        """Stop, and tell the coordinator, for `timeout_ms` at most; static members say nothing."""
+        """Stop the loop and send LeaveGroup, for `timeout_ms` at most; static members send none."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -129,13 +131,13 @@ class Group:
                     await self._leave(farewell)
 
     def on_topics(self, topics: Iterable[str], reason: str) -> None:
-        """Read these topics from now on."""
+        """Set the topics to read; the member joins again with `reason` if they have changed."""
         self._topics = tuple(sorted(topics))
         self.membership.on_topics(self._topics, reason)
         self._wake.set()
 
     def on_metadata(self) -> None:
-        """The view of the cluster changed: a leader may have to share out anew."""
+        """Join again if this member leads and the partition count of a topic has changed."""
         why = self._leading.what_changed()
         if why is not None:
             self.membership.request_rejoin(why)
@@ -240,7 +242,7 @@ class Group:
             ],
             reason=step.reason[:255],
         )
-        # The coordinator waits for all members, each as long as it may take between polls.
+        # The coordinator waits for all members, which join within a poll.
         timeout_ms = config.max_poll_interval_ms + config.request_timeout_ms
         answer: JoinGroupResponse = await self._coordinator.request(
             request, timeout_ms=timeout_ms, lane=GROUP

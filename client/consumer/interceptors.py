@@ -1,6 +1,6 @@
-"""Functions of the user that see records before a poll returns them, and commits once made.
+"""The interface of the user's interceptors: they see polled records and committed offsets.
 
-A contract only; nothing here reads or commits.
+Nothing here reads or commits.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,14 @@ from ..serialization import K, V
 
 
 class ConsumerInterceptor(Generic[K, V]):
-    """Subclass it and override what you want to see. What it raises, the call under way raises."""
+    """The base class of interceptors; override what you need.
+
+    An exception of a method is raised by the `poll` or `commit` that called it.
+    """
 
     def on_consume(self, records: list[ConsumerRecord[K, V]]) -> list[ConsumerRecord[K, V]]:
-        """Return the records that a poll shall return instead of `records`."""
+        """Return the records that the poll returns instead of `records`."""
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Hear which offsets were committed."""
+        """Called with the offsets of each successful commit."""

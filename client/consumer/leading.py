@@ -1,7 +1,7 @@
-"""The leader's part in a group: who gets what, and when that must be worked out anew.
+"""The group leader's work: compute the assignment, and notice when it must be computed anew.
 
-Reads what members say of themselves and writes what each gets, in the words all clients share.
-Sends nothing.
+Decodes the members' subscriptions and encodes their assignments, in Kafka's consumer protocol.
+Sends nothing to the coordinator.
 """
 
 import asyncio
@@ -27,27 +27,27 @@ from .membership import Joined, JoinedMember
 log = logging.getLogger(__name__)
 
 TOPICS_WAIT_MS: Final = 5_000
-"""A leader waits for this time to learn of topics that other members read."""
+"""The ms that a leader waits for metadata of the topics that other members read."""
 ASSIGNMENT_VERSION: Final = 0
 """Later versions differ in nothing but their number; every client reads this one."""
 
 
 class Leading:
-    """The leader's knowledge of topics and shares, kept from one rebalance to the next."""
+    """Computes assignments, and keeps the partition counts that the newest one was based on."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
         self._counts: dict[str, int] | None = None
-        """The number of partitions of each topic of the group when they were shared out."""
+        """The partitions of each topic at the newest assignment; None if this is no leader."""
 
     def resign(self) -> None:
-        """Forget the counts: another generation begins, and its leader is told anew."""
+        """Forget the counts, because a new generation begins and may have another leader."""
         self._counts = None
 
     def what_changed(self) -> str | None:
-        """Say why the group should share out anew, once.
+        """Return the reason for a rebalance, once, if the partition count of a topic changed.
 
-        A topic that is gone is no reason: brokers that lag behind say so of new ones too.
+        A missing topic is no reason, because brokers that lag behind do not know new topics.
         """
         for topic, count in (self._counts or {}).items():
             found = len(self._metadata.view.partitions_of(topic) or ())
@@ -57,7 +57,7 @@ class Leading:
         return None
 
     async def share_out(self, joined: Joined) -> list[SyncGroupRequestAssignment]:
-        """Compute the partitions of each member."""
+        """Compute the partitions of each member; none if the old assignment is kept (KIP-814)."""
         assignor = ASSIGNORS.get(joined.protocol)
         if assignor is None:
             raise RemoteProtocolError(f"the coordinator chose {joined.protocol!r}, not one of ours")
@@ -114,5 +114,5 @@ def _as_member(joined: JoinedMember, assignor: Assignor) -> Member:
 
 
 def as_written(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
-    """Partitions as members write them."""
+    """Group the partitions by topic, as the consumer protocol writes them."""
     return [TopicPartitions(topic=t, partitions=p) for t, p in by_topic(partitions).items()]

@@ -1,6 +1,6 @@
-"""Finds the offsets that a consumer needs before it can fetch: lookups and confirmations.
+"""Finds and confirms the offsets that a consumer needs before it can fetch.
 
-Drives `Positions` by asking leaders. Fetches nothing.
+Asks the group's coordinator and the partitions' leaders, and passes the answers to `Positions`.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ AskGroup = Callable[
 ]
 """A function from partitions and a time limit in ms to the offsets that a group has committed."""
 TIMEOUT_MS: Final = 1_000
-"""The limit for one round of questions: partitions assigned meanwhile wait for its end."""
+"""The limit in ms for one round of requests; partitions assigned meanwhile wait for its end."""
 
 
 class Lookups:
-    """One loop that answers the needs of `Positions`."""
+    """The loop that asks for the offsets that `Positions` lacks."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Lookups:
         buffer: Buffer,
     ) -> None:
         self.on_found: Callable[[], None]
-        """Called when a position may have been found. Set it before `start`."""
+        """Called after answers were passed to `Positions`. Set it before `start`."""
         self.ask_group: AskGroup | None = None
         self._config = config
         self._metadata = metadata
@@ -56,7 +56,7 @@ class Lookups:
         self._task.start(self._run)
 
     def wake(self) -> None:
-        """Look whether there is something to look up."""
+        """Make the loop check whether `Positions` lacks an offset."""
         self._wake.set()
 
     async def close(self) -> None:

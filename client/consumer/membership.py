@@ -1,9 +1,9 @@
 """One member of a classic consumer group: what it does next, and what the user must do first.
 
-Pure. Two sides drive it: a loop that carries out `next_step` and hands in what brokers answered,
-and the user's polls, which carry out `pending` (partitions to give up and to take). Nothing is
-taken from the user or given to him but inside of a poll: what earlier polls returned counts as
-done by then, so it can be committed first.
+Pure. Two sides drive it: a loop that carries out `next_step` and passes in the brokers' answers,
+and the user's polls, which carry out `pending` (partitions to give up and to take). Partitions are
+given to the user and taken from him only inside a poll: then what earlier polls returned counts as
+processed, and can be committed first.
 
     AWAY --poll--> PREPARING --all given up--> JOINING --> SYNCING --> TAKING --taken--> STABLE
      ^                ^  ^                        |           |           |                |
@@ -11,11 +11,11 @@ done by then, so it can be committed first.
      |                +------- the group rebalances, or what this member wants changed ----+
      +---------- nobody polled for max_poll_interval_ms: left, all is lost ----------------+
 
-Eager members give up everything in PREPARING. Cooperative ones (KIP-429) keep reading; in TAKING
-they give up what the new assignment lacks, and then join once more so that others get it. So
-between TAKING and the next JOINING nobody else has what is being given up.
+Eager members give up everything in PREPARING. Cooperative ones (KIP-429) keep reading. In TAKING
+they give up what the new assignment lacks, and then join once more so that others get it. Between
+TAKING and the next JOINING no other member has these partitions.
 
-Ownership is what the user has: `owned` changes only when the user's poll has carried it out.
+`owned` holds the partitions that the user has: it changes only when a poll has carried that out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ from ...protocol.types import TopicPartition
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
 FORGOTTEN: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
-"""The coordinator does not know the member, or no longer knows the group, since it was empty."""
+"""The errors of a coordinator that does not know the member, or not even its group."""
 
 
 class Stage(Enum):
@@ -38,7 +38,7 @@ class Stage(Enum):
     AWAY = auto()
     """The member is not in the group; the next poll joins."""
     PREPARING = auto()
-    """About to join, once the user has given up what must be given up."""
+    """The member joins as soon as the user's poll has given up what must be given up."""
     JOINING = auto()
     SYNCING = auto()
     """The generation has begun; the assignment is on its way."""
@@ -59,7 +59,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Send JoinGroup; `reason` is for the reader of the broker's log (KIP-800)."""
+    """The step to send JoinGroup; `reason` appears in the broker's log (KIP-800)."""
 
     member_id: str
     generation: int
@@ -77,7 +77,7 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A generation began."""
+    """The answer to JoinGroup: the generation that began."""
 
     member_id: str
     generation: int
@@ -91,14 +91,14 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Send SyncGroup; the leader works out the assignment first."""
+    """The step to send SyncGroup; the leader computes the assignment first."""
 
     joined: Joined
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Send Heartbeat."""
+    """The step to send Heartbeat; also used for a member's id and generation in a commit."""
 
     member_id: str
     generation: int
@@ -106,7 +106,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Send LeaveGroup; nothing depends on the answer."""
+    """The step to send LeaveGroup; nothing depends on the answer."""
 
     member_id: str
     reason: str
@@ -114,7 +114,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Do nothing before `until_ms`; if it is None, nothing is due until something happens."""
+    """The step to wait until `until_ms` or until the loop is woken; if None, until woken."""
 
     until_ms: int | None
 
@@ -124,18 +124,18 @@ Step = Join | Sync | Heartbeat | Leave | Wait
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The changes that the user's poll has to carry out, in the order of the fields."""
+    """The changes of the assignment that a poll must carry out, in the order of the fields."""
 
     lost: tuple[TopicPartition, ...] = ()
-    """Partitions that others may have already."""
+    """Partitions that other members may own already, because this member was fenced."""
     revoked: tuple[TopicPartition, ...] = ()
-    """Partitions that are ours until they are given up: commit first."""
+    """Partitions that this member owns until it gives them up, so that it can commit first."""
     target: tuple[TopicPartition, ...] | None = None
     """All partitions of the new assignment; None if only partitions are taken away."""
 
 
 class Membership:
-    """See the module. All times are monotonic milliseconds."""
+    """The state machine of one group member; see the module. Times are monotonic ms."""
 
     def __init__(self, terms: Terms) -> None:
         self.stage = Stage.AWAY
@@ -149,7 +149,7 @@ class Membership:
         self.is_replaced = False
         """True once another member with the same instance id took this member's place.
 
-        This member does not join again then: the two would throw each other out for ever."""
+        This member does not join again, because the two would fence each other for ever."""
         self.reason = ""
         """The reason of the join under way, or of the newest one."""
         self._terms = terms
@@ -171,26 +171,26 @@ class Membership:
 
     @property
     def is_rebalancing(self) -> bool:
-        """True while a generation is about to begin, which needs nothing from the user."""
+        """True during JoinGroup and SyncGroup, in which nothing is needed from the user."""
         return self.stage in (Stage.JOINING, Stage.SYNCING)
 
     # -- the user's side
 
     def on_topics(self, topics: Iterable[str], reason: str) -> None:
-        """The user wants other topics, or a pattern matches others."""
+        """Set the topics that the user wants; join again with `reason` if they have changed."""
         wanted = frozenset(topics)
         if wanted != self._wanted:
             self._wanted = wanted
             self.request_rejoin(reason)
 
     def on_poll_begun(self, now_ms: int) -> None:
-        """The user polls: the user is alive, and carries out `pending`."""
+        """Note that a poll has begun: the user is alive, and a member that was AWAY joins."""
         self._is_polling, self._polled_at_ms = True, now_ms
         if self.stage is Stage.AWAY and self._wanted and not self.is_replaced:
             self._prepare(self.reason or "first poll")
 
     def on_poll_ended(self, now_ms: int) -> None:
-        """The user works on the records of the poll."""
+        """Note that a poll has ended: max_poll_interval_ms counts from now."""
         self._is_polling, self._polled_at_ms = False, now_ms
 
     def pending(self) -> Change | None:
@@ -207,7 +207,7 @@ class Membership:
         return None
 
     def on_given_up(self, partitions: Sequence[TopicPartition]) -> None:
-        """The user has let go of these partitions, whatever happened meanwhile."""
+        """Remove from `owned` the partitions that the user's poll has given up."""
         for partition in partitions:
             self.owned.pop(partition, None)
         if not self.owned:
@@ -216,7 +216,7 @@ class Membership:
             self._again = f"{len(partitions)} partitions were given up"
 
     def on_taken(self, change: Change) -> list[TopicPartition] | None:
-        """The user takes the assignment over: return what is new in it; None if it is void."""
+        """Own the assignment of `change`; return what is new in it, or None if it is outdated."""
         if self.stage is not Stage.TAKING or self._target is not change.target:
             return None
         assert self._target is not None
@@ -238,7 +238,10 @@ class Membership:
             self._again = reason
 
     def on_left(self) -> Leave | None:
-        """The user is done: return the farewell to send, if any. Static members send none."""
+        """End the membership; return the LeaveGroup to send, None for a static member.
+
+        A member that has no member id yet sends none either.
+        """
         farewell = self._leave("the consumer was closed or unsubscribed")
         self._farewell = None
         self.owned, self._is_lost, self._wanted = {}, False, frozenset()
@@ -273,11 +276,11 @@ class Membership:
         return Wait(wake_ms if self._is_polling else min(wake_ms, silent_at_ms))
 
     def on_member_id(self, member_id: str) -> None:
-        """The coordinator names the member; it is to join under that name (KIP-394)."""
+        """Take the member id that the coordinator gave, for the next JoinGroup (KIP-394)."""
         self.member_id = member_id
 
     def on_joined(self, joined: Joined, now_ms: int) -> None:
-        """JoinGroup was answered: a generation began."""
+        """Take in the answer to JoinGroup: a generation began."""
         if self.stage is not Stage.JOINING:
             return
         self.member_id, self.generation = joined.member_id, joined.generation
@@ -286,7 +289,7 @@ class Membership:
         self.stage = Stage.SYNCING
 
     def on_synced(self, partitions: Sequence[TopicPartition], now_ms: int) -> None:
-        """SyncGroup was answered: this is the assignment."""
+        """Take in the answer to SyncGroup: the assigned partitions."""
         if self.stage is not Stage.SYNCING:
             return
         self._joined = None
@@ -295,13 +298,13 @@ class Membership:
         self.stage = Stage.TAKING
 
     def on_alive(self, now_ms: int) -> None:
-        """Heartbeat was answered, with whatever code."""
+        """Schedule the next heartbeat, because the coordinator answered one, with any code."""
         self._heartbeat_at_ms = now_ms + self._terms.heartbeat_interval_ms
 
     def on_refused(self, step: Join | Sync | Heartbeat, code: ErrorCode) -> bool:
-        """Take in a coordinator's error; False if the user must hear of it.
+        """Take in a coordinator's error; return False if the next poll must raise it.
 
-        A refused commit comes here too, with the heartbeat that would have been sent with it.
+        The error of a commit is passed in too, with a Heartbeat of the same member and generation.
         """
         member_id, generation = (
             (step.joined.member_id, step.joined.generation)
@@ -309,7 +312,7 @@ class Membership:
             else (step.member_id, step.generation)
         )
         if (member_id, generation) != (self.member_id, self.generation):
-            return True  # the error speaks of a membership that is over anyway
+            return True  # the error is about an earlier member id or generation
         what = f"{type(step).__name__} was answered {code.name}"
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             if isinstance(step, Sync):

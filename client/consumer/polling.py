@@ -1,6 +1,6 @@
 """Hands out what a consumer fetched: polls of records, bytes or columns, one at a time.
 
-Partitions come and go here, between the records of one poll and those of the next.
+Polls also carry out rebalances, before they return records.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ COLUMNS_PER_POLL: Final = 10_000
 
 
 class Polling(Generic[K, V]):
-    """Takes chunks out of the buffer for one poll at a time, and carries out rebalances before."""
+    """Runs one poll at a time: carries out rebalances, then takes chunks out of the buffer."""
 
     def __init__(
         self,
@@ -110,7 +110,11 @@ class Polling(Generic[K, V]):
 
     @contextlib.contextmanager
     def _polling(self, timeout_ms: int) -> Iterator[None]:
-        """Allow one poll at a time: of two, neither would know what the other has taken."""
+        """Begin and end a poll; raise ConcurrentPoll if another poll is under way.
+
+        Raise NothingToRead if nothing is subscribed to or assigned. An automatic commit that is due
+        is started first.
+        """
         check_ms(timeout_ms)
         self._engine.check_pollable()
         if self._is_polling:

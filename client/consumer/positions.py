@@ -1,18 +1,18 @@
-"""The positions of a consumer in its partitions, and what each must wait for to go on.
+"""The positions of a consumer in its partitions, and the answers that each must wait for.
 
 Pure. Per partition:
 
     UNASKED -- on_committed --> UNVALIDATED, or without a commit UNKNOWN
 
-    UNKNOWN -- on_listed --> VALID -- on_leader_changed, epoch known --> UNVALIDATED
+    UNKNOWN -- on_listed --> VALID -- on_leader, if an epoch is known -> UNVALIDATED
        ^                      | ^                                           |
        +--- on_out_of_range --+ +-- on_validated: the log still holds it ---+
        +------------------- on_validated: it was truncated -----------------+
 
-A partition begins UNASKED where a group may have committed how far it came. A position is (offset,
-leader epoch of the last record before it). When the leader changes, the new one is asked where that
-epoch ends in its log; an end below the position means that records already read are gone (KIP-320).
-Without a known epoch there is nothing to check.
+A partition begins UNASKED if a group may have committed an offset for it, else UNKNOWN. A position
+is (offset, leader epoch of the last record before it). When the leader epoch grows, the leader is
+asked where the position's epoch ends in its log; an end below the position means that records
+already read are gone (KIP-320). A position without a known epoch is not checked.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,14 +32,14 @@ RESETS: Mapping[str, int | None] = {
 
 
 class Standing(Enum):
-    """The degrees of certainty of a position."""
+    """The state of a position: which answer it waits for, if any."""
 
     UNASKED = auto()
-    """The group must be asked how far it has come."""
+    """The group's committed offset must be fetched."""
     UNKNOWN = auto()
-    """An offset must be looked up."""
+    """An offset must be looked up by timestamp, or the user must seek."""
     UNVALIDATED = auto()
-    """The leader changed: the new one must confirm that its log holds what was read."""
+    """The leader must confirm that its log still holds the records before the position."""
     VALID = auto()
 
 
@@ -50,16 +50,16 @@ class PartitionState:
     partition: TopicPartition
     standing: Standing = Standing.UNKNOWN
     position: int = -1
-    """Offset of the next record for the user."""
+    """Offset of the next record that a poll returns."""
     position_epoch: int = NO_EPOCH
     """Leader epoch of the last record before `position`, from its batch or from a commit."""
     fetch_offset: int = -1
-    """Offset of the next fetch: the end of what is buffered."""
+    """Offset of the next fetch: the end of the buffered data."""
     fetch_epoch: int = NO_EPOCH
     """Leader epoch of the last record before `fetch_offset`."""
     looking_for: int | None = None
-    """While UNKNOWN: the timestamp to look up (-1 latest, -2 earliest), None: nothing allowed.
-    While UNASKED: the same, should the group have nothing to say."""
+    """While UNKNOWN, the timestamp to look up (-1 latest, -2 earliest).
+    If it is None, the user must seek. While UNASKED, it applies if the group has no commit."""
     topic_id: bytes = ZERO_UUID
     leader_id: int = -1
     leader_epoch: int = NO_EPOCH
@@ -67,9 +67,9 @@ class PartitionState:
     """The replica that the leader named to read from."""
     is_paused: bool = False
     seek_count: int = 0
-    """Grows with each jump, which makes void what was asked for or buffered before."""
+    """Grows with each jump; answers and chunks of an earlier count are dropped."""
     fetch_count: int = 0
-    """Grows with each fetch sent and each leader change: only the newest answer counts."""
+    """Grows with each fetch, jump and leader change; an answer to an earlier count is ignored."""
     is_fetching: bool = False
     not_before_ms: int = 0
     failure_count: int = 0
@@ -79,7 +79,7 @@ class PartitionState:
     log_start_offset: int = -1
 
     def jump(self, offset: int, epoch: int = NO_EPOCH) -> None:
-        """Go on at `offset`; everything on its way is void."""
+        """Continue at `offset`; what was requested or buffered before is dropped."""
         self.standing = Standing.VALID
         self.position = self.fetch_offset = offset
         self.fetch_epoch = self.position_epoch = epoch
@@ -97,7 +97,7 @@ class PartitionState:
         return self.standing is Standing.VALID and not self.is_fetching and not self.is_paused
 
     def look_up(self, timestamp: int | None) -> None:
-        """Forget the position until `timestamp` is looked up; None: the user must seek."""
+        """Forget the position until `timestamp` is looked up; if it is None, the user must seek."""
         self.standing = Standing.UNKNOWN
         self.looking_for = timestamp
         self._void()
@@ -114,13 +114,16 @@ class Positions:
     """All assigned partitions of one consumer."""
 
     reset: int | None
-    """Timestamp for partitions without a usable position; None: raise instead."""
+    """The timestamp at which to start without a usable position; if None, errors are raised."""
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     has_group: bool = False
     """True if a group may have committed positions."""
 
     def assign(self, partitions: Iterable[TopicPartition], *, start: int | None) -> None:
-        """Replace the assignment; partitions that stay keep their positions."""
+        """Replace the assignment; partitions that stay keep their positions.
+
+        New ones start at the group's commit, else at the timestamp `start`; see `looking_for`.
+        """
         kept = {}
         for partition in partitions:
             state = self.states.get(partition)
@@ -134,11 +137,11 @@ class Positions:
         self.states = kept
 
     def to_ask(self) -> list[PartitionState]:
-        """Partitions of which the group must be asked how far it has come."""
+        """Return the partitions whose committed offset must be fetched now."""
         return [s for s in self.states.values() if s.standing is Standing.UNASKED]
 
     def to_look_up(self) -> list[PartitionState]:
-        """Partitions whose offset must be looked up now."""
+        """Return the partitions whose offset must be looked up now."""
         return [
             state
             for state in self.states.values()
@@ -146,11 +149,11 @@ class Positions:
         ]
 
     def to_validate(self) -> list[PartitionState]:
-        """Partitions whose new leader must confirm the position now."""
+        """Return the partitions whose leader must confirm the position now."""
         return [s for s in self.states.values() if s.standing is Standing.UNVALIDATED]
 
     def lost(self) -> list[ClientError]:
-        """Say which partitions can go nowhere without the user."""
+        """Return a NoOffsetForPartition for each partition that the user must seek."""
         return [
             NoOffsetForPartition(state.partition)
             for state in self.states.values()
@@ -159,7 +162,7 @@ class Positions:
 
     @staticmethod
     def is_lost(state: PartitionState) -> bool:
-        """True if the partition can go on only after the user names a position."""
+        """True if the partition can be read only after the user seeks."""
         return state.standing is Standing.UNKNOWN and state.looking_for is None
 
     def on_leader(self, partition: TopicPartition, leader_id: int, leader_epoch: int) -> bool:
@@ -184,10 +187,10 @@ class Positions:
         return True
 
     def on_topic_id(self, partition: TopicPartition, topic_id: bytes) -> ClientError | None:
-        """Metadata names the topic's id; an error is for the user.
+        """Take in the topic's id from metadata; return an error that the user must get, if any.
 
-        Another id means another topic of the same name: offsets of the old one mean nothing in it.
-        It is read from its beginning, for nothing of it was read yet.
+        Another id means a new topic of the same name, in which the old offsets mean nothing. It is
+        read from its beginning; under auto_offset_reset=none the error is returned instead.
         """
         state = self.states[partition]
         known, state.topic_id = state.topic_id, topic_id
@@ -201,7 +204,10 @@ class Positions:
     def on_committed(
         self, state: PartitionState, seek_count: int, offset: int | None, epoch: int = NO_EPOCH
     ) -> None:
-        """Take in the group's answer to a question of `seek_count`; None: nothing committed."""
+        """Take in the group's committed offset, or None if it has none.
+
+        It is ignored if the partition has jumped since the request of `seek_count`.
+        """
         if state.standing is not Standing.UNASKED or state.seek_count != seek_count:
             return
         if offset is None:
@@ -209,16 +215,19 @@ class Positions:
             return
         state.jump(offset, epoch)
         if epoch != NO_EPOCH:
-            # The committed records may be gone since; the current leader must confirm the position.
+            # The committed records may have been lost; the leader must confirm the position.
             state.standing = Standing.UNVALIDATED
 
     def on_listed(self, state: PartitionState, seek_count: int, offset: int, epoch: int) -> None:
-        """A lookup, begun at `seek_count`, found the offset."""
+        """Take in the offset found by a lookup that was begun at `seek_count`."""
         if state.standing is Standing.UNKNOWN and state.seek_count == seek_count:
             state.jump(offset, epoch)
 
     def on_out_of_range(self, state: PartitionState) -> ClientError | None:
-        """The leader's log does not hold `fetch_offset`; an error is for the user."""
+        """Look up an offset anew, because the leader's log does not hold `fetch_offset`.
+
+        Return the error for the user instead under auto_offset_reset=none.
+        """
         if self.reset is None:
             error = OffsetOutOfRange(state.partition, state.fetch_offset)
             state.look_up(None)
@@ -229,9 +238,10 @@ class Positions:
     def on_validated(
         self, state: PartitionState, seek_count: int, epoch: int, end_offset: int
     ) -> ClientError | None:
-        """The new leader said where the epoch of the last record ends; an error is for the user.
+        """Take in where the leader's log ends the epoch of the position.
 
-        `epoch` is -1 where the leader's log has no epoch that old.
+        `epoch` is -1 if the leader's log has no epoch that old. If records already read are gone,
+        the position moves back; under auto_offset_reset=none LogTruncated is returned instead.
         """
         if state.standing is not Standing.UNVALIDATED or state.seek_count != seek_count:
             return None

@@ -1,6 +1,6 @@
-"""Questions about topics that a consumer need not read: which partitions, which offsets.
+"""Queries for the partitions and offsets of topics, whether or not the consumer reads them.
 
-They never move a position.
+They never change a position.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ DEFAULT_TIMEOUT_MS: Final = 60_000
 
 
 async def partitions_for(engine: Engine, topic: str, timeout_ms: int) -> list[int]:
-    """List a topic's partitions; UnknownTopic if it does not exist after `timeout_ms`."""
+    """List a topic's partition numbers; UnknownTopic if it does not exist after `timeout_ms`."""
     engine.check_usable()
     await engine.metadata.wait_for_topics([topic], timeout_ms)
     return sorted(engine.metadata.view.topics[topic].partitions)
@@ -24,7 +24,7 @@ async def partitions_for(engine: Engine, topic: str, timeout_ms: int) -> list[in
 async def offsets_at(
     engine: Engine, partitions: Iterable[Partition], timestamp: int, timeout_ms: int
 ) -> dict[TopicPartition, int]:
-    """Look up one offset in each partition: EARLIEST_TIMESTAMP asks for the first."""
+    """Look up the offset for one timestamp in each partition, such as EARLIEST_TIMESTAMP."""
     wanted = {TopicPartition(*partition): timestamp for partition in partitions}
     engine.check_usable()
     found = await engine.list_offsets(wanted, timeout_ms)
@@ -34,7 +34,10 @@ async def offsets_at(
 async def offsets_for_times(
     engine: Engine, times: Mapping[TopicPartition, int], timeout_ms: int
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-    """Look up the first record at or after each time in ms since the epoch; None if none is."""
+    """Look up the first record at or after each time in ms since the epoch.
+
+    The value is None if the partition has no record that late.
+    """
     engine.check_usable()
     wanted = {TopicPartition(*partition): when for partition, when in times.items()}
     found = await engine.list_offsets(wanted, timeout_ms)

@@ -1,7 +1,7 @@
 """The user's side of a rebalance: gives partitions up and takes them over, within polls only.
 
-Carries out what `Membership` has pending: the commit before, the listener's methods, the positions.
-Joining and heartbeats go on in `Group`'s own loop.
+Carries out the pending `Change` of `Membership`: commits, calls the listener and changes positions.
+JoinGroup, SyncGroup and heartbeats are sent by the loop of `Group`.
 """
 
 import inspect
@@ -21,16 +21,16 @@ from .membership import Change
 log = logging.getLogger(__name__)
 
 GIVING_UP_MS: Final = 5_000
-"""The limit in ms for the commit before partitions are given up: the group waits for it."""
+"""The limit in ms for the commit before partitions are given up, because the group waits."""
 NO_LISTENER: Final = RebalanceListener()
 
 
 class Rebalancing:
-    """The partitions that a group gives its user and takes away, from `join` to `leave`."""
+    """Gives the user the partitions that the group assigns, and takes them away again."""
 
     def __init__(self, engine: Engine, committing: Committing) -> None:
         self.group: Group | None = None
-        """The membership; None while the group assigns nothing here."""
+        """The task of the membership; None while this consumer is not subscribed with a group."""
         self.listener = NO_LISTENER
         self._engine = engine
         self._committing = committing
@@ -38,7 +38,7 @@ class Rebalancing:
         self._positions = engine.positions
 
     def join(self, topics: Sequence[str]) -> None:
-        """Share these topics with the group from now on; the first poll joins it."""
+        """Subscribe to these topics as a member of the group; the first poll joins it."""
         engine = self._engine
         for topic in topics:
             engine.metadata.watch(topic)
@@ -57,7 +57,7 @@ class Rebalancing:
         self.group.on_topics(topics, "the subscription changed")
 
     async def leave(self, timeout_ms: int) -> None:
-        """Give everything up, commit first where that is automatic, and leave the group."""
+        """Commit if commits are automatic, call the listener, and leave the group."""
         group, self.group = self.group, None
         await self._committing.commit_last(timeout_ms)
         if group is None:
@@ -74,7 +74,7 @@ class Rebalancing:
                 self._engine.commits.membership = None
 
     async def carry_out_pending(self) -> None:
-        """Within a poll: give up and take over, until nothing is pending."""
+        """Give up and take over partitions, within a poll, until no change is pending."""
         group = self.group
         while group is not None and (change := group.membership.pending()) is not None:
             try:

@@ -1,6 +1,6 @@
-"""The place where a consumer reads on: positions, jumps, pauses, and how much is left to read.
+"""Seeks and pauses of a consumer, and its positions and lag.
 
-Positions are the user's: records that wait to be iterated over count as not read yet.
+Records that a poll returned and that wait to be iterated over count as not read yet.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from .questions import Partition
 
 
 class Seeking:
-    """Moves and pauses the assigned partitions, and says where they are."""
+    """Moves and pauses the assigned partitions, and returns their positions and lag."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -48,14 +48,14 @@ class Seeking:
     # -- jumps
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """Go on at `offset`, which is checked only when it is fetched."""
+        """Continue at `offset`, which the broker checks when it is fetched."""
         if offset < 0:
             raise ValueError(f"an offset is 0 or more, not {offset}")
         self._state(partition).jump(offset)
         self._on_jumped([partition])
 
     def seek_to(self, partitions: Sequence[Partition], timestamp: int) -> None:
-        """Go on at the offset that a lookup of `timestamp` finds, in these partitions or in all."""
+        """Continue at the offset that a lookup of `timestamp` finds; in all partitions if empty."""
         chosen = partitions or list(self._positions.states)
         for partition in chosen:
             self._state(partition).look_up(timestamp)
@@ -69,7 +69,7 @@ class Seeking:
     # -- how far
 
     async def position(self, partition: Partition, timeout_ms: int) -> int:
-        """Give the offset of the next record that a poll will return, once it is looked up."""
+        """Return the offset of the next record for the user, once it is looked up."""
         state = self._state(partition)
         self._engine.check_usable()
         buffer = self._fetcher.buffer
@@ -87,12 +87,12 @@ class Seeking:
         return self._progress.position_of(state)
 
     def high_watermark(self, partition: Partition) -> int | None:
-        """Give the high watermark as of the newest fetch; None before the first."""
+        """Return the high watermark that the newest fetch reported; None before the first."""
         known = self._state(partition).high_watermark
         return None if known < 0 else known
 
     def lag(self, partition: Partition | None) -> int | None:
-        """Count the records still to read in a partition, or in all; None: unknown of one."""
+        """Return the lag of a partition, or of all; None while that of one is unknown."""
         if partition is not None:
             return self._lag_of(self._state(partition))
         lags = [self._lag_of(state) for state in self._positions.states.values()]
@@ -108,7 +108,7 @@ class Seeking:
         return max(end - self._progress.position_of(state), 0)
 
     def metrics(self) -> dict[str, float]:
-        """Give those of Kafka's metrics that the assigned partitions tell by themselves."""
+        """Return Kafka's metrics that depend on the assignment: its size and the largest lag."""
         lags = [self._lag_of(state) for state in self._positions.states.values()]
         known = [lag for lag in lags if lag is not None]
         return {

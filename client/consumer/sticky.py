@@ -1,10 +1,10 @@
-"""The balance behind the sticky assignors, and what such members tell each other.
+"""The balancing of the sticky assignors, and the user data that their members exchange.
 
-Pure. First everybody keeps what they had, as far as nobody gets more than a fair share; then what
-is free goes to those with least. Where members read different topics, partitions move from whoever
-has most to whoever may read them and has least, until no move makes it more even.
+Pure. First each member keeps what it had, up to a fair share; then free partitions go to the
+members that have the fewest. If members read different topics, partitions also move from a member
+to the one that reads the topic and has the fewest, until no move makes the shares more even.
 
-What members say (Kafka's own formats, so that members of other clients understand it):
+The user data of a join (in Kafka's formats, so that members of other clients understand it):
 
     sticky              previous_assignment:[topic:string [partition:int32]] generation:int32
     cooperative-sticky  generation:int32
@@ -32,7 +32,10 @@ Given = dict[str, list[TopicPartition]]
 
 
 def balance(counts: Mapping[str, int], members: Sequence[Claimant]) -> Given:
-    """Share out all partitions of `counts` that anybody reads; every member has an entry."""
+    """Share out all partitions of the topics in `counts` that a member reads.
+
+    The result has an entry for every member.
+    """
     if not members:
         return {}
     partitions = [
@@ -52,7 +55,7 @@ def balance(counts: Mapping[str, int], members: Sequence[Claimant]) -> Given:
 def _kept(counts: Mapping[str, int], members: Sequence[Claimant]) -> Given:
     """Return the partitions that each member keeps; of two claims the later generation wins.
 
-    Two claims of the same generation cannot both be right, so neither member keeps the partition.
+    If two members claim a partition in the same generation, neither keeps it.
     """
     newest: dict[TopicPartition, list[Claimant]] = {}
     for member in members:
@@ -78,7 +81,7 @@ def _even(kept: Given, free: list[TopicPartition], total: int) -> Given:
     """Share out when all members read the same topics: shares differ by at most one partition."""
     least, extra_count = divmod(total, len(kept))
     room: dict[str, int] = {}
-    # The member with most keeps the extra partition: then nothing moves for it.
+    # The members with most keep the extra partitions, so that these need not move.
     for member_id in sorted(kept, key=lambda name: -len(kept[name])):
         most = least + (extra_count > 0)
         room[member_id] = most
@@ -87,7 +90,7 @@ def _even(kept: Given, free: list[TopicPartition], total: int) -> Given:
         free += kept[member_id][most:]
         del kept[member_id][most:]
     free.sort()
-    # By turns, so that the partitions of one topic spread over the members.
+    # In turn, so that the partitions of one topic are spread over the members.
     waiting = deque(name for name in kept if len(kept[name]) < least)
     for partition in free:
         if not waiting:
@@ -103,7 +106,7 @@ def _moved(members: Sequence[Claimant], kept: Given, free: list[TopicPartition])
     """Share out when members read different topics: move partitions while that evens shares."""
     topics = {topic for member in members for topic in member.topics}
     readers = {t: [m.member_id for m in members if t in m.topics] for t in sorted(topics)}
-    # Partitions with the fewest readers go first: the others can make up for them.
+    # Partitions with the fewest readers go first, because the others can even out the shares.
     for partition in sorted(free, key=lambda p: (len(readers[p.topic]), p)):
         least = min(readers[partition.topic], key=lambda name: len(kept[name]))
         kept[least].append(partition)
@@ -151,7 +154,7 @@ def encode_previous(owned: Sequence[TopicPartition], generation: int) -> bytes:
 def decode_previous(data: bytes | None) -> tuple[tuple[TopicPartition, ...], int] | None:
     """Read the user data of a sticky member; None if it cannot be understood.
 
-    Old members send no generation: then it is -1.
+    The generation is -1 if the member's client is too old to send it.
     """
     if not data:
         return None

@@ -1,7 +1,7 @@
-"""The subscription of a consumer: partitions, topics, or whatever matches a pattern.
+"""The subscription of a consumer: partitions, topics, or all topics that match a pattern.
 
-With a group_id, topics are shared with the group's other members: `Rebalancing` says which of their
-partitions are read here. Without, all of them are.
+With a group_id, topics are shared with the group's other members, and `Rebalancing` takes over the
+partitions assigned to this one. Without a group_id, this consumer reads all their partitions.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ CLOSE_TIMEOUT_MS: Final = 30_000
 
 
 class Subscribing:
-    """The topics that are read, by name or by pattern, and what of them is assigned."""
+    """Keeps the subscription, by names or by pattern, and the assignment up to date with it."""
 
     def __init__(self, engine: Engine, rebalancing: Rebalancing) -> None:
         self.topics: tuple[str, ...] = ()
-        """Subscribed to by name, or matched by the pattern so far."""
+        """The topics subscribed to by name, or those that match the pattern so far."""
         self._pattern: re.Pattern[str] | None = None
         self._engine = engine
         self._config = engine.config
@@ -37,7 +37,7 @@ class Subscribing:
 
     @property
     def is_empty(self) -> bool:
-        """True while nothing is subscribed to and the group was not joined."""
+        """True while no topic or pattern is subscribed to and no group is joined."""
         return not (self.topics or self._pattern or self._rebalancing.group)
 
     def assign(self, partitions: Iterable[Partition]) -> None:
@@ -92,7 +92,7 @@ class Subscribing:
         self._forget_topics(before)
 
     def _forget_topics(self, before: Iterable[TopicPartition]) -> None:
-        """Ask no more for topics that nobody reads: a deleted one would be asked for for ever."""
+        """Drop topics that are no longer read from metadata requests, as they may be deleted."""
         kept = {partition.topic for partition in self._positions.states}
         for topic in dict.fromkeys(partition.topic for partition in before):
             if topic not in kept:
@@ -143,6 +143,6 @@ class Subscribing:
     def _read_alone(self) -> None:
         found = self._subscribed()
         if any(partition not in self._positions.states for partition in found):
-            # The partition was added while its topic was read: its first records are new too.
+            # The partition is new in a topic that is being read: read it from its first record.
             kept = list(self._positions.states)
             self._engine.assign(dict.fromkeys([*kept, *found]), start=EARLIEST_TIMESTAMP)

@@ -1,6 +1,6 @@
-"""The user's own functions that records pass through: deserializers and interceptors.
+"""The user's functions that process records and commits: deserializers and interceptors.
 
-Nothing here reads or commits. What an interceptor raises, the call under way raises.
+Nothing here reads or commits. An interceptor's exception is raised by the call that called it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class UserFunctions(Generic[K, V]):
         self._value_deserializer = value_deserializer
 
     def tell_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Tell the interceptors what was committed."""
+        """Call `on_commit` of each interceptor."""
         for interceptor in self.interceptors:
             interceptor.on_commit(offsets)
 
@@ -39,8 +39,8 @@ class UserFunctions(Generic[K, V]):
     ) -> list[ConsumerRecord[K, V]]:
         """Deserialize the keys and values in records of one partition.
 
-        Ends before a record whose deserializer fails, and puts the position back there: the next
-        poll begins with that record. BadRecord if it is the first.
+        If a deserializer fails, return the records before, and move the position back to the record
+        that failed, so that the next poll begins with it. Raise BadRecord if it is the first.
         """
         read: list[ConsumerRecord[K, V]] = []
         for record in found:
