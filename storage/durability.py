@@ -1,7 +1,8 @@
-"""The offset up to which one log is on stable storage, and whether its cuts have reached it.
+"""The offset up to which one log is on stable storage, and whether its truncations are too.
 
-What is not flushed is not trusted: see recovery.py. A truncation takes the flushed offset back to
-the start of the segment that was cut, and a flush under way at that time proves nothing.
+Recovery does not trust what was not flushed: see recovery.py. A truncation lowers the flushed
+offset to the start of the segment that was cut, and a flush under way at that time does not raise
+it again.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Durability:
-    """The part of one log that survives a loss of power."""
+    """Flushes one log, and knows which part of it survives a loss of power."""
 
     __slots__ = (
         "_epoch_file",
@@ -34,21 +35,21 @@ class Durability:
         self.flushed_offset = flushed_offset
         """The recovery point: everything below it is on stable storage."""
         self.rolls_next = self.may_be_uncut
-        """True if a cut may not be stable: nothing may be written in its place
-        (docs/decisions/0021)."""
+        """True if a cut may not be stable: the next append then begins a new segment and does not
+        write over the place that was cut (docs/decisions/0021)."""
         self.is_abandoned = False
-        """True if the directory no longer belongs to this log: none of it is flushed."""
+        """True if the directory no longer belongs to this log, so that nothing of it is flushed."""
 
     @property
     def may_be_uncut(self) -> bool:
-        """True if a loss of power could bring back what was cut, in the place of newer records."""
+        """True if a loss of power could bring cut records back, in the place of newer ones."""
         return self._log.cuts != self._stable_cuts
 
     async def flush(self) -> None:
         """Flush everything that was appended before the call.
 
-        Callers at the same time share one flush. LogDirectoryFailed is final: a failed fsync is
-        never tried again.
+        Calls at the same time share one flush. Raises LogDirectoryFailed, which is final, because a
+        failed fsync is never tried again.
         """
         if self._flush is None:
             self._flush = SharedFlush(self._make_stable)
@@ -56,13 +57,13 @@ class Durability:
 
     async def _make_stable(self) -> None:
         if self.is_abandoned:
-            return  # Another log may have its place.
+            return  # Another log may use the directory.
         end, cuts = self._log.log_end_offset, self._log.cuts
         times = self._log.files.flush_times
         began_us = 0 if times is None else times.now_us()
         self._epoch_file.write()
         await self._epoch_file.sync()
-        # A newest segment that was cut to nothing ends at the flushed offset, and is not stable.
+        # A newest segment cut to nothing ends at the flushed offset, but is not stable.
         await self._log.segments.flush(self.flushed_offset - self.rolls_next)
         if self._log.files.failure is not None:
             raise self._log.files.failure

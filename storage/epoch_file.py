@@ -1,7 +1,7 @@
-"""The leader-epoch file of one log, and how far its newest entries are on stable storage.
+"""The leader-epoch file of one log, and whether it is up to date and on stable storage.
 
-Entries are written before the first batch of an epoch, but not synced then: the next flush of the
-log syncs them. Recovery rebuilds from batch headers what a crash takes away.
+An entry is written before the first batch of its epoch, and synced by the next flush of the log.
+Recovery rebuilds entries that a crash takes away from batch headers.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from .segments import Segments
 
 
 class EpochFile:
-    """`leader-epoch-checkpoint` of one log."""
+    """The file `leader-epoch-checkpoint` of one log, and the epochs in memory."""
 
     __slots__ = ("_files", "_is_synced", "_segments", "epochs", "is_written")
 
@@ -28,25 +28,26 @@ class EpochFile:
         self._segments = segments
         self.epochs = epochs
         self.is_written = self._is_synced = is_written
-        """The file, if not yet the disk, holds all that the memory does."""
+        """True if the file holds all the epochs in memory, even if it is not on stable storage
+        yet."""
 
     @property
     def _path(self) -> str:
         return f"{self._segments.directory}/{LEADER_EPOCHS}"
 
     def changed(self, has_changed: bool = True) -> None:
-        """The epochs in memory have changed."""
+        """Note that the epochs in memory have changed, if `has_changed`."""
         if has_changed:
             self.is_written = False
 
     def note(self, batches: Sequence[Batch]) -> None:
-        """Take in the epochs of batches about to be appended."""
+        """Record the leader epochs that begin in batches about to be appended."""
         for header, _ in batches:
             if header.leader_epoch > self.epochs.latest_epoch:
                 self.changed(self.epochs.assign(header.leader_epoch, header.base_offset))
 
     def write(self) -> None:
-        """Write the file, if it is not up to date, and make its directory, if there is none."""
+        """Write the file if it is not up to date, after making the log's directory if need be."""
         if not self.is_written:
             self._segments.make_directory()
             self._files.replace_small(self._path, self.epochs.encode())
@@ -54,7 +55,7 @@ class EpochFile:
             self.is_written, self._is_synced = True, False
 
     async def sync(self) -> None:
-        """The file is on stable storage on return."""
+        """Sync the file to stable storage, if it was written since its last sync."""
         if self.is_written and not self._is_synced:
             self._is_synced = True
             await self._files.fdatasync_named(self._path)

@@ -1,8 +1,8 @@
-"""The identity of a data directory: meta.properties read, checked, and made if it is missing.
+"""The identity of a data directory: meta.properties is read and checked, or made if missing.
 
-A directory without a readable identity gets a new one: to the cluster it is an emptied disk. Its
-checkpoints and the mark of a clean stop are removed, so that only the logs themselves are believed;
-topic ids tell whether the logs belong here at all.
+A directory without a readable identity gets a new one, as a disk that was emptied does. Its
+checkpoints and the marker of a clean shutdown are removed, so that only the logs are relied on;
+their topic ids show whether they belong to the cluster.
 """
 
 import logging
@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 
 
 async def identify(runtime: Runtime, files: Files, path: str, node_id: int) -> MetaProperties:
-    """Return the identity of a locked directory; a new one if none can be read there.
+    """Return the identity of a locked directory, which is made anew if it cannot be read.
 
-    ConfigError if the directory is of another version, as its contents are unknown then.
+    Raises ConfigError if it has another version, because the directory's format is unknown then.
     """
     file = f"{path}/{META_PROPERTIES}"
     data = files.read_small(file)
@@ -55,7 +55,7 @@ async def identify(runtime: Runtime, files: Files, path: str, node_id: int) -> M
 async def belong(
     files: Files, path: str, meta: MetaProperties, cluster_id: str, key: str
 ) -> MetaProperties:
-    """Record for good that the directory belongs to a cluster; ConfigError if it is another's."""
+    """Record on disk that the directory belongs to a cluster; ConfigError if it is another's."""
     if meta.cluster_id is not None:
         if meta.cluster_id != cluster_id:
             why = f"belongs to cluster.id={meta.cluster_id}, not {cluster_id}"
@@ -67,10 +67,10 @@ async def belong(
 
 
 async def _stabilise(runtime: Runtime, path: str) -> None:
-    """A new directory, and every one made on the way to it, is found again after power loss."""
+    """Sync all parent directories, so that a new directory survives a loss of power."""
     parent = path
     while parent := parent.rpartition("/")[0]:
-        # A file that we may not read was not made by us.
+        # A directory that we may not read was not made by us.
         with suppress(PermissionError):
             await runtime.fs.fsync_dir(parent)
     if path.startswith("/"):

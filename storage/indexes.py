@@ -6,7 +6,7 @@ big-endian, without Kafka's preallocated zeros:
     .index       (relative_offset i32, position i32)*     last offset of the batch at `position`
     .timeindex   (timestamp i64, relative_offset i32)*    greatest timestamp so far, and its batch
 
-Never maps a file, never reads one: segment.py brings the bytes.
+No file is read or mapped here: segment_indexes.py passes the bytes.
 """
 
 import sys
@@ -20,7 +20,7 @@ _SWAP = sys.byteorder == "little"
 
 
 class OffsetIndex:
-    """The offset at which a batch ends, for one batch in every interval."""
+    """Maps a batch's last offset to its position, for about one batch per index interval."""
 
     __slots__ = ("base_offset", "offsets", "positions")
 
@@ -35,14 +35,15 @@ class OffsetIndex:
         return len(self.offsets)
 
     def append(self, last_offset: int, position: int) -> None:
-        """Add the batch at `position`, which ends at `last_offset`; both must grow."""
+        """Add the batch at `position`, which ends at `last_offset`; both must have grown."""
         self.offsets.append(last_offset - self.base_offset)
         self.positions.append(position)
 
     def entry_before(self, offset: int) -> tuple[int, int] | None:
-        """Find the last indexed batch that ends at or before `offset`: (last offset, position).
+        """Find the last indexed batch that ends by `offset`, as (last offset, position).
 
-        A walk forward from there meets the batch that holds `offset`. None: walk from the start.
+        A walk forward from its position meets the batch that holds `offset`. Return None if there
+        is no such entry; the walk then starts at the segment's start.
         """
         at = bisect_right(self.offsets, max(offset - self.base_offset, 0))
         if not at:
@@ -50,15 +51,15 @@ class OffsetIndex:
         return self.base_offset + self.offsets[at - 1], self.positions[at - 1]
 
     def position_after(self, offset: int, size: int) -> int:
-        """A batch boundary that all batches lying wholly below `offset` end at or before.
+        """Return a batch boundary that no batch lying wholly below `offset` ends after.
 
-        `size` is the answer where the index has none.
+        Return `size` if no indexed batch reaches `offset`.
         """
         at = bisect_left(self.offsets, max(offset - self.base_offset, 0))
         return self.positions[at] if at < len(self.positions) else size
 
     def entry_before_position(self, position: int) -> tuple[int, int] | None:
-        """Find the last batch indexed that begins at or before `position`: (offset, position)."""
+        """Find the last indexed batch that begins by `position`, as (last offset, position)."""
         at = bisect_right(self.positions, position)
         if not at:
             return None
@@ -70,7 +71,7 @@ class OffsetIndex:
         del self.offsets[count:], self.positions[count:]
 
     def encode(self) -> bytes:
-        """The bytes of the `.index` file."""
+        """Return the bytes of the `.index` file."""
         words = array("I", bytes(OFFSET_ENTRY * len(self)))
         words[0::2], words[1::2] = self.offsets, self.positions
         return _big_endian(words)
@@ -79,7 +80,7 @@ class OffsetIndex:
     def decode(cls, data: bytes, base_offset: int, size: int) -> "OffsetIndex | None":
         """Read an `.index` file of a segment of `size` bytes.
 
-        None if it does not fit the segment.
+        Return None if it does not fit the segment.
         """
         if len(data) % OFFSET_ENTRY:
             return None
@@ -96,7 +97,7 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """The greatest timestamp seen by some offset; timestamps and offsets grow strictly."""
+    """Maps the greatest timestamp so far to its batch; from entry to entry both grow strictly."""
 
     __slots__ = ("base_offset", "offsets", "timestamps")
 
@@ -104,28 +105,28 @@ class TimeIndex:
         self.base_offset = base_offset
         self.timestamps = array("q")
         self.offsets = array("I")
-        """Last offset of the batch that brought the timestamp, relative."""
+        """Last offset of the batch with that timestamp, relative to the segment's base offset."""
 
     def __len__(self) -> int:
         return len(self.timestamps)
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add the greatest timestamp so far, if it is news."""
+        """Add an entry, unless the timestamp is negative or not greater than the newest one."""
         if timestamp < 0 or (self.timestamps and timestamp <= self.timestamps[-1]):
             return
         self.timestamps.append(timestamp)
         self.offsets.append(offset - self.base_offset)
 
     def last(self) -> tuple[int, int]:
-        """The newest entry as (timestamp, offset); (-1, base offset) if there is none."""
+        """Return the newest entry as (timestamp, offset); (-1, base offset) if there is none."""
         if not self.timestamps:
             return -1, self.base_offset
         return self.timestamps[-1], self.base_offset + self.offsets[-1]
 
     def entry_before(self, timestamp: int) -> tuple[int, int] | None:
-        """The newest entry not above `timestamp`, as (timestamp, offset).
+        """Return the newest entry not above `timestamp`, as (timestamp, offset), or None.
 
-        All records in batches before the one that ends at the offset are older.
+        Records in batches before the one that ends at that offset have smaller timestamps.
         """
         at = bisect_right(self.timestamps, timestamp)
         if not at:
@@ -138,7 +139,7 @@ class TimeIndex:
         del self.timestamps[count:], self.offsets[count:]
 
     def encode(self) -> bytes:
-        """The bytes of the `.timeindex` file."""
+        """Return the bytes of the `.timeindex` file."""
         halves = array("I", self.timestamps.tobytes())
         high, low = (1, 0) if _SWAP else (0, 1)
         words = array("I", bytes(TIME_ENTRY * len(self)))
@@ -148,9 +149,9 @@ class TimeIndex:
 
     @classmethod
     def decode(cls, data: bytes, base_offset: int, next_offset: int | None) -> "TimeIndex | None":
-        """Read a `.timeindex` file of a segment below `next_offset`.
+        """Read a `.timeindex` file of a segment that ends before `next_offset`, if that is known.
 
-        None if it does not fit the segment.
+        Return None if it does not fit the segment.
         """
         if len(data) % TIME_ENTRY:
             return None

@@ -1,7 +1,7 @@
-"""Judges whether bytes are the batches that were written, and finds the bounds of damage.
+"""Checks that bytes are the batches that were written, and finds the first faulty batch.
 
-Pure: other modules read the bytes. The checksum covers all of a batch but its base offset, length
-and leader epoch; those are judged by the batches around it and the history of epochs.
+Pure: other modules read the bytes. The checksum covers a batch except for its base offset, length
+and leader epoch; these three are checked against the neighbouring batches and the epoch history.
 """
 
 import sys
@@ -25,18 +25,19 @@ class Rules(NamedTuple):
 
     epochs: LeaderEpochs
     has_gaps: bool = False
-    """Compaction has taken offsets away."""
+    """True if compaction has removed offsets, so that batches need not follow each other
+    directly."""
 
 
 class Verdict(NamedTuple):
-    """The judgement of some bytes: how many of them are good, and why it ends there."""
+    """The result of checking some bytes: how many are good, and the fault of the next batch."""
 
     size: int
-    """Bytes of good, whole batches."""
+    """Bytes of good, whole batches at the front."""
     next_offset: int
-    """Offset that is due after them."""
+    """The offset after the last good batch, at which the next batch should begin."""
     problem: str
-    """The fault of the batch behind the good ones; empty if there is none."""
+    """The fault of the batch after the good ones; empty if there is none."""
 
 
 def judge(
@@ -47,9 +48,10 @@ def judge(
     is_exact: bool = False,
     at_most: int = sys.maxsize,
 ) -> Verdict:
-    """Check batch by batch; the first holds `offset`, or begins with it if `is_exact`.
+    """Check the batches in `data`, in order, up to the first faulty one.
 
-    After `at_most` batches the rest is left unjudged.
+    The first batch must hold `offset`, and must begin with it if `is_exact`; in a log with gaps it
+    may also begin later. Batches after the first `at_most` are not checked.
     """
     view = memoryview(data)
     at, end, due, epoch = 0, len(view), offset, None
@@ -83,7 +85,7 @@ def judge(
 
 
 def size_of_first(data: Buffer) -> int:
-    """Return the size that the first batch's header states; 0 if there is no such header."""
+    """Return the size stated by the first batch's header, or 0 if there is no such header."""
     if len(data) < HEADER_SIZE:
         return 0
     _, length, _, magic, _, _, _ = _HEAD.unpack_from(data)

@@ -1,13 +1,13 @@
 """The log of one partition: append, roll, truncate, flush; where it begins and ends.
 
-One loop owns a log; only methods marked async wait. It takes batches that are stamped and checked,
-and knows nothing of roles, high watermarks or clients. Its directory is made with the first file,
-as a rule at the first append. Segments are opened when needed, and `Files` may close them again.
-Code that only reads is given the log's `reader`; its `durability` keeps how much of the log is on
-stable storage.
+One event loop owns a log; only its async methods wait. A log is given batches that are checked and
+carry their offsets; it knows nothing of roles, high watermarks or clients. Its directory is made
+with the first file, as a rule at the first append. Segment files are opened when needed, and
+`Files` may close them again. Code that only reads is given the log's `reader`; its `durability`
+knows how much of the log is on stable storage.
 
-Order on disk: partition.metadata, then the leader-epoch entry, then an epoch's first batch;
-a producer snapshot at each roll. What is not flushed is not trusted: see recovery.py.
+Order of writing: partition.metadata, then the leader-epoch entry, then an epoch's first batch; a
+producer snapshot at each roll. Recovery does not trust what was not flushed: see recovery.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ class Log:
         *,
         found: Opened | None = None,
     ) -> None:
-        """Take over `found`, which is in `directory`; without it the log is new and empty."""
+        """Make a log of `found`, read from `directory`; without it the log is new and empty."""
         found = found or Opened(0, 0, 0)
         self._runtime = runtime
         self.files = files
@@ -80,7 +80,8 @@ class Log:
         )
         self.producers = found.producers
         self.cuts = int(found.may_be_uncut)
-        """Another number after each cut."""
+        """A counter that changes with every cut, so that work under way can tell that one
+        happened."""
         self.durability = Durability(self, self._epoch_file, found.recovery_point)
         self.reader = LogReader(self, runtime)
         self.on_flush_due: Callable[[Log], None] | None = None
@@ -106,8 +107,9 @@ class Log:
     ) -> "Log":
         """Open the log in `directory`, which need not exist; recover it unless `clean`.
 
-        `recovery_point` and `log_start_offset` come from the checkpoints, at worst 0. Logs of one
-        data directory share its `files`. CutRefused if the good part ends before `never_cut_below`.
+        `recovery_point` and `log_start_offset` come from the checkpoints, and are 0 if unknown.
+        Logs of one data directory share its `files`. Raises CutRefused if recovery would cut the
+        log below `never_cut_below`.
         """
         files = files or Files(runtime.fs, directory)
         place = (runtime, files, directory, config)
@@ -130,21 +132,24 @@ class Log:
 
     @property
     def flushed_offset(self) -> int:
-        """All below it survives a loss of power. Truncation takes it back to a segment's start."""
+        """The offset below which everything survives a loss of power.
+
+        Truncation lowers it to the base offset of the segment that was cut, or further.
+        """
         return self.durability.flushed_offset
 
     @property
     def latest_epoch(self) -> int:
-        """Newest leader epoch of the log, or -1."""
+        """The newest leader epoch of the log, or -1."""
         return self.leader_epochs.latest_epoch
 
     def end_offset_for(self, epoch: int) -> OffsetAndEpoch | None:
-        """Return the newest leader epoch that is at most `epoch`, and its end; None if unknown."""
+        """Return the newest epoch that is at most `epoch`, and its end offset; None if unknown."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     @property
     def is_in_use(self) -> bool:
-        """True if this is still the log of its directory and the directory works."""
+        """True if the log was not abandoned and its data directory has not failed."""
         return not self.durability.is_abandoned and self.files.failure is None
 
     def reconfigure(self, config: TopicConfig) -> None:
@@ -159,8 +164,9 @@ class Log:
         """Append batches that carry their offsets and epochs, in order, in one write per segment.
 
         The headers must describe the buffers: code that stamps a buffer sets its header too.
-        `are_observed`: `producers` have observed the batches, except markers, when they were
-        staged. Raises LogDirectoryFailed: then nothing of the last segment's share was appended.
+        `are_observed` tells that `producers` took in the batches, except markers, when they were
+        staged. If LogDirectoryFailed is raised, the segment then written to got none of the
+        batches.
         """
         if not batches:
             return
@@ -202,7 +208,7 @@ class Log:
         self.append(batches)
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """Record that a leader epoch begins; it is on disk at the latest before its first batch."""
+        """Record where a leader epoch begins; its entry is written before its first batch."""
         self._epoch_file.changed(self.leader_epochs.assign(epoch, start_offset))
 
     def roll(self) -> None:
@@ -231,7 +237,7 @@ class Log:
     def truncate_to(self, offset: int) -> None:
         """Remove every batch that holds `offset` or anything later.
 
-        Always cuts the leader epochs too, even where there is nothing to remove (KAFKA-10706).
+        The leader epochs from `offset` on go, even if there is no batch to remove (KAFKA-10706).
         """
         if offset < self.log_end_offset:
             if not self.segments or offset < self.segments[0].base_offset:
@@ -241,17 +247,17 @@ class Log:
                 self.on_truncating(self, offset)
             end = self.segments.cut_to(offset)
             self.durability.rolls_next = True
-            # The cut itself is not on stable storage yet: the next flush takes its segment along.
+            # The cut is not on stable storage yet, so the next flush must include its segment.
             self._end_at(end, self.segments[-1].base_offset)
             if not self.producers.truncate_to(self.log_end_offset):
-                # Every batch of a producer was cut: older ones tell what came before.
+                # A producer has lost all known batches, so older ones must be read.
                 now_ms = self._runtime.wall_ms()
                 replay = ProducerReplay(self.files, self.directory, self.segments, now_ms)
                 self.producers = replay.run(self.log_end_offset, self.producers)
         self._epoch_file.changed(self.leader_epochs.truncate_from_end(max(offset, 0)))
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Remove everything; the log begins and ends at `offset`."""
+        """Remove everything, so that the log begins and ends at `offset`."""
         if self.on_truncating is not None:
             self.on_truncating(self, offset)
         self.segments.remove_all()
@@ -275,11 +281,11 @@ class Log:
     # Durability.
 
     async def flush(self) -> None:
-        """All that was appended before the call is on stable storage on return."""
+        """Bring all that was appended before the call to stable storage."""
         await self.durability.flush()
 
     async def close(self) -> None:
-        """Save what makes the next start short, flush, and close the files."""
+        """Save a producer snapshot and the indexes, flush, and close the files."""
         if self.files.failure is None and self.segments:
             newest = self.segments[-1]
             self._snapshots().save_last(self.producers, self.log_end_offset)
@@ -290,7 +296,7 @@ class Log:
         self.segments.close()
 
     def abandon(self) -> None:
-        """Close the files, saving nothing: the directory is moved, removed or lost."""
+        """Close the files and save nothing, because the directory is moved, removed or lost."""
         self.cuts += 1
         self.durability.is_abandoned = True
         self.segments.abandon()
@@ -298,9 +304,9 @@ class Log:
     # Retention.
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Delete whole segments that time, size or the log start allow, and return their number.
+        """Delete the segments that time, size or the log start allow, and return their number.
 
-        `now_ms` is wall time. Nothing at or above the high watermark goes.
+        `now_ms` is wall time. Nothing at or above the high watermark is deleted.
         """
         count = deletable(self, now_ms, high_watermark)
         if not count:
@@ -314,10 +320,10 @@ class Log:
         return count
 
     def advance_log_start(self, offset: int) -> None:
-        """Raise the log start: nothing before `offset` can be read any more.
+        """Raise the log start offset: nothing before `offset` can be read any more.
 
-        Retention deletes whole segments below it. The caller makes sure that it is not above the
-        high watermark.
+        Retention later deletes the segments below it. The caller makes sure that `offset` is not
+        above the high watermark. Raises OffsetOutOfRange if it is above the log's end.
         """
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
@@ -326,12 +332,16 @@ class Log:
 
 
 def _base_for(header: BatchHeader, end: int) -> int:
-    """Begin a segment where the one before ended, gap or not: recovery looks for holes."""
+    """Return the base offset of the new segment that begins with this batch.
+
+    It is the end of the log even if a gap follows, because recovery takes a hole between segments
+    for a loss. Only after a gap too wide for relative offsets is it the batch's own.
+    """
     return end if header.last_offset - end <= MAX_RELATIVE else header.base_offset
 
 
 def _split(headers: Sequence[BatchHeader], data: Buffer, due: int) -> tuple[list[Batch], bool]:
-    """The batches in `data`, and whether offsets are missing before or between them."""
+    """Return the batches in `data`, and whether offsets are missing before or between them."""
     view, at, has_gaps = memoryview(data), 0, False
     batches: list[Batch] = []
     for header in headers:

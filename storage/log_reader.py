@@ -1,9 +1,8 @@
 """Reads a log, by offset or by timestamp, from memory or from the disk.
 
-Bytes that may have come back from the disk are judged before they are handed out; damage is
-reported to `on_damaged`, whichever reader meets it. A reader shares the segments with the log that
-they belong to, and changes only what turns out to be wrong: indexes, which it makes anew, and
-damaged batches, which `mend` replaces with a peer's.
+Bytes that may have been read back from the disk are checked before they are returned, and each
+damage found is reported to `on_damaged`. A reader shares the log's segments and changes only what
+proves to be wrong: it rebuilds indexes, and `mend` replaces damaged batches with a peer's.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
     from .log import Log
 
 MAX_JUDGED = 1000
-"""Batches judged in one read, which ends there: a millisecond or two of the loop."""
+"""The most batches that one read checks and returns: one or two milliseconds on the event loop."""
 
 
 class OffsetOutOfRange(StorageError):
-    """The log holds nothing at this offset."""
+    """The offset is below the log's start or above its end."""
 
     def __init__(self, offset: int, start: int, end: int) -> None:
         super().__init__(offset, start, end)
@@ -43,7 +42,7 @@ class OffsetOutOfRange(StorageError):
 
 
 class LogReader:
-    """The readable side of one log."""
+    """Reads one log, checks what it reads, and repairs damaged batches with a peer's bytes."""
 
     __slots__ = ("_files", "_log", "_runtime", "on_damaged", "segments")
 
@@ -53,7 +52,7 @@ class LogReader:
         self._files = log.files
         self.segments = log.segments
         self.on_damaged: Callable[[str, CorruptLog], None] | None = None
-        """Called, with the log's directory, at each read that meets damaged batches."""
+        """Called with the log's directory and the error at each read that meets damaged batches."""
 
     @property
     def log_start_offset(self) -> int:
@@ -63,12 +62,12 @@ class LogReader:
     def read(
         self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool = True
     ) -> LogSlice:
-        """Read whole batches from the one that holds `offset`, all below `up_to`.
+        """Read whole batches below `up_to`, beginning with the batch that holds `offset`.
 
-        The first batch comes even if it is larger than `max_bytes`, unless not `at_least_one`.
-        Ends with its segment at the latest, and before a damaged batch. Raises OffsetOutOfRange,
-        CorruptLog if the first batch is damaged, and Cold if the read would wait for the disk: then
-        await `read_cold`.
+        The first batch is returned even if it is larger than `max_bytes`, unless not
+        `at_least_one`. A read ends at the end of its segment, and before a damaged batch. Raises
+        OffsetOutOfRange, CorruptLog if the first batch is damaged, and Cold if the read would wait
+        for the disk: the caller then awaits `read_cold`.
         """
         segment = self._segment_of(offset)
         if segment is None or offset >= up_to:
@@ -93,7 +92,10 @@ class LogReader:
     async def read_cold(
         self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool = True
     ) -> LogSlice:
-        """Do `read` off the loop. Check roles and epochs again after it: time has passed."""
+        """Read as `read` does, waiting for the disk off the event loop.
+
+        The caller then checks roles and epochs again, because they may have changed meanwhile.
+        """
         while True:
             segment = self._segment_of(offset)
             if segment is None or offset >= up_to:
@@ -102,7 +104,7 @@ class LogReader:
             await self.ready(segment)
             if segment.is_removed:
                 if self._segment_of(offset) is segment:
-                    return LogSlice(EMPTY, -1, -1)  # The whole log is gone, not its oldest part.
+                    return LogSlice(EMPTY, -1, -1)  # The whole log was removed.
                 continue
             await warm(segment, offset, max_bytes)
             if segment.is_removed or cuts != self._log.cuts:
@@ -129,7 +131,7 @@ class LogReader:
             if verdict.size == len(data):
                 return found
             return LogSlice(data[: verdict.size], found.segment_base, found.position)
-        segment.hints.clear()  # They were learnt from headers like this one.
+        segment.hints.clear()  # The hints may come from damaged headers.
         position = found.position + verdict.size
         error = CorruptLog(segment.path + LOG, position, verdict.problem)
         if not verdict.size:
@@ -138,20 +140,20 @@ class LogReader:
         return LogSlice(data[: verdict.size], found.segment_base, found.position)
 
     def _behind_gap(self, segment: Segment, found: LogSlice) -> int | None:
-        """Return the next segment's base if the offset lies in a gap at the end of this one."""
+        """Return the next segment's base if `found` ends this segment before a gap, else None."""
         if found.position < segment.size or segment is self.segments[-1]:
             return None
         is_gap = self.segments.has_gaps
         return self.segments.after(segment).base_offset if is_gap else None
 
     def _judged_empty(self, segment: Segment, found: LogSlice, wanted: Wanted) -> LogSlice:
-        """Accept an empty read if one batch lies across `up_to`.
+        """Return an empty read if that is right: the batch at the offset reaches `up_to`.
 
-        Else a damaged header hides records. Raises CorruptLog then, and Cold if the check would
-        wait for the disk.
+        Otherwise a damaged header hides records, and CorruptLog is raised. Raises Cold if the check
+        would have to wait for the disk.
         """
         if found.position >= segment.size and self.segments.has_gaps:
-            return found  # Cut within a gap: the log ends behind what it holds.
+            return found  # The log was cut within a gap: it has no batch there.
         if not wanted.wait:
             raise Cold
         prefix = memoryview(bytearray(HEADER_SIZE))
@@ -170,19 +172,19 @@ class LogReader:
 
     @property
     def rules(self) -> Rules:
-        """The facts that the log's batches must agree with."""
+        """The facts about the log that its batches must agree with."""
         return Rules(self._log.leader_epochs, self.segments.has_gaps)
 
     def damaged(self, error: CorruptLog) -> CorruptLog:
-        """Tell of damage that a reader met, and return it to be raised."""
+        """Report damage that a read has met to `on_damaged`; return the error to be raised."""
         if self.on_damaged is not None:
             self.on_damaged(self.segments.directory, error)
         return error
 
     async def damage_at(self, error: CorruptLog) -> Damage | None:
-        """Find the exact damage around the place of an error.
+        """Find the exact bounds of the damage that an error reports.
 
-        None if nothing is damaged there (any more).
+        Return None if nothing is damaged at that place, or no longer.
         """
         base = offset_in(error.path.rpartition("/")[2], LOG)
         segment = self.segments.beginning_at(base) if base is not None else None
@@ -194,9 +196,9 @@ class LogReader:
         return await Inspection(segment, self.rules, segment.read_cold).find(error.position)
 
     async def mend(self, damage: Damage, data: Buffer) -> None:
-        """Put a peer's batches in the place of damaged ones; stable on return.
+        """Overwrite damaged batches with a peer's, which are on stable storage on return.
 
-        CorruptLog if they do not fit there exactly, or if the place is gone.
+        Raises CorruptLog if they do not fit exactly, or if the damaged segment was cut or replaced.
         """
         segment = self.segments.beginning_at(damage.segment_base)
         if segment is None or segment is not damage.segment or damage.end > segment.size:
@@ -212,13 +214,16 @@ class LogReader:
         self._files.write(segment.file(), [data], damage.position, damage.size)
         segment.hints.clear()
         if segment is not self.segments[-1]:
-            segment.drop_indexes()  # Perhaps made from what was damaged.
+            segment.drop_indexes()  # They may come from damaged batches.
         await self._files.fdatasync(segment.file())
 
     async def inspect(
         self, segment: Segment, pay: Callable[[int], Awaitable[None]]
     ) -> CorruptLog | None:
-        """Judge all of a segment as the disk holds it; `pay` is awaited before bytes are read."""
+        """Check a whole segment as the disk holds it; report and return damage, if there is any.
+
+        `pay` is awaited with the number of bytes before each read, to limit the rate.
+        """
 
         async def read_disk(buffer: bytearray, position: int) -> int:
             await pay(len(buffer))
@@ -232,14 +237,17 @@ class LogReader:
         return self.damaged(CorruptLog(segment.path + LOG, at, verdict.problem))
 
     async def ready(self, segment: Segment) -> None:
-        """The segment's indexes are in memory on return."""
+        """Load or rebuild the segment's indexes, unless the segment was removed."""
         if not segment.is_removed and not segment.load_indexes():
             interval, has_gaps = self._log.config.index_interval_bytes, self.segments.has_gaps
             new_scan = partial(Scan, self._files, segment, has_gaps=has_gaps)
             await rebuild_indexes(Pace(self._runtime), self._files, segment, interval, new_scan)
 
     def _segment_of(self, offset: int) -> Segment | None:
-        """Return the segment that holds `offset`; None at the end of the log."""
+        """Return the segment that holds `offset`, or None if `offset` is the log's end.
+
+        Raises OffsetOutOfRange.
+        """
         start, end = self._log.log_start_offset, self._log.log_end_offset
         if not start <= offset <= end:
             raise OffsetOutOfRange(offset, start, end)

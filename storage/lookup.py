@@ -1,8 +1,8 @@
-"""Finding records by timestamp: by the time index, then batch headers, then one batch's records.
+"""Finds records by timestamp: by the time index, then batch headers, then one batch's records.
 
-This is the only place in storage that opens a batch for a reader, and only a batch that may hold
-the answer. No record is built, and a batch that expands too far for the loop is opened by a worker
-process.
+Only here does storage decompress a batch for a reader, and only a batch that may hold the answer.
+No record object is built. A batch that would expand too far to be decompressed on the event loop is
+passed to a worker process.
 """
 
 from struct import error as StructError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 OPENED_AT_ONCE: Final = 2 << 20
-"""Bytes that a batch may expand to on the loop: some milliseconds."""
+"""Bytes that a batch may expand to on the event loop: some milliseconds of work."""
 
 
 class TimestampOffset(NamedTuple):
@@ -79,7 +79,7 @@ async def _find(
             try:
                 found = await _in_batch(runtime, scan.batch(at, header), timestamp, start)
             except StructError:
-                return None  # The batch was cut off meanwhile: we lead no more.
+                return None  # The batch was cut off meanwhile: this broker no longer leads.
             except (ProtocolError, WorkerLost) as error:
                 raise CorruptLog(segment.path + LOG, at, str(error)) from error
             if found is not None:
@@ -94,7 +94,10 @@ async def _find(
 async def _start_for(
     reader: "LogReader", files: Files, segment: Segment, timestamp: int
 ) -> int | None:
-    """A position that no record of this timestamp or later lies before."""
+    """Return a position before which no record has this timestamp or a later one.
+
+    Return None if the segment was removed.
+    """
     for _ in range(2):
         await reader.ready(segment)
         if segment.indexes is None or segment.is_removed:
@@ -109,7 +112,7 @@ async def _start_for(
             if (header.max_timestamp, header.last_offset) == entry:
                 return position
         except (Cold, CorruptIndex, CorruptLog, StructError):
-            pass  # what the index points at is not there
+            pass  # the index entry matches no batch
         segment.drop_indexes()
     return 0
 
@@ -117,7 +120,7 @@ async def _start_for(
 async def _in_batch(
     runtime: Runtime, batch: memoryview, timestamp: int, start: int
 ) -> tuple[int, int] | None:
-    """Timestamp and offset of its first record that is wanted."""
+    """Return timestamp and offset of its first record at or after both bounds, if any."""
     try:
         return find(batch, timestamp, start, OPENED_AT_ONCE)
     except ExpandsTooFar:

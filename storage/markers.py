@@ -1,6 +1,6 @@
 """The control batch that ends a producer's transaction in one partition, as storage sees it.
 
-Pure. protocol/records/records.py knows the bytes; here a marker also names its producer.
+Pure. protocol/records/records.py has its byte format; here a marker also names its producer.
 """
 
 from dataclasses import dataclass
@@ -23,16 +23,16 @@ class TransactionMarker:
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
-    """Leader epoch of the coordinator's partition; an older epoch is that of a replaced
-    coordinator."""
+    """Leader epoch of the coordinator's partition; an older epoch means a coordinator since
+    replaced."""
     is_commit: bool
     transaction_version: int = 0
-    """2: the epoch was raised for this marker, so that a marker of an equal epoch is late
-    (KIP-1228)."""
+    """With version 2 the epoch is raised for each marker, so that a marker of an equal epoch is
+    late (KIP-1228)."""
 
 
 def encode_marker(marker: TransactionMarker, timestamp_ms: int) -> bytearray:
-    """The marker as a batch at offset 0."""
+    """Return the marker as a batch at offset 0."""
     ending = EndTransactionMarker(marker.is_commit, marker.coordinator_epoch)
     producer_id, epoch = marker.producer_id, marker.producer_epoch
     return build_end_transaction_batch(ending, producer_id, epoch, timestamp_ms)
@@ -41,7 +41,7 @@ def encode_marker(marker: TransactionMarker, timestamp_ms: int) -> bytearray:
 def read_marker(header: BatchHeader, batch: Buffer) -> TransactionMarker | None:
     """Return the marker in a control batch; None for another kind of control record.
 
-    Also None for a batch whose record compaction took away.
+    Also None for a batch whose record was removed by compaction.
     """
     if header.producer_id < 0:
         return None

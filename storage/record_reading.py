@@ -1,9 +1,9 @@
-"""Reading for consumers: on past batches that compaction left without records.
+"""Reads a log for consumers, skipping the batches that compaction left without records.
 
-Such a batch keeps the end of its segment, or the last sequence of its producer. An answer without
-records would look to many clients like a batch larger than they asked for: they report that, or ask
-for the same offset for ever. So a consumer is given the next batch with a record, in the same
-answer; only if the log has none below the bound it gets empty ones, and knows where to go on.
+Compaction keeps an empty batch to mark the end of a segment, or a producer's last sequence. Many
+clients take an answer without records for a batch larger than they asked for: they report an error
+or ask for the same offset for ever. So a consumer is sent the next batch with records at once. If
+there is none below the bound, it is sent the empty batches, whose offsets tell it where to go on.
 """
 
 from struct import Struct
@@ -14,15 +14,16 @@ from .log_reader import LogReader
 from .reading import PREFIX, SIZE_AND_OFFSET, Cold, LogSlice
 
 MAX_READS = 32
-"""Reads of one call on the loop: a millisecond or two. The rest is done as a cold read."""
+"""The most reads that one call makes on the event loop: one or two milliseconds. It then raises
+Cold."""
 _COUNT = Struct(">i")
 _COUNT_AT = HEADER_SIZE - _COUNT.size
 
 
 def read_records(reader: LogReader, offset: int, *, max_bytes: int, up_to: int) -> LogSlice:
-    """Do `reader.read` in a log that may have gaps; the first batch returned has records.
+    """Read as `reader.read` does, but begin with the first batch that has records.
 
-    Without such a batch below `up_to` the last of the empty ones is returned. Raises as `read`
+    If there is no such batch below `up_to`, return the last empty batches read. Raises as `read`
     does.
     """
     passed = Passed()
@@ -37,7 +38,10 @@ def read_records(reader: LogReader, offset: int, *, max_bytes: int, up_to: int) 
 async def read_records_cold(
     reader: LogReader, offset: int, *, max_bytes: int, up_to: int
 ) -> LogSlice:
-    """Do `read_records` off the loop. Check roles and epochs again after it: time has passed."""
+    """Read as `read_records` does, waiting for the disk off the event loop.
+
+    The caller then checks roles and epochs again, because they may have changed meanwhile.
+    """
     passed = Passed()
     while True:
         found = passed.take(await reader.read_cold(offset, max_bytes=max_bytes, up_to=up_to))
@@ -47,20 +51,20 @@ async def read_records_cold(
 
 
 class Passed:
-    """The empty batches that one call has met."""
+    """The empty batches that one call has read so far."""
 
     __slots__ = ("_last", "next_offset")
 
     def __init__(self) -> None:
         self._last: LogSlice | None = None
         self.next_offset = -1
-        """The offset behind the empty batches read so far."""
+        """The offset after the empty batches read so far."""
 
     def take(self, found: LogSlice) -> LogSlice | None:
         """Return what was read, without the empty batches at its front.
 
-        None if it has only empty batches: read on at `next_offset`. If nothing was read, the empty
-        batches before it are returned.
+        Return None if all its batches are empty: the caller then reads on at `next_offset`. If
+        nothing was read, return the empty batches of the read before, if there was one.
         """
         data = found.data
         if not len(data):
@@ -73,7 +77,7 @@ class Passed:
 
 
 def _front(data: Buffer) -> tuple[int, int]:
-    """Return how many bytes of empty batches come first, and the offset behind them."""
+    """Return the size in bytes of the empty batches at the front, and the offset after them."""
     at, next_offset, limit = 0, -1, len(data)
     while at < limit and not _COUNT.unpack_from(data, at + _COUNT_AT)[0]:
         base, length, delta = PREFIX.unpack_from(data, at)

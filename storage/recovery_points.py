@@ -1,8 +1,8 @@
-"""The checkpoint of recovery points: up to where each log of a directory need not be read again.
+"""A checkpoint of offsets that must stay true over a loss of power, such as recovery points.
 
-Each entry must hold after a loss of power at any moment. An entry covers at most what is committed,
-because only that is never cut off. A truncation makes it untrue only after an unclean election;
-then the checkpoint is lowered first, on stable storage, before anything is cut.
+Each entry must be true after a loss of power at any moment. It covers committed records only,
+because no others are safe from truncation. An unclean election can cut committed records too; then
+the checkpoint is lowered first, on stable storage, before anything is cut.
 """
 
 import asyncio
@@ -19,22 +19,22 @@ Points = dict[TopicPartition, int]
 
 
 class RecoveryPoints:
-    """One checkpoint file, and the offsets that it vouches for."""
+    """One checkpoint file, and the offsets that it may hold after a crash."""
 
     def __init__(self, files: Files, name: str) -> None:
         self._files = files
         self._path = f"{files.root}/{name}"
         self._vouched: Points = {}
-        """The most that the file may be found to say after a crash right now."""
+        """The greatest offset of each partition that a crash right now could leave in the file."""
         self._prepared: Points = {}
-        """The offsets that are being written and will take the file's place."""
+        """The offsets that are being written to a new file, which will replace the old one."""
         self._lies = 0
-        """The number of times that the file was lowered: a write that was under way then is
-        dropped."""
+        """The number of times that the file was lowered: a write that finds it changed begins
+        again."""
         self._writing = asyncio.Lock()
 
     def read(self) -> Points:
-        """Read the file before the first write. An unreadable one counts as empty."""
+        """Read the file, before the first write. An unreadable file counts as empty."""
         data = self._files.read_small(self._path)
         known = decode_offsets(data)
         if data is not None and known is None:
@@ -43,7 +43,11 @@ class RecoveryPoints:
         return dict(self._vouched)
 
     async def write(self, points_now: Callable[[], Points]) -> None:
-        """Write the offsets that `points_now` returns: they are durable and committed."""
+        """Replace the file with the offsets that `points_now` returns, on stable storage on return.
+
+        All below these offsets must be durable and committed. If the file is lowered meanwhile, ask
+        `points_now` again.
+        """
         async with self._writing:
             while True:
                 points, lies = points_now(), self._lies
@@ -53,18 +57,18 @@ class RecoveryPoints:
                     break
             before = self._vouched
             most = {name: max(at, points.get(name, 0)) for name, at in before.items()}
-            self._vouched = {**points, **most}  # Until the old file is surely gone.
+            self._vouched = {**points, **most}  # A crash may bring the old file back.
             self._prepared = {}
             await self._files.put_in_place(self._path)
             if lies == self._lies:
                 self._vouched = points
 
     def vouches_above(self, partition: TopicPartition, offset: int) -> bool:
-        """True if the file vouches, or is about to, for anything at or above `offset`."""
+        """True if the file holds, or is about to hold, an offset greater than `offset`."""
         return max(self._vouched.get(partition, 0), self._prepared.get(partition, 0)) > offset
 
     def take_back(self, points: Points) -> None:
-        """Write `points` at once, on the loop, which waits for the disk."""
+        """Lower the file to `points` at once; the event loop waits for the disk."""
         self._lies += 1
         self._files.replace_now(self._path, encode_offsets(points))
         self._vouched, self._prepared = dict(points), {}

@@ -1,6 +1,6 @@
-"""The file of one segment: opened when needed, closed when there are too many, read in three ways.
+"""The file of one segment: opened when needed, and closed when too many files are open.
 
-Knows the position behind which only this process can have written. Never judges bytes:
+Knows from which position on all bytes were written by this process. Bytes are never checked here:
 log_reader.py does that.
 """
 
@@ -9,29 +9,29 @@ from .files import LOG, Files
 
 
 class SegmentFile:
-    """A file that `Files` may close at any time."""
+    """A segment's file, which `Files` may close at any time; it is opened again when needed."""
 
     __slots__ = ("_file", "_files", "doubt_below", "is_removed", "path", "size", "was_used")
 
     def __init__(self, files: Files, path: str) -> None:
-        """`path` is without suffix."""
+        """`path` is the file's path without its suffix."""
         self._files = files
         self.path = path
         self.size = 0
         self.is_removed = False
         self.doubt_below = 0
-        """Bytes before this position may have come back from the disk: they are judged before use.
-        This process wrote everything behind it, and no read has found that cold since."""
+        """Bytes before this position may have been read back from the disk, and are checked before
+        use. All from it on was written by this process and has been in the page cache since."""
         self._file: File | None = None
         self.was_used = False
 
     def create(self) -> None:
-        """Make an empty file."""
+        """Make the file, or empty it."""
         self._file = self._files.open_for(self, self.path + LOG, create=True)
         self._files.truncate(self._file, 0)
 
     def file(self) -> File:
-        """Return the file, opened if need be."""
+        """Return the file, after opening it if need be."""
         file = self._file
         if file is None:
             file = self._file = self._files.open_for(self, self.path + LOG)
@@ -39,14 +39,14 @@ class SegmentFile:
         return file
 
     def evict(self) -> None:
-        """Close the file, and forget what can be read again."""
+        """Close the file, and free the memory of what can be read again."""
         if self._file is not None:
             self._file.close()
             self._file = None
         self.forget()
 
     def forget(self) -> None:
-        """Forget the file after it was closed."""
+        """Free what can be read again, after the file was closed; a subclass does it."""
 
     def close(self) -> None:
         """Close the file for good."""
@@ -60,7 +60,7 @@ class SegmentFile:
         self._files.remove(self.path + LOG)
 
     def read_warm(self, view: memoryview, position: int) -> int:
-        """Read what the page cache holds; BlockingIOError if it holds nothing."""
+        """Read into `view` what the page cache holds; BlockingIOError if it holds nothing."""
         files = self._files
         if files.failure is not None:
             raise files.failure
@@ -76,22 +76,22 @@ class SegmentFile:
         return count
 
     def read_some(self, position: int, size: int) -> memoryview:
-        """Read as much of `size` bytes as there is, waiting for the disk."""
+        """Read up to `size` bytes, waiting for the disk; fewer only at the end of the file."""
         return self._files.read_some(self.file(), position, size)
 
     def read_wait(self, view: memoryview, position: int) -> int:
-        """Read, waiting for the disk."""
+        """Fill `view`, waiting for the disk; fewer bytes only at the end of the file."""
         self.doubt_below = self.size
         return self._files.read_into(self.file(), view, position)
 
     async def read_cold(self, buffer: bytearray, position: int) -> int:
-        """Read through the page cache, off the loop."""
+        """Read through the page cache, off the event loop."""
         self.doubt_below = self.size
         with self._files.guard:
             return await self.file().preadv_cold(buffer, position)
 
     async def read_disk(self, buffer: bytearray, position: int) -> int:
-        """Read from the disk itself, off the loop, bypassing the page cache."""
+        """Read from the disk itself, bypassing the page cache, off the event loop."""
         self.doubt_below = self.size
         with self._files.guard:
             return await self.file().preadv_disk(buffer, position)

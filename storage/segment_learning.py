@@ -1,7 +1,7 @@
-"""Learns from a segment's batches how far it goes, its timestamps and its indexes.
+"""Derives a segment's end offset, timestamps and index entries from its batch headers.
 
-Reads batch headers only, and writes nothing. A segment that was cut, or that is opened without a
-scan, goes on from its last index entries and the batches behind them.
+Reads batch headers only and writes nothing to disk. For a segment that was cut, or is opened
+without a scan, only the last index entry and the headers from there on are read.
 """
 
 from typing import TYPE_CHECKING
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def index_batch(segment: "Segment", header: BatchHeader, position: int, interval: int) -> None:
-    """Take the next batch of a segment's file into account, and index it if an entry is due.
+    """Update a segment's timestamps and end offset for its next batch; index it if an entry is due.
 
-    A rebuild does this for each batch, after `Segment.forget_indexes`.
+    A rebuild calls this for each batch, after `Segment.forget_indexes`.
     """
     indexes = segment.indexes
     assert indexes is not None
@@ -30,7 +30,10 @@ def index_batch(segment: "Segment", header: BatchHeader, position: int, interval
 
 
 def read_tail(segment: "Segment") -> None:
-    """Learn a segment's end and greatest timestamp; CorruptIndex if its last entries are wrong."""
+    """Set a segment's end offset and timestamps, reading headers from the last index entry on.
+
+    Raises CorruptIndex if an index does not match the batches.
+    """
     indexes, path = segment.indexes, segment.path
     assert indexes is not None
     if indexes.is_saved and segment.size and not indexes.times:
@@ -52,7 +55,10 @@ def read_tail(segment: "Segment") -> None:
 
 
 def load_or_start_indexes(segment: "Segment") -> None:
-    """Load a segment's indexes, or start empty ones: walks are longer then, but right."""
+    """Load a segment's indexes, or start empty ones.
+
+    With empty indexes a read walks over more batches, but still finds the right one.
+    """
     if segment.load_indexes():
         return
     known = segment.next_offset, segment.max_timestamp, segment.max_timestamp_offset
@@ -60,7 +66,7 @@ def load_or_start_indexes(segment: "Segment") -> None:
     try:
         read_tail(segment)
     except CorruptIndex:
-        # A damaged batch is in the way. What was known before is still true.
+        # A damaged batch stops the walk. The values known before it are still true.
         assert segment.indexes is not None
         segment.next_offset, segment.max_timestamp, segment.max_timestamp_offset = known
         segment.indexes.since_entry = segment.size

@@ -22,9 +22,10 @@ WITHOUT_EFFECT: dict[str, str] = dict.fromkeys(
     ),
     "there is no tiered storage",
 )
-"""Keys that are taken as long as they ask for nothing, so that Kafka's own files create topics."""
+"""Keys of features that this broker does not have, and why they have no effect. They are accepted
+so that topics with Kafka's own configurations can be created."""
 setting = partial(config.setting, dynamic=True)
-"""Every setting of a topic changes while its logs are open."""
+"""Declares a setting of a topic; every one of them can change while the topic's logs are open."""
 
 
 @config_table
@@ -35,7 +36,7 @@ class TopicConfig:
         "cleanup.policy",
         ("delete",),
         choices=("delete", "compact"),
-        doc="delete: old segments go by age and size; compact: the newest record of a key stays.",
+        doc="delete removes old segments by age and size; compact keeps each key's newest record.",
     )
     compression_type: str = setting(
         "compression.type",
@@ -47,19 +48,19 @@ class TopicConfig:
         "delete.retention.ms",
         DAY_MS,
         at_least=0,
-        doc="How long compaction keeps the mark of a deleted key for readers that lag.",
+        doc="How long compaction keeps the tombstone of a deleted key for readers that lag.",
     )
     file_delete_delay_ms: int = setting(
         "file.delete.delay.ms",
         60_000,
         at_least=0,
-        doc="Accepted for Kafka's sake: files here go when their segment does.",
+        doc="Accepted for Kafka's sake: a segment's files are deleted at once.",
     )
     flush_messages: int = setting(
         "flush.messages",
         INT64_MAX,
         at_least=1,
-        doc="Begin a flush at this many unflushed records. Nobody waits for it: see flush.policy.",
+        doc="Begin a flush at this many unflushed records. No request waits for it.",
     )
     flush_ms: int = setting(
         "flush.ms",
@@ -76,14 +77,14 @@ class TopicConfig:
         "flush.policy",
         "none",
         choices=("none", "group"),
-        doc="group: acks 1 and all wait for an fdatasync, shared, on every copy that counts.",
+        doc="With group, acks=1 and acks=all wait for an fdatasync on each replica that counts.",
     )
     index_interval_bytes: int = setting(
         "index.interval.bytes",
         4096,
         at_least=0,
         at_most=INT32_MAX,
-        doc="One index entry per this many bytes. Smaller: shorter walks, larger indexes.",
+        doc="One index entry per this many bytes. Less means shorter walks and larger indexes.",
     )
     leader_replication_throttled_replicas: tuple[str, ...] = setting(
         "leader.replication.throttled.replicas",
@@ -177,8 +178,8 @@ class TopicConfig:
         "minikafka.records.validation",
         "auto",
         choices=("auto", "batch", "structure", "full"),
-        doc="Checked of a batch: its header; also uncompressed records; full: compressed ones too."
-        " auto: structure with the compiled codec, else batch.",
+        doc="batch checks a batch's header, structure also uncompressed records, full all records."
+        " auto is structure with the compiled codec, else batch.",
     )
     retention_bytes: int = setting(
         "retention.bytes",
@@ -197,26 +198,26 @@ class TopicConfig:
         GiB,
         at_least=14,
         at_most=INT32_MAX,
-        doc="Roll past this size. Larger: fewer files, slower recovery, coarser retention.",
+        doc="Begin a new segment at this size. Larger means slower recovery, coarser retention.",
     )
     segment_index_bytes: int = setting(
         "segment.index.bytes",
         10 * MiB,
         at_least=4,
         at_most=INT32_MAX,
-        doc="Roll when an index would grow past this.",
+        doc="Begin a new segment when an index of the newest would grow past this size.",
     )
     segment_jitter_ms: int = setting(
         "segment.jitter.ms",
         0,
         at_least=0,
-        doc="Roll up to this much earlier, at random, so that partitions do not roll together.",
+        doc="Roll up to this much before segment.ms, at random, so that logs do not roll together.",
     )
     segment_ms: int = setting(
         "segment.ms",
         7 * DAY_MS,
         at_least=1,
-        doc="Roll when a segment's timestamps span more than this.",
+        doc="Begin a new segment when the newest one's timestamps span more than this.",
     )
     unclean_leader_election_enable: bool = setting(
         "unclean.leader.election.enable",
@@ -226,17 +227,17 @@ class TopicConfig:
 
     @property
     def is_compacted(self) -> bool:
-        """True if every record must carry a key."""
+        """True if the newest record of each key is kept, so that every record must have a key."""
         return "compact" in self.cleanup_policy
 
     @property
     def is_deleted(self) -> bool:
-        """True if old segments go by age and size."""
+        """True if old segments are deleted by age and size."""
         return "delete" in self.cleanup_policy
 
     @property
     def is_group_flush(self) -> bool:
-        """True if a copy counts only as far as it is on stable storage."""
+        """True if a replica's records count as replicated only once they are on stable storage."""
         return self.flush_policy == "group"
 
     @property

@@ -1,5 +1,5 @@
 """Compaction: a log keeps the newest record of each key and drops the others.
 
-Owns what is due, the steps of a round, and how results take their place in a log, over crashes too.
-It never chooses the time or the rate: the broker does.
+This package decides which part of a log is due, runs a round in steps, and puts results in place so
+that a crash loses nothing. The broker decides when a round runs and how fast.
 """

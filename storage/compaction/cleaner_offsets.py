@@ -1,8 +1,8 @@
 """`cleaner-offset-checkpoint`, Kafka's file: the offset up to which each log is compacted.
 
-An offset in it covers only what is on the disk under its final name, and is lowered before anything
-below it is cut away. Below that offset a tombstone may go because no older record of its key is
-left there.
+An offset covers only segments that are on disk under their final names, and it is lowered before
+anything below it is cut away. Below it a tombstone may be removed, because no older record of its
+key is left there.
 """
 
 from ...protocol.types import TopicPartition
@@ -22,7 +22,7 @@ class CleanerOffsets:
         self._offsets = self._file.read()
 
     def of(self, partition: TopicPartition) -> int:
-        """Return the offset below which all of the log was compacted; 0 if nothing was."""
+        """Return the offset below which all of the log is compacted; 0 if nothing is."""
         return self._offsets.get(partition, 0)
 
     async def note(self, partition: TopicPartition, offset: int) -> None:
@@ -34,10 +34,10 @@ class CleanerOffsets:
         await self._file.write(lambda: dict(self._offsets))
 
     def cut(self, partition: TopicPartition, offset: int) -> None:
-        """Record that the log ends at `offset` from now on: later batches there are not compacted.
+        """Lower a log's offset because the log is cut at `offset`: later batches are not compacted.
 
-        If the file states more, the loop waits for the disk. Committed records are cut only after
-        an unclean election.
+        If the file may hold more, the event loop waits until it is lowered on disk. Committed
+        records are cut only after an unclean election.
         """
         if self._offsets.get(partition, 0) > offset:
             self._offsets[partition] = offset

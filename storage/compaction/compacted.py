@@ -1,15 +1,16 @@
 """Finishes or undoes, before a log is opened, what a stopped compaction left behind.
 
-A compaction writes its result as `.cleaned`, syncs it and renames it to `.swap`: from then on it
-counts. The segments that it replaces become `.deleted`, and the `.swap` a segment. So
+A compaction writes its result as `.cleaned`, syncs it and renames it to `.swap`, which makes it
+valid. Then the old segments that it replaces are deleted, and the `.swap` file is renamed to
+`.log`. So after a stop
 
-    .cleaned        was not finished: removed
-    .deleted        was replaced: removed
-    .swap           takes the place of every segment whose base lies within it
-    .swap at or behind the least .cleaned
-                    one of several results that were not all finished: removed
+    .cleaned        is not finished, and is removed
+    .deleted        is an old segment that Kafka replaced, and is removed
+    .swap           replaces every segment whose base offset lies within it
+    .swap at or after the first .cleaned
+                    is one of several results that were not all finished, and is removed
 
-Either all of the old segments are found afterwards or all of the new one.
+Afterwards a reader finds either all of the old segments or the whole new one.
 """
 
 import logging
@@ -26,7 +27,7 @@ CLEANED, SWAP, DELETED = ".cleaned", ".swap", ".deleted"
 
 
 def settle(files: Files, directory: str) -> bool:
-    """Finish or undo what a compaction began; True if anything changed."""
+    """Finish or undo what a compaction began in `directory`; return True if anything changed."""
     names = files.names(directory)
     left = [name for name in names if name.endswith((CLEANED, SWAP, DELETED))]
     if not left:
@@ -64,7 +65,7 @@ def _remove_segment(files: Files, directory: str, base: int) -> None:
 
 
 def _end_of(files: Files, path: str, base_offset: int) -> int | None:
-    """Return the offset behind a segment file if every byte in it is good, else None."""
+    """Return the offset after the last batch of a segment file; None if any byte is not good."""
     rules = Rules(LeaderEpochs(), has_gaps=True)
     with files.guard, closing(files.fs.open(path)) as file:
         size, at, offset = file.size(), 0, base_offset

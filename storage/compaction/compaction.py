@@ -1,21 +1,21 @@
-"""One round of compaction, as the worker process runs it: reads segments, writes finished files.
+"""One round of compaction, run in a worker process: reads segments, writes finished files.
 
-    survey    the newest offset of each key, from the first dirty offset up to the end, or to where
-              the map is full: the round ends there
-    rewrite   group by group, oldest first: what is superseded goes, all else stays where it was;
-              each result is stable on disk, as `.cleaned`, before its group is handed back
+    survey    note the newest offset of each key, from the first dirty offset to the end; if the map
+              is full before, the round ends there
+    rewrite   group by group, oldest first, write the batches without superseded records, and leave
+              all others unchanged; each result is stable, as `.cleaned`, before it is reported
 
-A round goes in steps of bounded size, so that its caller can pace it, give it up, and put each
-result in place before the next is begun; its map stays in the worker between steps. Never touches
-a file that is in use. What goes and what stays:
+A round is done in steps of bounded size, so that its caller can pace it, give it up, and put each
+result in place before the next is begun. Its map of keys stays in the worker between steps. It
+never writes to a file that is in use. Removed and kept are:
 
-    record   not the newest of its key, or without key           goes
-             tombstone, newest, its batch's delete horizon past  goes
-             at or behind the end of the round                   stays
-    batch    of an aborted transaction                           its records go
-             spent marker, its delete horizon past               goes
-             left without records                                goes, unless it is the last of a
-                                                                 producer or of its group: emptied
+    record    not the newest of its key, or without a key        is removed
+              tombstone whose batch's delete horizon is past     is removed
+              at or after the end of the round                   is kept
+    batch     of an aborted transaction                          loses all its records
+              spent marker whose delete horizon is past          is removed
+              left without records                               is removed, or kept empty if it is
+                                                                 the last of a producer or group
 """
 
 from collections import OrderedDict
@@ -39,12 +39,13 @@ from .transaction_walk import TransactionWalk
 
 WINDOW = 1 << 20
 MAX_ROUNDS = 64
-"""Rounds remembered; beyond this the oldest belong to processes that ended without a word."""
+"""The most rounds remembered. Beyond this the oldest is dropped: its broker ended without
+`forget`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A complete segment, as it was when the round began."""
+    """A segment that gets no more batches, as it was when the round began."""
 
     base_offset: int
     next_offset: int
@@ -53,20 +54,21 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """The order for a round: its segments and its settings."""
+    """The instructions for one round: its segments and its settings."""
 
     directory: str
     groups: tuple[tuple[Source, ...], ...]
-    """Neighbours that become one segment each, from the log's start to the end of the round."""
+    """Groups of neighbouring segments, each of which becomes one segment, from the log's start
+    on."""
     first_dirty: int
-    """Below it every key is there once already."""
+    """The offset below which the log was compacted by earlier rounds."""
     now_ms: int
     """Wall time, in ms: delete horizons are compared with it and counted from it."""
     delete_retention_ms: int
     index_interval_bytes: int
     map_bytes: int
     aborted: tuple[AbortedTransaction, ...] = ()
-    """All that may have records in the round's part."""
+    """All aborted transactions that may have records in the segments of the round."""
     producers: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """By producer id, the last offsets of its newest batches in the log, as far as they are
     known."""
@@ -85,7 +87,7 @@ class Finished:
     aborted: bytes
     """The result's index of aborted transactions: those whose marker is in the result."""
     is_changed: bool
-    """False: every batch is unchanged from the one segment of the group."""
+    """False if the result equals the only segment of its group, which it then need not replace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +98,22 @@ class Step:
     """Bytes read and written."""
     finished: Finished | None = None
     end_offset: int = -1
-    """The round is over and all below this offset is compacted; -1: there is more to do."""
+    """The offset below which all is compacted, once the round is over; -1 while there is more to
+    do."""
     failure: LogDirectoryFailed | None = None
     damage: CorruptLog | None = None
     is_lost: bool = False
-    """The worker does not know the round: it was restarted since the round began."""
+    """True if the worker does not know the round, because it was restarted since the round
+    began."""
 
 
 _rounds: OrderedDict[bytes, "Round"] = OrderedDict()
 
 
 def step(fs: FileSystem, token: bytes, order: Order | None, budget: int) -> Step:
-    """Do about `budget` bytes of the round named `token`.
+    """Process about `budget` bytes of the round named `token`.
 
-    The call with an order begins the round.
+    The first call of a round passes its order, the later ones None.
     """
     if order is not None:
         _rounds[token] = Round(order)
@@ -131,7 +135,7 @@ def step(fs: FileSystem, token: bytes, order: Order | None, budget: int) -> Step
 
 
 def forget(token: bytes) -> None:
-    """The round is over or was given up."""
+    """Drop the state of a round that is over or was given up."""
     _rounds.pop(token, None)
 
 
@@ -149,16 +153,16 @@ class Round:
         ]
         self._end = self._dirty[-1].next_offset if self._dirty else order.first_dirty
         self._last_offsets: dict[int, int] = {}
-        """The last offset of the newest batch of each producer that the survey met."""
+        """By producer id, the last offset of the newest batch that the survey has read."""
         self._surveyed = TransactionWalk(order.aborted)
         self._met = TransactionWalk(order.aborted)
         self._at = (0, 0)
-        """Source of the phase, position in it."""
+        """The index of the source that is being read, and the position in its file."""
         self._group = 0
         self._made: Made | None = None
 
     def step(self, files: Files, budget: int) -> Step:
-        """About `budget` bytes more of it."""
+        """Survey or rewrite about `budget` bytes more."""
         if self._dirty:
             return self._survey(files, budget)
         if self._group == len(self.order.groups):
@@ -187,7 +191,7 @@ class Round:
         return Step(count)
 
     def _note(self, reader: "Reader", header: BatchHeader, view: memoryview) -> bool:
-        """Take in a batch; False if the map is full, so that the round ends within this batch."""
+        """Record a batch's keys; False if the map is full and the round ends in this batch."""
         if header.producer_id >= 0 and not header.is_control:
             self._last_offsets[header.producer_id] = header.last_offset
         if header.is_control or self._surveyed.is_aborted(header):
@@ -246,7 +250,7 @@ class Round:
         *,
         is_last: bool,
     ) -> Buffer | None:
-        """Return the bytes that stay of a batch: all of it, fewer, or None."""
+        """Return what is kept of a batch: all its bytes, a smaller batch, or None."""
         header, view = found
         if header.is_control:
             spent = self._met.is_spent(header)
@@ -277,9 +281,9 @@ class Round:
         return rewritten(header, body, Rewrite(kept, horizon_ms))
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """True if this is its producer's last batch below the end.
+        """True if this is its producer's last batch below the end of the round, or may be.
 
-        Batches behind the end may yet be cut away, so they do not count.
+        Batches at or after that end may still be truncated, so they do not count.
         """
         known = self.order.producers.get(header.producer_id)
         if not known or header.is_control:
@@ -287,7 +291,7 @@ class Round:
         last = self._last_offsets.get(header.producer_id)
         if last is None:
             last = max((each for each in known if each < self._end), default=None)
-        # If the last batch is not known, each batch may be the last.
+        # If the last batch is not known, any batch may be the last.
         return last is None or header.last_offset == last
 
     def _newest(self, header: BatchHeader, slices: list[Slice]) -> list[Slice]:
@@ -304,12 +308,12 @@ class Round:
         ]
 
     def _is_past(self, header: BatchHeader) -> bool:
-        """True if the batch's tombstones may go."""
+        """True if the batch's delete horizon is past: its tombstones or marker may go."""
         return header.has_delete_horizon and header.base_timestamp <= self.order.now_ms
 
 
 class Reader:
-    """The batches of one source, each checked before it is believed."""
+    """Reads the batches of one source, and checks the CRC of each."""
 
     def __init__(self, files: Files, directory: str, source: Source) -> None:
         self._files = files
@@ -320,9 +324,9 @@ class Reader:
             self._file = files.fs.open(self._path)
 
     def window(self, position: int) -> list[tuple[BatchHeader, memoryview]]:
-        """Read the whole batches of the next window, at least one.
+        """Read the next window of whole batches from `position` on, at least one batch.
 
-        CorruptLog if a batch is damaged.
+        Raises CorruptLog if a batch is damaged.
         """
         size = min(WINDOW, self._source.size - position)
         view = self._files.read_some(self._file, position, size)
@@ -343,7 +347,7 @@ class Reader:
         return found
 
     def walk(self, header: BatchHeader, view: memoryview) -> tuple[bytes, list[Slice]]:
-        """Return the batch's records; CorruptLog if they cannot be read."""
+        """Return the batch's records, decompressed, and a slice for each; CorruptLog if damaged."""
         try:
             return walk(view, 0, header)
         except RemoteProtocolError as error:
@@ -355,7 +359,7 @@ class Reader:
 
 
 class Made:
-    """A result as it grows: a file of batches and its indexes."""
+    """The result for one group while it is written: a file of batches and its indexes."""
 
     def __init__(self, files: Files, order: Order, group: tuple[Source, ...]) -> None:
         self.group = group
@@ -366,11 +370,11 @@ class Made:
         self._waiting: list[Buffer] = []
         self._is_changed = len(group) > 1
         self.spent: dict[int, None] = {}
-        """Offsets of batches, markers among them, of which no record is left."""
+        """Base offsets of the batches, markers among them, that were left without records."""
         self.size = 0
 
     def open(self, files: Files) -> File:
-        """The file, begun anew for the first batches."""
+        """Open the result's file, and empty it before the first batches are written."""
         with files.guard:
             file = files.fs.open(self._segment.path + LOG + CLEANED, create=True, write=True)
             if not self.size:
@@ -378,7 +382,7 @@ class Made:
         return file
 
     def add(self, before: BatchHeader, batch: Buffer | None) -> None:
-        """Add what is left of the next batch."""
+        """Add what is left of the batch with the header `before`; None if nothing is left."""
         if batch is None:
             self._is_changed = True
             return
@@ -398,7 +402,7 @@ class Made:
         self.size = size
 
     def finish(self, files: Files, file: File, group: int) -> Finished:
-        """All is stable on return, but for the names that it gets when it is put in place."""
+        """Finish the result's files: stable on return, still named `.cleaned`."""
         made, indexes = self._segment, self._segment.indexes
         assert indexes is not None
         with files.guard:

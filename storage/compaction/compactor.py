@@ -1,9 +1,9 @@
-"""Compaction as the loop sees it: which part of a log is due, and each result put in its place.
+"""Compaction on the event loop: chooses the part of a log that is due, and puts results in place.
 
-The work is compaction.py's, in a worker process. Decides what a round covers: never the newest
-segment, nothing unflushed, nothing at or above the offset that the caller gives (the last stable
-one), nothing younger than min.compaction.lag.ms. A round is given up, not mended, if the log is
-cut, damaged or gone meanwhile: what it has put in place stays, and the next begins anew.
+compaction.py does the work in a worker process. A round never covers the newest segment, anything
+unflushed, anything at or above the offset that the caller gives (the last stable offset), or
+anything younger than min.compaction.lag.ms. It is given up if the log is cut, damaged or removed
+meanwhile: results that are in place stay, and the next round begins anew.
 """
 
 import errno
@@ -26,7 +26,7 @@ STEP_BYTES = 8 << 20
 """Bytes that the worker handles in one step: a fraction of a second."""
 
 Pay = Callable[[int], Awaitable[None]]
-"""Takes the bytes just read and written; awaited, it keeps the caller's pace."""
+"""Awaited with the number of bytes just read and written; it waits to limit the rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,20 @@ class Due:
     dirty_ratio: float
     """The share of the bytes in `segments` that is not compacted yet, from 0 to 1."""
     is_overdue: bool
-    """Something waits longer than max.compaction.lag.ms allows."""
+    """True if a record has waited longer than max.compaction.lag.ms allows."""
 
     @property
     def urgency(self) -> tuple[bool, float]:
-        """The rank of the part: the log with the greatest is compacted first."""
+        """The rank of the part: the log with the greatest rank is compacted first."""
         return self.is_overdue, self.dirty_ratio
 
 
 def due(owner: Log, compacted_to: int, up_to: int, now_ms: int) -> Due | None:
-    """Choose the part of a log to compact now, if any; `up_to` bounds it, `now_ms` is wall time."""
+    """Choose the part of a log to compact now, or return None.
+
+    The part ends at or before `up_to`. `compacted_to` is the offset up to which earlier rounds
+    came; `now_ms` is wall time.
+    """
     config = owner.config
     if not config.is_compacted or len(owner.segments) < 2:
         return None
@@ -84,7 +88,7 @@ def _oldest(segment: Segment) -> int:
 
 
 def groups_of(segments: Sequence[Segment], max_bytes: int) -> list[list[Segment]]:
-    """Neighbours that fit one segment even if nothing of them goes."""
+    """Group neighbouring segments that fit into `max_bytes` even if no record is removed."""
     groups: list[list[Segment]] = []
     for segment in segments:
         if groups:
@@ -99,18 +103,18 @@ def groups_of(segments: Sequence[Segment], max_bytes: int) -> list[list[Segment]
 
 
 class Compactor:
-    """Runs rounds, one at a time."""
+    """Runs rounds of compaction in a worker process, one after the other."""
 
     def __init__(self, runtime: Runtime, map_bytes: int, pay: Pay) -> None:
         self._runtime = runtime
         self.map_bytes = map_bytes
-        """Memory for the keys of a round."""
+        """The memory, in bytes, for the keys of a round."""
         self._pay = pay
 
     async def compact(self, owner: Log, part: Due) -> int | None:
         """Compact a part and return the offset up to which the log is compacted, on stable storage.
 
-        None if the round was given up. Raises LogDirectoryFailed.
+        Return None if the round was given up. Raises LogDirectoryFailed.
         """
         groups = groups_of(part.segments, owner.config.segment_bytes)
         largest = max(sum(each.size for each in group) for group in groups)
@@ -158,7 +162,7 @@ class Compactor:
                 group = groups[done.finished.group]
                 if any(each.is_removed for each in group):
                     await self._runtime.offload(forget, token)
-                    return None  # Retention was here first.
+                    return None  # Retention has deleted a segment.
                 if done.finished.is_changed:
                     put_in_place(owner, group, done.finished)
                     await owner.segments.sync_names()
@@ -168,9 +172,9 @@ class Compactor:
 
 
 def put_in_place(owner: Log, group: Sequence[Segment], made: Finished) -> None:
-    """A result of compaction takes its group's place, for readers and on the disk, at once.
+    """Replace a group of segments with its result in one step, for readers and on the disk.
 
-    Await `Segments.sync_names` before anything relies on it.
+    Await `Segments.sync_names` before anything relies on it after a loss of power.
     """
     segments = owner.segments
     segments.note_gaps()
@@ -199,7 +203,7 @@ def _is_given_up(owner: Log, done: Step) -> bool:
 
 
 def _aborted(owner: Log) -> tuple[AbortedTransaction, ...]:
-    """Return all aborted transactions: one that began in the part may have its marker behind it."""
+    """Return all aborted transactions: one that began in the part may have its marker after it."""
     indexes = [each.aborted.index for each in owner.segments if each.aborted.index is not None]
     return tuple(index[at] for index in indexes for at in range(len(index)))
 

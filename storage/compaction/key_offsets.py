@@ -1,7 +1,7 @@
 """The newest offset of each key, within a bound of memory: the map of one round of compaction.
 
-Pure. A round that meets more keys than fit ends at the first that does not fit; the next round goes
-on there.
+Pure. A round that meets more keys than fit ends at the first key that does not fit; the next round
+begins there.
 """
 
 from hashlib import blake2b
@@ -26,9 +26,9 @@ class KeyOffsets:
         return len(self._newest)
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note a record; records come in the order of offsets.
+        """Record the offset of a key's record; calls come in the order of offsets.
 
-        False if there is no room for another key.
+        Return False if there is no room for another key.
         """
         short = _short(key)
         if short not in self._newest and len(self._newest) >= self._room:
@@ -37,7 +37,7 @@ class KeyOffsets:
         return True
 
     def is_newest(self, key: bytes, offset: int) -> bool:
-        """True if no newer record of the key is known."""
+        """True if no record of the key with a greater offset is known."""
         return offset >= self._newest.get(_short(key), -1)
 
 

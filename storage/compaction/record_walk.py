@@ -1,4 +1,4 @@
-"""The records of one batch as slices: what compaction must know of each, and where its bytes are.
+"""The records of one batch as slices: where each begins and ends, and what compaction must know.
 
 Pure. Keys are copied out, values never looked at. A record is
 
@@ -31,7 +31,7 @@ class Slice(NamedTuple):
 
     start: int
     rest: int
-    """The position of the offset delta: from here to `end` nothing depends on the batch."""
+    """The position of the offset delta: the bytes from here to `end` do not depend on the batch."""
     end: int
     timestamp_delta: int
     offset_delta: int
@@ -40,9 +40,9 @@ class Slice(NamedTuple):
 
 
 def walk(buf: Buffer, pos: int, header: BatchHeader) -> tuple[bytes, list[Slice]]:
-    """Return the records' bytes, decompressed, and a slice for each.
+    """Return the records' bytes, decompressed, and a slice for each record.
 
-    RemoteProtocolError if damaged.
+    Raises RemoteProtocolError if they are damaged.
     """
     if not header.record_count:
         return b"", []
@@ -63,7 +63,7 @@ def walk(buf: Buffer, pos: int, header: BatchHeader) -> tuple[bytes, list[Slice]
 def _slice_at(body: bytes, start: int) -> Slice:
     """Find the slice of one record.
 
-    This runs per record: a varint of one byte, the usual size, costs no call.
+    This runs for every record, so a varint of one byte, the usual size, costs no call.
     """
     length, at = read_varint(body, start) if body[start] & 0x81 else (body[start] >> 1, start + 1)
     end = at + length
@@ -89,14 +89,15 @@ class Rewrite(NamedTuple):
     kept: Sequence[Slice]
     """The records to keep, in order; all of them, some, or none."""
     delete_horizon_ms: int | None = None
-    """Wall time, in ms, when the batch's tombstones or its marker may go; it is noted in the batch
-    (KIP-534)."""
+    """Wall time, in ms, after which the batch's tombstones or its marker may be removed. It is
+    stored in the batch (KIP-534)."""
 
 
 def rewritten(header: BatchHeader, body: bytes, rewrite: Rewrite) -> bytearray:
-    """Build the batch with some of its records.
+    """Build the batch with only the kept records.
 
-    Offsets, sequences, epochs and times are unchanged. A batch that has a delete horizon keeps it.
+    Their offsets and timestamps, and the batch's sequences and epochs, are unchanged. A batch that
+    has a delete horizon keeps it.
     """
     kept, horizon_ms = rewrite
     if not kept:
@@ -112,7 +113,7 @@ def rewritten(header: BatchHeader, body: bytes, rewrite: Rewrite) -> bytearray:
         if shift:
             rest = body[each.rest : each.end]
             delta = encode_varint(each.timestamp_delta + shift)
-            # Attributes of records are defined by nobody: the byte is 0.
+            # Kafka defines no attributes of records: the byte is 0.
             parts += (encode_varint(1 + len(delta) + len(rest)), b"\x00", delta, rest)
         else:
             parts.append(body[each.start : each.end])
@@ -124,7 +125,7 @@ def rewritten(header: BatchHeader, body: bytes, rewrite: Rewrite) -> bytearray:
 
 
 def emptied(header: BatchHeader) -> bytearray:
-    """Build the batch without records: its producer's last sequence and its last offset stay."""
+    """Build the batch without records: its last sequence and its last offset stay."""
     attributes = header.attributes & ~CODEC_MASK & ~DELETE_HORIZON_BIT
     newest = header.max_timestamp
     return _batch(header, b"", (attributes, newest, newest, 0))

@@ -1,7 +1,7 @@
-"""Finds the batches of transactions that compaction drops: aborted ones and spent markers.
+"""Finds the batches that compaction removes for transactions: aborted ones and spent markers.
 
-Pure; it is given every batch of the log in order. A marker is spent when none of its transaction's
-batches is left before it: then no reader from the start needs it (KIP-98).
+Pure. The walk is given every batch of the log in order. A marker is spent when no batch of its
+transaction is left before it, because then no reader from the start needs it (KIP-98).
 
     batch                                     outcome
     of an aborted transaction                 dropped
@@ -17,7 +17,7 @@ from ..aborted import AbortedTransaction
 
 
 class TransactionWalk:
-    """A walk over the log, and the transactions it has met so far."""
+    """A walk over the batches of a log, and the transactions that it has met so far."""
 
     __slots__ = ("_aborted", "_met", "_next", "_open")
 
@@ -26,10 +26,10 @@ class TransactionWalk:
         self._next = 0
         self._open: dict[int, AbortedTransaction] = {}
         self._met: dict[int, None] = {}
-        """Producers of whose open transaction a batch was met."""
+        """The ids of producers with a batch in a transaction whose marker has not been met yet."""
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Take in a batch of data; True if it belongs to an aborted transaction."""
+        """Take the next batch of data; return True if it belongs to an aborted transaction."""
         if not header.is_transactional:
             return False
         self._met[header.producer_id] = None
@@ -45,7 +45,7 @@ class TransactionWalk:
         )
 
     def is_spent(self, header: BatchHeader) -> bool:
-        """Take in a marker; True if no batch of its transaction is left before it."""
+        """Take the next marker; return True if no batch of its transaction is left before it."""
         self._open.pop(header.producer_id, None)
         if header.producer_id not in self._met:
             return True
