@@ -56,7 +56,7 @@ def _variables() -> Iterator[dict[str, Any]]:
             "multi": True,
             "includeAll": True,
             "allValue": ".+",
-            "current": {"text": "All", "value": "$__all"},
+            "current": {"text": ["All"], "value": ["$__all"]},
         }
 
 
@@ -78,7 +78,14 @@ def _placed() -> Iterator[dict[str, Any]]:
     for title, panels in ROWS:
         number += 1
         place = {"x": 0, "y": top, "w": _WIDTH, "h": 1}
-        yield {"id": number, "type": "row", "title": title, "gridPos": place, "panels": []}
+        yield {
+            "id": number,
+            "type": "row",
+            "title": title,
+            "gridPos": place,
+            "collapsed": False,
+            "panels": [],
+        }
         top += 1
         across = len(panels) if panels[0].is_stat else 3
         width = _WIDTH // across

@@ -105,8 +105,8 @@ _HEALTH: Final = (
     ),
     _stat(
         "Unclean elections",
-        "sum(increase("
-        f"kafka_controller_controllerstats_uncleanleaderelections_total{_CLUSTER}[$__range]))",
+        "ceil(sum(increase("
+        f"kafka_controller_controllerstats_uncleanleaderelections_total{_CLUSTER}[$__range])))",
         _BAD_FROM_ONE,
     ),
 )

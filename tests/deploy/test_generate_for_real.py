@@ -117,8 +117,8 @@ def prometheus(
             command, shell=True, check=True, cwd=directory, env={**os.environ, "PATH": path}
         )
     for file, usual, short in (
-        ("alerts.yml", r"(?<= for: )(?:30s|1m|5m)$", "1s"),
-        ("alerts.yml", r"(?<=\[)10m(?=\])", "10s"),
+        ("alerts.yml", r"(?<= for: )(?:30s|1m|5m|15m)$", "1s"),
+        ("alerts.yml", r"(?<=\[)(?:5m|10m)(?=\])", "10s"),
         ("alerts.yml", r"(?<=> )300\b", "5"),
         ("prometheus.yml", r"15s$", "1s"),
     ):
@@ -196,6 +196,16 @@ def test_a_group_that_lags_is_told_until_it_has_caught_up(
     prometheus.wait_for("ConsumerGroupLag")
     assert run(cluster, skip)
     prometheus.wait_for(quiet=["ConsumerGroupLag"])
+
+
+@needs_prometheus
+def test_a_topic_that_falls_silent_is_told_until_it_is_written_to(
+    cluster: LocalCluster, prometheus: Prometheus
+) -> None:
+    prometheus.wait_for("NoMessagesForTooLong")
+    with Producer(cluster.bootstrap) as producer:
+        producer.send("orders", b"three").result()
+    prometheus.wait_for(quiet=["NoMessagesForTooLong"])
 
 
 @needs_prometheus
