@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: add the group's partition of offsets to a transaction that will commit some."""
+"""AddOffsetsToTxn: add a group's partition of `__consumer_offsets` to a transaction."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -10,11 +10,11 @@ from .common import known_to_client
 from .parked import Parked
 
 FENCED_FROM = 2
-"""Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
+"""Older clients do not know PRODUCER_FENCED; they get INVALID_PRODUCER_EPOCH."""
 
 
 def handle(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse | Answer:
-    """Take the partition of `__consumer_offsets` in that keeps the group."""
+    """Add the partition that stores the group's offsets; create the topic if it is missing."""
     if not is_key(request.group_id):
         return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     topic = call.edge.image.topic(GROUPS_TOPIC)

@@ -1,7 +1,8 @@
-"""AddPartitionsToTxn: add partitions to transactions, asked by producers or by brokers.
+"""AddPartitionsToTxn: add partitions to transactions, or verify them, for producers and brokers.
 
-Up to version 3 a producer names its one transaction. From version 4 on leaders name many at once,
-and may only ask (KIP-890). All partitions of a transaction are added, or none.
+Up to version 3 a producer names its only transaction. From version 4 on partition leaders name many
+transactions at once, and may ask only whether the partitions belong to them (KIP-890). Either all
+partitions named for a transaction are added or none.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,15 +28,15 @@ from .parked import Parked, Several
 
 OF_BROKERS_FROM = 4
 BUMPING_FROM = 5
-"""A producer that adds partitions by this version ends transactions with the epoch bump."""
+"""From this version on the producer's epoch is raised at the end of the transaction (KIP-890)."""
 FENCED_FROM = 2
-"""Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
+"""Older clients do not know PRODUCER_FENCED; they get INVALID_PRODUCER_EPOCH."""
 
 Errors = Mapping[TopicPartition, ErrorCode]
 
 
 def handle(call: Call, request: AddPartitionsToTxnRequest) -> Answer:
-    """Take partitions in, or tell whether they are."""
+    """Add partitions to each transaction, or verify that they belong to it."""
     answer = Parked(call, rests_on_lease=True)
     if call.version < OF_BROKERS_FROM:
         one = AddPartitionsToTxnTransaction(
@@ -100,7 +101,7 @@ def _carry_out(
         done(dict.fromkeys(partitions, error))
 
     config = call.edge.transactions.config
-    # Requests of a broker are answered one after the other, for all its producers.
+    # A broker's requests are answered in order and serve all its producers, so wait less for one.
     is_shared = call.version >= OF_BROKERS_FROM
     patience_ms = config.verification_retry_ms if is_shared else config.verification_retry_max_ms
     call.edge.transactions.add_partitions(asked, decided, patience_ms)

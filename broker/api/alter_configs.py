@@ -1,8 +1,8 @@
 """AlterConfigs and IncrementalAlterConfigs: each resource is changed or refused by itself.
 
-Only a broker knows a broker's keys and loggers. Resources that it refuses, and its loggers, are
-answered here; the others go on to the controller. Both make one answer, in the order of the
-request.
+Only a broker knows the valid keys of brokers and its own loggers. The broker answers for loggers
+and for resources that it refuses, and forwards the others to the controller. The response has the
+results of both, in the order of the request.
 """
 
 from collections.abc import Callable
@@ -25,30 +25,30 @@ from .forwarded import Forwarded, warn_of_unused
 
 
 class _Kind(NamedTuple):
-    """One of the two APIs."""
+    """One of the two APIs: its key, its response class and its check."""
 
     api_key: ApiKey
     response: Callable[..., object]
     check: Callable[[Any], None]
-    """ApiError for a resource that cannot be changed so."""
+    """Raises ApiError if a resource cannot be changed as requested."""
 
 
 def incremental_alter_configs(
     call: Call, request: incremental.IncrementalAlterConfigsRequest
 ) -> object:
-    """Set, unset, append to and subtract from settings of topics and brokers; levels of loggers."""
+    """Change single settings of topics and brokers, and levels of loggers."""
     return _alter(call, request, INCREMENTAL)
 
 
 def alter_configs(call: Call, request: whole.AlterConfigsRequest) -> object:
-    """Replace whole configurations."""
+    """Replace all settings of each resource."""
     return _alter(call, request, WHOLE)
 
 
 def _check_changes(resource: incremental.AlterConfigsResource) -> None:
     if resource.resource_type == BROKER:
         for change in resource.configs:
-            # A key can always be unset, with any value beside the operation.
+            # A key can always be deleted; a value is ignored then.
             if change.config_operation != ConfigOperation.DELETE:
                 _check_broker_key(change.name, change.value)
 

@@ -1,7 +1,8 @@
-"""ApiVersions: which APIs and versions are spoken, read off the dispatch table.
+"""ApiVersions: the APIs of the dispatch table with their versions, and the cluster's features.
 
-The first request of every client. Its response header is always version 0, and a version that is
-not spoken is answered in version 0 with error 35 and the range of this API alone (KIP-511).
+It is the first request of every client. Its response header always has version 0. A request in an
+unsupported version gets a response in version 0, with error 35 and the versions of ApiVersions
+alone (KIP-511).
 """
 
 import re
@@ -27,19 +28,19 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 class ApiVersions:
-    """The answer for one dispatch table."""
+    """The handler of ApiVersions for one dispatch table."""
 
     def __init__(self, keys: Iterable[int]) -> None:
         self._spoken = [_spoken(key) for key in sorted(keys)]
 
     def handle(self, call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
-        """Answer with versions and features."""
+        """Answer with the supported API versions and features."""
         if call.version >= SOFTWARE_FROM and not _is_software_named(request):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
         return self._response(call.edge, call.version)
 
     def refuse(self) -> ApiVersionsResponse:
-        """Answer a version of ApiVersions that is not spoken."""
+        """Answer a request in an unsupported version of ApiVersions."""
         return ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_spoken(ApiKey.API_VERSIONS)]
         )
@@ -74,7 +75,7 @@ def _spoken(key: int) -> ApiVersion:
 
 
 def _is_software_named(request: ApiVersionsRequest) -> bool:
-    """True if name and version of the client's software are harmless: they go into logs."""
+    """True if the name and version of the client's software are safe to write into logs."""
     return all(
         _SOFTWARE.fullmatch(text)
         for text in (request.client_software_name, request.client_software_version)

@@ -1,6 +1,6 @@
 """The levels of this broker's loggers, as settings of resource type BROKER_LOGGER (KIP-412).
 
-Only the named broker knows them and answers; they are forgotten when it ends.
+Only the named broker has these levels and answers. It loses them when it restarts.
 """
 
 import logging
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 def describe(
     edge: Edge, broker: str, wanted: list[str] | None
 ) -> list[DescribeConfigsResourceResult]:
-    """Give the level in force of each logger, or of the wanted ones; ApiError at another broker."""
+    """Return the levels in force of the wanted loggers, or of all; ApiError if not our id."""
     check_is_here(edge, broker)
     return [
         DescribeConfigsResourceResult(
@@ -37,7 +37,7 @@ def describe(
 
 
 def alter(edge: Edge, resource: AlterConfigsResource, *, validate_only: bool) -> None:
-    """Make all changes of a resource, or none and raise ApiError."""
+    """Apply all changes of a resource. If one is not valid, apply none and raise ApiError."""
     check_is_here(edge, resource.resource_name)
     levels = edge.runtime.log_levels
     if len({change.name: None for change in resource.configs}) < len(resource.configs):
@@ -56,7 +56,7 @@ def alter(edge: Edge, resource: AlterConfigsResource, *, validate_only: bool) ->
 
 
 def check_is_here(edge: Edge, broker: str) -> None:
-    """Raise ApiError where `broker` is not the number of this one."""
+    """Raise ApiError if `broker` is not the id of this broker."""
     if broker != str(edge.config.node_id):
         why = f"this is broker {edge.config.node_id}: ask broker {broker!r:.99} itself"
         raise ApiError(ErrorCode.INVALID_REQUEST, why)

@@ -1,6 +1,7 @@
-"""CommitGroup: commit the transactions of many producers as one; answered once that is decided.
+"""CommitGroup: commit the open transactions of several producers by one atomic decision.
 
-The markers are written afterwards, as after EndTxn.
+The request is answered once the decision is committed in the log. The markers are written
+afterwards, as after EndTxn.
 """
 
 from ...protocol.messages.commit_group import CommitGroupRequest, CommitGroupResponse
@@ -10,7 +11,7 @@ from .parked import Parked
 
 
 def handle(call: Call, request: CommitGroupRequest) -> Answer:
-    """Decide for all of them."""
+    """Have the coordinator commit all named transactions, or none of them."""
     answer = Parked(call, rests_on_lease=True)
 
     def done(decision: GroupDecision) -> None:

@@ -12,21 +12,21 @@ from ..partition.requests import CONSUMER
 
 OPERATIONS_NOT_ASKED = -0x80000000
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
-"""All operations on a topic, one bit per AclOperation: every client may do all of them."""
+"""All operations on a topic, one bit per AclOperation, because every client may do them all."""
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
 STALE_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-"""Errors after which the response names the leader at once (KIP-951)."""
+"""Errors with which a response also names the current leader (KIP-951)."""
 
 TOPIC_NAME_MAX = 249
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def is_legal_topic_name(name: str) -> bool:
-    """True if a name keeps Kafka's rule: 1 to 249 of letters, digits, dot, underscore, hyphen.
+    """True if a name has 1 to 249 letters, digits, dots, underscores and hyphens, as in Kafka.
 
-    `.` and `..` are refused.
+    The names `.` and `..` are not legal.
     """
     return (
         0 < len(name) <= TOPIC_NAME_MAX
@@ -36,18 +36,18 @@ def is_legal_topic_name(name: str) -> bool:
 
 
 def client_host(call: Call) -> str:
-    """Return the client's address in Kafka's form for members: a slash and the address."""
+    """Return the client's address in the form of a group member's host, such as `/127.0.0.1`."""
     return "/" + call.connection.peer.rpartition(":")[0]
 
 
 def replica_id_of(call: Call, claimed: int) -> int:
-    """Return the id of the replica that asks; on a clients' listener always a consumer's."""
+    """Return the claimed replica id on the inter-broker listener, else CONSUMER."""
     is_broker = call.connection.listener == call.edge.whereabouts.inter_broker_listener
     return claimed if is_broker else CONSUMER
 
 
 def node_endpoints(call: Call, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
-    """Return where the client reaches those of these brokers that its listener leads to."""
+    """Return the endpoints of these brokers on the client's listener; leave out those without."""
     listener = call.connection.listener
     nodes: list[NodeEndpoint] = []
     for broker_id in dict.fromkeys(broker_ids):
@@ -59,7 +59,7 @@ def node_endpoints(call: Call, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
 
 
 def known_to_client(error: ErrorCode, version: int, fenced_from: int) -> ErrorCode:
-    """Clients below `fenced_from` know a fenced producer by INVALID_PRODUCER_EPOCH."""
+    """Return the error; below version `fenced_from`, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH."""
     if error is ErrorCode.PRODUCER_FENCED and version < fenced_from:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error

@@ -12,7 +12,7 @@ from .parked import Parked, Several
 
 
 def handle(call: Call, request: DeleteGroupsRequest) -> Answer:
-    """Delete each group on its own; the answer waits for the log."""
+    """Delete each group separately; answer once every deletion is committed or refused."""
     answer = Parked(call)
     names = list(dict.fromkeys(request.groups_names))
     results = [DeletableGroupResult(group_id=name) for name in names]

@@ -1,7 +1,7 @@
 """DeleteRecords: raise the log start of partitions led here.
 
-Answered when every live replica's log begins there too, or when the time is up. The wait makes sure
-that a broker which fails meanwhile brings no deleted record back (KIP-107).
+The request is answered when the logs of all live replicas begin there too, or after its timeout.
+The wait makes sure that a change of leader brings no deleted record back (KIP-107).
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Waiting:
 
 
 def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse | Answer:
-    """Move every start, then wait for the followers."""
+    """Raise the log start of each partition, then wait for its followers."""
     response = DeleteRecordsResponse(topics=[])
     waiting: list[Waiting] = []
     for topic in request.topics:
@@ -46,7 +46,7 @@ def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse |
             if isinstance(found, ErrorCode) or isinstance(start, ErrorCode):
                 result.error_code = ErrorCode(start)
                 continue
-            call.edge.partitions.host.moved[found] = None  # Its checkpoint has news.
+            call.edge.partitions.host.moved[found] = None  # Its new start must be checkpointed.
             waiting.append(Waiting(found, start, found.leader_epoch, result))
     return DeletedRecords(call, response, waiting).settled(request.timeout_ms)
 
@@ -58,12 +58,12 @@ def _find(call: Call, topic: str, index: int) -> Partition | ErrorCode:
 
 
 class DeletedRecords(CallAnswer):
-    """An answer that waits for the starts of followers' logs."""
+    """An answer that waits until followers have raised their log starts."""
 
     __slots__ = ("_deadline", "_is_expired", "_response", "_waiting")
 
     is_follower = True
-    """Makes a waiter hear everything that followers report."""
+    """True, so that `note` is called when a follower reports its log start."""
 
     def __init__(self, call: Call, response: DeleteRecordsResponse, waiting: list[Waiting]) -> None:
         super().__init__(call)
@@ -83,15 +83,15 @@ class DeletedRecords(CallAnswer):
         return self
 
     def on_data(self, partition: Partition) -> None:
-        """A role may have changed."""
+        """Have the connection poll, because the partition's role may have changed."""
         self.call.connection.wake()
 
     def note(self, partition: Partition) -> None:
-        """Take in a follower's log start."""
+        """Have the connection poll, because a follower may have raised its log start."""
         self.call.connection.wake()
 
     def poll(self) -> list[Buffer] | None:
-        """Answer once all begin late enough, or the time is up."""
+        """Return the response once all logs begin late enough or the timeout is over."""
         self._look()
         if self._waiting and not self._is_expired:
             return None

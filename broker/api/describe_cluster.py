@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers of the cluster as clients of the listener reach them (KIP-700)."""
+"""DescribeCluster: the cluster's brokers, with their addresses on this listener (KIP-700)."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_cluster import (
@@ -13,7 +13,7 @@ from .common import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED
 
 
 def handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """List the brokers; controllers answer DescribeCluster themselves and serve no clients."""
+    """List the brokers; refuse to list controllers, which answer DescribeCluster themselves."""
     edge, image = call.edge, call.edge.image
     if request.endpoint_type != BROKERS:
         is_known = request.endpoint_type == CONTROLLERS

@@ -1,7 +1,7 @@
-"""DescribeConfigs: settings of topics and brokers, read off their tables, and levels of loggers.
+"""DescribeConfigs: settings of topics and brokers, and levels of a broker's loggers.
 
-Each value comes with the place where it was set. On request it comes with every place that would
-set it if the ones before did not (synonyms).
+Each value comes with its source, such as the properties file. On request it also comes with its
+synonyms, which are all sources that set it, in the order of their precedence.
 """
 
 from collections.abc import Iterator
@@ -30,11 +30,11 @@ from .slices import answer_each
 
 BROKER_ROWS = {row.key: row for table in TABLES for row in settings_of(table)}
 NOTHING_SET = (ResourceType.CLIENT_METRICS, ResourceType.GROUP)
-"""Resources that have settings in Kafka and none here: nothing is listed, and that is no error."""
+"""Types of resources that have settings only in Kafka; here they get an empty list, no error."""
 
 
 def handle(call: Call, request: DescribeConfigsRequest) -> object:
-    """Describe each resource on its own; a resource named twice in the same words, once."""
+    """Describe each resource or report its error; answer equal entries of the request once."""
     once: dict[object, DescribeConfigsResource] = {}
     for resource in request.resources:
         keys = resource.configuration_keys
@@ -76,7 +76,7 @@ def _describe(
 def _rows(
     edge: Edge, resource: DescribeConfigsResource
 ) -> Iterator[tuple[Setting, str, list[Layer]]]:
-    """Yield each setting of a resource: its row, its key there, and the layers that set it."""
+    """Yield each setting of a resource, with its key and the layers that set it, best first."""
     name, image = resource.resource_name, edge.image
     if resource.resource_type == ResourceType.TOPIC:
         if image.topic(name) is None:
@@ -110,7 +110,7 @@ def _broker_rows(edge: Edge, *, is_default: bool) -> Iterator[tuple[Setting, str
 def _kept(
     row: Setting, key: str, layers: list[Layer], *, is_default: bool
 ) -> Iterator[tuple[Setting, str, list[Layer]]]:
-    """The default of all brokers is only what was set for all of them."""
+    """Yield the setting; for the default of all brokers, only if it was set for all of them."""
     if is_default:
         source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
         layers = [layer for layer in layers if layer.source == source]
@@ -138,7 +138,7 @@ def _broker_layers(edge: Edge, row: Setting) -> Iterator[Layer]:
 def _described(
     row: Setting, key: str, layers: list[Layer], request: DescribeConfigsRequest
 ) -> DescribeConfigsResourceResult:
-    # Without a layer the key has no value of its own: another one, in its unit, has the default.
+    # A key without a layer has no value; a key for the same setting in another unit has it.
     winner = layers[0] if layers else Layer(ConfigSource.DEFAULT_CONFIG, key, "")
     result = DescribeConfigsResourceResult(
         name=key,

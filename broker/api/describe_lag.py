@@ -1,8 +1,8 @@
-"""DescribeLag: how much a reader of committed records has left, in records, bytes and since when.
+"""DescribeLag: the committed records and bytes that a reader has left, and their oldest time.
 
-Only leaders answer, under their lease. Where nothing is left the answer is there at once; else one
-task walks batch headers for the whole request, so many in all (MOST_HEADERS), in slices. An
-authorizer asks for DESCRIBE on the topic.
+Only leaders answer, under their lease. If nothing is left, the response is sent at once. Otherwise
+one task per request reads batch headers in slices, about MOST_HEADERS at most. An authorizer would
+require DESCRIBE on the topic.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ from ..partition.partition import Partition
 from ..partition.reading import refuse
 
 MOST_HEADERS: Final = 5_000
-"""Batch headers that one request walks: some 20 ms of the loop, in slices."""
+"""Batch headers that one request reads, which take some 20 ms of the event loop, in slices."""
 HEADERS_EACH: Final = (16, 1_000)
-"""The least and the most headers walked in one partition, however many partitions there are."""
+"""The least and the most headers read in one partition, however many partitions there are."""
 
 
 Key = tuple[str, int]
-"""A partition by its topic's name and its number."""
+"""The topic's name and the index of a partition."""
 
 
 class Behind(NamedTuple):
-    """A partition in which something is left to read."""
+    """A partition in which records are left to read from `offset` on."""
 
     partition: Partition
     leader_epoch: int
@@ -43,7 +43,7 @@ class Behind(NamedTuple):
 
 
 def handle(call: Call, request: DescribeLagRequest) -> object:
-    """Tell what is left to read in each partition that is led here."""
+    """Report what is left to read in each partition that this broker leads."""
     asked = {
         (topic.name, each.partition_index): each.committed_offset
         for topic in request.topics
@@ -68,14 +68,14 @@ def handle(call: Call, request: DescribeLagRequest) -> object:
 
 
 def _bounds(partition: Partition) -> PartitionLag:
-    """The offsets of a partition in which nothing is left to read, or why it tells none."""
+    """Return the partition's offsets with a lag of 0, or an error if we cannot report them."""
     partition.write_staged()
     leader = partition.leader
     error = refuse(partition, -1)
     if not error and partition.host.lacks_lease():
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if leader is not None and not error and not leader.is_high_watermark_settled:
-        # Just elected, we may know of fewer committed records than were told before.
+        # A new leader may know of fewer committed records than its predecessor has reported.
         error = ErrorCode.OFFSET_NOT_AVAILABLE
     if error:
         return PartitionLag(partition_index=partition.index, error_code=error)
@@ -91,7 +91,7 @@ def _bounds(partition: Partition) -> PartitionLag:
 
 def _whole(call: Call, rows: dict[Key, PartitionLag]) -> DescribeLagResponse:
     if any(not row.error_code for row in rows.values()):
-        call.rest_on_lease()  # Whatever is no error is the leader's word.
+        call.rest_on_lease()  # Only the present leader may report offsets.
     topics: dict[str, list[PartitionLag]] = {}
     for (name, _), row in rows.items():
         topics.setdefault(name, []).append(row)
@@ -101,7 +101,7 @@ def _whole(call: Call, rows: dict[Key, PartitionLag]) -> DescribeLagResponse:
 
 
 class CountedLag(CallAnswer):
-    """An answer for which batch headers are being walked."""
+    """An answer that waits while batch headers are read."""
 
     __slots__ = ("_rows", "_task")
 
@@ -113,11 +113,11 @@ class CountedLag(CallAnswer):
         self._task: asyncio.Task[None] = call.edge.runtime.spawn(self._count(behind), "lag")
 
     def poll(self) -> list[Buffer] | None:
-        """Answer once every partition is counted."""
+        """Return the response once every partition is counted."""
         return self.call.frame(_whole(self.call, self._rows)) if self._task.done() else None
 
     def cancel(self) -> None:
-        """Stop counting: the client is gone."""
+        """Stop counting, because the client is gone."""
         self._task.cancel()
 
     async def _count(self, behind: dict[Key, Behind]) -> None:
@@ -134,16 +134,16 @@ class CountedLag(CallAnswer):
 async def _count_one(
     runtime: Runtime, behind: Behind, row: PartitionLag, most_headers: int
 ) -> ErrorCode:
-    """Fill in what is left of one partition.
+    """Count what is left in one partition, and fill in its `row`.
 
-    The error if it cannot be read, or is no longer led in the same epoch afterwards.
+    Return an error if the log cannot be read or its leader epoch has changed meanwhile.
     """
     partition, epoch, offset = behind
     up_to = row.last_stable_offset
     try:
         unread = await count_unread(partition.log, runtime, offset, up_to, most_headers)
     except CorruptLog:
-        # Whoever mends it was told by the log.
+        # The log has already reported the damage for repair.
         return ErrorCode.KAFKA_STORAGE_ERROR
     except LogDirectoryFailed as error:
         partition.on_storage_error(error)

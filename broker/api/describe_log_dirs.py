@@ -1,4 +1,4 @@
-"""DescribeLogDirs: this broker's directories, the replicas in them and the room that is left."""
+"""DescribeLogDirs: this broker's log directories, their replicas and their free space."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_log_dirs import (
@@ -15,7 +15,7 @@ from ..partition.partition import Partition
 
 
 def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    """Every directory, with the replicas that were asked for."""
+    """Describe every directory, with those of its replicas that the request names."""
     partitions = call.edge.partitions
     wanted: dict[tuple[str, int], None] | None = None
     if request.topics is not None:

@@ -1,7 +1,7 @@
-"""DescribeReplicas: how each replica here stands, leader or follower, from what it knows anyway.
+"""DescribeReplicas: the state of replicas on this broker, both leaders and followers.
 
-Changes nothing and keeps nothing. Any broker tells of its own replicas alone: whoever wants to see
-a partition asks all of its brokers. An authorizer asks for DESCRIBE on the topic.
+A broker describes only its own replicas, so a client that wants to see all replicas of a partition
+asks all of its brokers. An authorizer would require DESCRIBE on the topic.
 """
 
 from itertools import islice
@@ -30,7 +30,7 @@ from .slices import answer_each
 
 
 def handle(call: Call, request: DescribeReplicasRequest) -> object:
-    """Describe the replicas that were named."""
+    """Describe the replicas that the request names, in slices if they are many."""
     asked = dict.fromkeys(
         (topic.name, index) for topic in request.topics for index in topic.partition_indexes
     )

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: topics in order of name, page by page, with ELR (KIP-966)."""
+"""DescribeTopicPartitions: topics by name, page by page, with eligible leaders (KIP-966)."""
 
 from ...protocol.control.image import PartitionState, Topic
 from ...protocol.errors import ErrorCode
@@ -20,7 +20,7 @@ Page = DescribeTopicPartitionsResponse
 
 
 def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Page:
-    """Give the page that begins at the cursor."""
+    """Return the page of partitions that begins at the cursor."""
     image = call.edge.image
     names = sorted(dict.fromkeys(topic.name for topic in request.topics) or image.topic_ids)
     cursor = request.cursor

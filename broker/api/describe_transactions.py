@@ -13,7 +13,7 @@ from ..net.answer import Call
 
 
 def handle(call: Call, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-    """Describe each id on its own."""
+    """Describe each transactional id, or report its own error."""
     call.rest_on_lease()
     transactions = call.edge.transactions
     return DescribeTransactionsResponse(

@@ -1,7 +1,7 @@
-"""EndTxn: commit or abort; answered once that is decided, before all markers are written.
+"""EndTxn: commit or abort a transaction; answered once this is decided, before its markers.
 
-From version 5 on the answer carries the producer's next epoch, so that a late request can end
-nothing of a later transaction (KIP-890).
+From version 5 on the response carries the producer's next epoch, so that a late request cannot end
+a later transaction (KIP-890).
 """
 
 from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -13,11 +13,11 @@ from .parked import Parked
 
 BUMPING_FROM = 5
 FENCED_FROM = 2
-"""Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
+"""Older clients do not know PRODUCER_FENCED; they get INVALID_PRODUCER_EPOCH."""
 
 
 def handle(call: Call, request: EndTxnRequest) -> Answer:
-    """Decide the outcome; by the request's version its sender expects an epoch or none."""
+    """Have the coordinator commit or abort; from version 5 on, with a new producer epoch."""
     answer = Parked(call, rests_on_lease=True)
 
     def done(decision: Decision) -> None:

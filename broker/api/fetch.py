@@ -1,9 +1,9 @@
-"""Fetch: the reads of consumers and followers, within sessions, parked until there is enough.
+"""Fetch: reads for consumers and followers, within fetch sessions, with a wait for min_bytes.
 
-A fetch reads everything it asked for at once. With less than min_bytes it is parked on its
-partitions and reads again only those that called; pages that are not in memory are read off the
-loop while it is parked. A follower's fetch is also its acknowledgement: `Partition.fetch` records
-it in the same step that validates it.
+A fetch reads all its partitions at once. If it finds less than min_bytes, it waits and reads again
+only the partitions that report a change. Pages that are not in memory are read off the event loop
+meanwhile. A follower's fetch is also its acknowledgement, which `Partition.fetch` records in the
+same step in which it validates the fetch.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ from .fetch_watch import FollowerWatch, watch_of
 TOPIC_IDS_FROM = 13
 REPLICA_STATE_FROM = 15
 FOLLOWER_READS_FROM = 11
-"""Consumers that know of preferred replicas may read from a follower (KIP-392)."""
+"""The first version in which a consumer may read from a follower (KIP-392)."""
 STORAGE_FAILURE_WAIT_MS = 300
-"""Milliseconds before a consumer hears only of a failed disk: some ask again at once."""
+"""Delay in ms of a response to a consumer with only disk errors, as some retry at once."""
 
 
 class Fetch:
-    """The API, with the sessions of one broker."""
+    """The handler of Fetch, with the fetch sessions of one broker."""
 
     def __init__(self, sessions: FetchSessions) -> None:
         self._sessions = sessions
 
     def handle(self, call: Call, request: FetchRequest) -> FetchResponse | Answer:
-        """Answer at once, or park."""
+        """Read every partition; return the response, or an answer that waits for more data."""
         edge = call.edge
         asker = _asker(call, request)
         if isinstance(asker, ErrorCode):
@@ -63,7 +63,7 @@ class Fetch:
 
 
 class ParkedFetch(CallAnswer):
-    """A fetch that waits for data, for its time, or for the disk."""
+    """A fetch that waits for data, for the end of its max_wait_ms, or for the disk."""
 
     __slots__ = (
         "_asker",
@@ -87,7 +87,7 @@ class ParkedFetch(CallAnswer):
         asker: Asker,
         watch: FollowerWatch | None,
     ) -> None:
-        """Wait on the `watch` if there is one, and else on each partition."""
+        """With a `watch` the fetch is woken by it, else by each of its partitions."""
         super().__init__(call)
         self.is_follower = asker.is_follower
         self._context = context
@@ -102,7 +102,7 @@ class ParkedFetch(CallAnswer):
         self._cold: asyncio.Task[None] | None = None
 
     def park(self, max_wait_ms: int) -> Answer:
-        """Wait on the partitions, or for the disk if that is all that is missing."""
+        """Begin to wait: for the disk if pages are not in memory, else for data or the time."""
         reading = self._reading
         self._max_wait_ms = max_wait_ms
         if reading.held_bytes:
@@ -126,17 +126,17 @@ class ParkedFetch(CallAnswer):
         self._deadline = edge.deadlines.at(deadline_ms, self._on_expired)
 
     def on_data(self, partition: Partition) -> None:
-        """Note a partition that may have something to read; it is read at the connection's poll."""
+        """Note a partition that may have data; the connection's next poll reads it."""
         place = self._places.get(partition)
         if place is not None:
             self._called[place] = None
             self.call.connection.wake()
 
     def note(self, partition: Partition) -> None:
-        """Note that the high watermark moved: a follower hears it with its next answer."""
+        """Do nothing: a follower gets a new high watermark with its next response anyway."""
 
     def poll(self) -> list[Buffer] | None:
-        """Answer once there is enough or the time is up."""
+        """Return the response once there is enough data or max_wait_ms is over."""
         if self._cold is not None and not self._cold.done():
             return None
         reading = self._reading
@@ -161,20 +161,20 @@ class ParkedFetch(CallAnswer):
             return None
         edge = self.call.edge
         if not self.is_follower and not edge.lease.is_held(edge.runtime.monotonic_ms()):
-            # The data was read by a leader that may lead no more.
+            # Without the lease another broker may lead by now, so check every partition again.
             reading.read_again(list(range(len(reading.partitions))))
         self.call.connection.outbox.hold(0)
         response = respond(self.call, self._context, reading, self._asker.isolation)
         return self.call.frame(response)
 
     def cancel(self) -> None:
-        """Give up the fetch: the client is gone."""
+        """Give up the fetch, because the client is gone."""
         self._leave()
         if self._cold is not None:
             self._cold.cancel()
 
     def hurry(self) -> None:
-        """Answer at once: a follower that asks again has news, and needs no more data."""
+        """Answer a follower at once, because it has sent another request."""
         self._is_expired = self._is_expired or self.is_follower
 
     def _on_expired(self) -> None:
@@ -183,7 +183,7 @@ class ParkedFetch(CallAnswer):
         self.call.connection.wake()
 
     def _leave(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting for data and for the deadline."""
         self._called.clear()
         if self._watch is not None:
             self._watch.is_parked = False
@@ -204,7 +204,7 @@ class ParkedFetch(CallAnswer):
 
 
 def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
-    """Return the consumer or follower that fetches; an error if it only poses as a broker."""
+    """Return the consumer or follower that fetches, or an error if it may not fetch as a broker."""
     edge = call.edge
     replica_id, epoch = request.replica_id, -1
     if call.version >= REPLICA_STATE_FROM:
@@ -233,7 +233,7 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
 def _racks(
     call: Call, request: FetchRequest, replica_id: int
 ) -> Callable[[int], str | None] | None:
-    """Return the racks of brokers for this consumer; None if it wants no nearer replica."""
+    """Return a function from broker id to rack; None if no nearer replica is to be chosen."""
     edge, listener = call.edge, call.connection.listener
     if replica_id > CONSUMER or not request.rack_id or not edge.replica_selector.is_rack_aware:
         return None
@@ -247,19 +247,19 @@ def _racks(
 
 def _refuse_replica(call: Call, request: FetchRequest, epoch: int) -> ErrorCode:
     edge = call.edge
-    # A follower's fetch moves the high watermark: only over the brokers' own listener, and only
-    # with the epoch that fences an older start of the same broker.
+    # A follower's fetch moves the high watermark. So it must come over the inter-broker listener,
+    # and with the broker epoch, which fences an older start of the same broker.
     if epoch < 0 or call.connection.listener != edge.whereabouts.inter_broker_listener:
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     ours = edge.image.cluster_id
-    # While our metadata is loaded anew there is no partition to answer for, whoever asks.
+    # Our id is None while the metadata is loaded anew. No partition can be fetched then anyway.
     if request.cluster_id is not None and ours is not None and request.cluster_id != ours:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     return ErrorCode.NONE
 
 
 def _max_bytes(edge: Edge, asked: int, *, is_follower: bool) -> int:
-    """A consumer gets less at a time while others leave much unread."""
+    """Return the byte limit of a fetch; a consumer's is less while responses fill the memory."""
     if is_follower:
         return asked
     return min(asked, edge.config.fetch_max_bytes, edge.load.response_room)

@@ -1,7 +1,7 @@
-"""Reads the partitions of one Fetch within its byte budget, again where something happened.
+"""Reads the partitions of one Fetch within its byte limit, and reads changed ones again.
 
-Owns the answers collected so far, and decides whether they are enough. Parking and the response
-are elsewhere.
+Owns the answers collected so far, and decides whether they are enough. Waiting for more data is for
+fetch.py, and building the response for fetch_response.py.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from .fetch_watch import FollowerWatch
 
 @dataclass(slots=True)
 class Asker:
-    """The consumer or follower that fetches, and its bounds for the whole fetch."""
+    """The consumer or follower that fetches, and its limits for the whole fetch."""
 
     replica_id: int
     broker_epoch: int
@@ -30,16 +30,16 @@ class Asker:
     leader_only: bool
     rack: str = ""
     rack_of: Callable[[int], str | None] | None = None
-    """Set for a consumer that may be sent to a nearer replica."""
+    """Gives a broker's rack. Set only for a consumer that may be sent to a nearer replica."""
 
     @property
     def is_follower(self) -> bool:
-        """A broker that replicates, not a consumer."""
+        """True for a broker that replicates, False for a consumer."""
         return self.replica_id > CONSUMER
 
 
 class Reading:
-    """The partitions of one fetch and what each of them answered."""
+    """The partitions of one fetch and the answer of each of them."""
 
     __slots__ = (
         "_asker",
@@ -61,36 +61,35 @@ class Reading:
         partitions: list[FetchPartition],
         watch: FollowerWatch | None = None,
     ) -> None:
-        """Read `partitions`; with a `watch` they are the unread ones, and it hears of each read."""
+        """With a `watch`, `partitions` are those it has as unread, and it is told of each read."""
         self._edge = edge
         self._asker = asker
         self._bytes = 0
         self.has_failed = False
         """True if a storage error was among the answers."""
-        """A storage error was among the answers."""
         self._watch = watch
         self._places: dict[Key, int] | None = None
         self.partitions = partitions
         self.sources = [_source(edge, partition) for partition in partitions]
         self.answers: list[FetchAnswer] = []
         self.is_final = not partitions and watch is None
-        """Something was found that the asker should not wait to hear."""
+        """True if an answer, such as an error, must be sent without waiting for more data."""
 
     def read_all(self) -> None:
-        """Read every partition, in order, while the budget lasts."""
+        """Read every partition, in order; beyond the byte limit without any records."""
         now_ms = self._edge.runtime.monotonic_ms()
         for place in range(len(self.partitions)):
             self.answers.append(self._read(place, now_ms))
 
     def read_again(self, places: list[int]) -> None:
-        """Read those partitions once more that something happened to."""
+        """Read the partitions at these places once more."""
         now_ms = self._edge.runtime.monotonic_ms()
         for place in places:
             self._bytes -= len(self.answers[place].records)
             self.answers[place] = self._read(place, now_ms)
 
     def read_called(self, called: list[FetchPartition]) -> None:
-        """Read partitions of the watch, whether this fetch has read them before or not."""
+        """Read partitions that the watch reports, even if this fetch has not read them before."""
         places = self._places
         if places is None:
             places = {asked.key: place for place, asked in enumerate(self.partitions)}
@@ -110,7 +109,7 @@ class Reading:
         self.read_again(again)
 
     async def read_cold(self) -> None:
-        """Fetch from disk what was not in memory; a failure concerns its partition alone."""
+        """Read from disk the records that were not in memory; an error concerns one partition."""
         for answer in self.answers:
             cold, answer.cold = answer.cold, None
             if cold is None:
@@ -118,7 +117,7 @@ class Reading:
             try:
                 answer.records = await cold()
             except OffsetOutOfRange:
-                # Retention, or a deletion of records, was quicker than the disk.
+                # Retention or DeleteRecords removed the records before they were read.
                 answer.error = ErrorCode.OFFSET_OUT_OF_RANGE
             except StorageError:
                 answer.error, self.has_failed = ErrorCode.KAFKA_STORAGE_ERROR, True
@@ -132,20 +131,20 @@ class Reading:
 
     @property
     def is_enough(self) -> bool:
-        """True if the fetch may be answered before its time is up."""
+        """True if the fetch may be answered before its max_wait_ms is over."""
         return self.is_final or self._bytes >= self._asker.min_bytes
 
     @property
     def held_bytes(self) -> int:
-        """Bytes read so far, with what will be read from disk."""
+        """Bytes read so far, plus the most that will be read from disk."""
         return self._bytes
 
     @property
     def is_storage_failure(self) -> bool:
-        """True if the answers tell a consumer nothing but that the disk failed.
+        """True if a consumer's answers contain nothing but disk errors.
 
-        Unlike a lost lead, a consumer need not know that at once, and asking again does not mend
-        it.
+        A consumer need not get these at once, because a retry would fail again; after a change of
+        leader it should retry elsewhere at once.
         """
         if not self.has_failed or self._asker.is_follower:
             return False
@@ -157,7 +156,7 @@ class Reading:
 
     @property
     def is_cold(self) -> bool:
-        """True if anything must be read from disk first."""
+        """True if any records must be read from disk first."""
         return any(answer.cold is not None for answer in self.answers)
 
     def _read(self, place: int, now_ms: int) -> FetchAnswer:
@@ -190,7 +189,7 @@ class Reading:
             answer.preferred_read_replica = nearer
             self.is_final = True
         if self._bytes and len(answer.records) > asker.max_bytes - self._bytes:
-            # A first batch goes whole, but only one in the response may break the bound.
+            # A first batch is returned whole, but only one per response may exceed the limit.
             answer.records = b""
         self._bytes += len(answer.records)
         if self._watch is not None:
@@ -208,7 +207,7 @@ class Reading:
         return answer
 
     def _nearer(self, source: Partition, offset: int) -> int:
-        """Return the nearer replica to fetch from; nobody, for almost all consumers."""
+        """Return the nearer replica that the consumer should fetch from, or NOBODY."""
         asker = self._asker
         if asker.rack_of is None or source.leader is None:
             return NOBODY

@@ -1,6 +1,6 @@
-"""The response to one Fetch: partitions grouped by topic, hints about leaders, session rules.
+"""Builds the response to one Fetch, with hints about new leaders and by the rules of its session.
 
-Record bytes go in as they were read, as views. Reads nothing.
+Record bytes are passed on as they were read, as views. Reads no log.
 """
 
 from ...protocol.errors import ErrorCode
@@ -25,13 +25,13 @@ from .fetch_sessions import FetchContext, FetchPartition, Key
 CURRENT_LEADER_FROM = 12
 NODE_ENDPOINTS_FROM = 16
 LED_ELSEWHERE = (*STALE_LEADER, ErrorCode.UNKNOWN_LEADER_EPOCH)
-"""Errors that part of the brokers give at each change of leaders: no failures of their own."""
+"""Errors that are normal at each change of leader, and so are not counted as failed fetches."""
 
 
 def respond(
     call: Call, context: FetchContext, reading: Reading, isolation: int = 0
 ) -> FetchResponse:
-    """Say what was read, as far as the session wants to hear it."""
+    """Build the response from the answers; in a session, only from those that the client lacks."""
     if error := context.verify():
         return FetchResponse(error_code=error, responses=[])
     if not (reading.is_for_follower or all(answer.error for answer in reading.answers)):
@@ -121,5 +121,5 @@ def _leader(call: Call, asked: FetchPartition, answer: FetchAnswer) -> LeaderIdA
 
 
 def refused(error: ErrorCode) -> FetchResponse:
-    """A fetch that reads nothing."""
+    """Return a response with this error and no partitions."""
     return FetchResponse(error_code=error, responses=[])

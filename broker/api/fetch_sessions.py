@@ -1,11 +1,12 @@
 """Fetch sessions (KIP-227): the partitions of a client's last fetch, which it need not name again.
 
-Pure: given requests and times, decides what to read and what to put into the response. Bounded
-by sessions and by cached partitions in all. Never reads a log.
+Pure: from requests and times it decides which partitions to read and which to put into the
+response. The number of sessions and the total of their partitions are bounded. Reads no log.
 
-    epoch -1   no session; one that is named is closed
-    epoch  0   everything is in the request; opens a session if there is room, closes a named one
-    epoch  n   must be the session's next: only changes are in the request, only changes answered
+    epoch -1   the request uses no session, and closes the session that it names, if any
+    epoch  0   the request names all its partitions; it closes the session that it names, if any,
+               and opens a new one if there is room
+    epoch  n   must be the next epoch of the session; request and response carry only changes
 """
 
 from collections.abc import Callable, Iterator
@@ -21,21 +22,21 @@ FINAL_EPOCH = -1
 LAST_EPOCH = 0x7FFFFFFF
 SESSION_ID_MAX = 0x7FFFFFFF
 EVICTION_MS = 120_000
-"""A session unused for so many ms may be evicted for any other; a session of that age, for a more
-valuable one."""
+"""A session unused for so many ms may be evicted for any new one. One of that age may be evicted
+for a more valuable one, and a consumer's of any age for a follower's."""
 
 Key = tuple[bytes | str, int]
 """Topic id (or, before version 13, name) and partition index."""
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of the request after this one: it wraps past 0, which means a new session."""
+    """Return the epoch of the next request. It skips 0, which asks for a new session."""
     return 1 if epoch == LAST_EPOCH else epoch + 1
 
 
 @dataclass(slots=True)
 class FetchPartition:
-    """One partition of a fetch, and what the session last told the client about it."""
+    """One partition of a fetch, and the offsets that the session last sent for it."""
 
     key: Key
     max_bytes: int
@@ -43,16 +44,16 @@ class FetchPartition:
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
     log_start_offset: int = -1
-    """The follower's own, -1 from a consumer."""
+    """The log start offset of the follower; -1 from a consumer."""
     flushed_offset: int = -1
-    """The follower's own, -1 where it does not matter."""
+    """The offset up to which the follower's log is on stable storage; -1 if not stated."""
     known_high_watermark: int = UNKNOWN_HIGH_WATERMARK
-    """The client's high watermark; the answer does not wait if it is behind (KIP-1166)."""
+    """The high watermark that the client knows; the fetch does not wait if it is old (KIP-1166)."""
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
 
     def update(self, asked: "FetchPartition") -> None:
-        """Take over the client's changes; what it was told stays."""
+        """Take over the client's changes; keep the offsets that were sent to it."""
         self.max_bytes = asked.max_bytes
         self.fetch_offset = asked.fetch_offset
         self.current_leader_epoch = asked.current_leader_epoch
@@ -68,7 +69,7 @@ class FetchSession:
 
     session_id: int
     is_privileged: bool
-    """Followers' sessions are worth more than consumers'."""
+    """True for a follower's session, which is more valuable than any consumer's."""
     uses_topic_ids: bool
     created_ms: int
     used_ms: int
@@ -109,24 +110,24 @@ class FetchContext:
 
     @property
     def partitions(self) -> list[FetchPartition]:
-        """Everything that the fetch asks for, in the order in which it is read."""
+        """The partitions that the fetch asks for, in the order in which they are read."""
         if self._is_new or self.session is None:
             return list(self._asked)
         return list(self.session.partitions.values())
 
     @property
     def session_id(self) -> int:
-        """The session's id in the response."""
+        """The session id for the response; NO_SESSION without a session."""
         return NO_SESSION if self.session is None else self.session.session_id
 
     def verify(self) -> ErrorCode:
-        """Return an error if the session expects another answer: a repeat may have overtaken it."""
+        """Return an error if the session's epoch has changed since this request, else NONE."""
         if self.session is not None and self.session.epoch != self._epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         return ErrorCode.NONE
 
     def tells(self, partition: FetchPartition, answer: FetchAnswer) -> bool:
-        """True if the response must carry this partition; remembers what the client will know."""
+        """True if the response must carry this partition; remembers the offsets in its answer."""
         if self.session is None:
             return True
         is_news = self._is_new or (
@@ -137,8 +138,8 @@ class FetchContext:
             or answer.diverging is not None
             or answer.preferred_read_replica >= 0
         )
-        # After an error the next good answer is news whatever it says; after a divergence too: it
-        # says where the histories meet.
+        # After an error or a divergence the next good answer must be sent even if its offsets are
+        # the old ones, so forget the high watermark.
         is_good = not answer.error and answer.diverging is None
         partition.told_high_watermark = answer.high_watermark if is_good else -1
         partition.told_log_start_offset = answer.log_start_offset
@@ -156,7 +157,7 @@ class FetchSessions:
     def __init__(
         self, draw_id: Callable[[int, int], int], *, slots: int, partitions_max: int
     ) -> None:
-        """`draw_id` draws a whole number between two bounds, both included."""
+        """`draw_id` returns a random integer between two bounds, both included."""
         self._draw_id = draw_id
         self._slots = slots
         self._partitions_max = partitions_max
@@ -171,7 +172,10 @@ class FetchSessions:
         return iter(self._sessions.values())
 
     def resolve(self, request: SessionRequest, now_ms: int) -> FetchContext:
-        """Decide what a request reads; a request with an error reads nothing."""
+        """Find, open or close the session of a request, and return what the request reads.
+
+        With an error it reads nothing.
+        """
         if request.epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._resume(request, now_ms)
         self._drop(request.session_id)
@@ -217,7 +221,7 @@ class FetchSessions:
             self._make_room(session)
 
     def _open(self, request: SessionRequest, now_ms: int) -> FetchSession | None:
-        """Open a session for a full request; None makes the client ask in full next time too."""
+        """Open a session for a full request; None if there is no room or nothing to remember."""
         partitions = {asked.key: asked for asked in request.partitions}
         if not partitions or not self._has_room(request, len(partitions), now_ms):
             return None
@@ -236,7 +240,7 @@ class FetchSessions:
         return session
 
     def _has_room(self, request: SessionRequest, size: int, now_ms: int) -> bool:
-        """Evict what is idle or worth less than the newcomer until it fits, or give up."""
+        """Evict idle or less valuable sessions until the new one fits; False if it cannot."""
         if size > self._partitions_max:
             return False
         while (
@@ -263,7 +267,7 @@ class FetchSessions:
         return least
 
     def _make_room(self, keep: FetchSession) -> None:
-        """Make room after a session grew: drop the least recently used others, then itself."""
+        """Make room after session `keep` grew: drop the least recently used others, then it."""
         for session in list(self._sessions.values()):
             if self.partition_count <= self._partitions_max:
                 return

@@ -1,9 +1,9 @@
-"""Watches one follower's session: notes the partitions that changed since its last fetch.
+"""Notes the partitions of a follower's fetch session that changed since its last fetch.
 
-A follower names a thousand partitions and waits; one of them changes. Its session is watched for
-as long as the connection lives: partitions note their changes here, and a fetch reads only changed
-partitions. A partition is skipped only if reading it again would change nothing: the follower is in
-the ISR, holds all of the log, and was told the rest. Reads nothing itself.
+A session may have a thousand partitions of which one changes. So it is watched as long as its
+connection lives: partitions report their changes here, and a fetch reads only these. A partition is
+skipped only if reading it again would change nothing, because the follower is in the ISR, holds
+the whole log and has been sent the newest offsets. This module reads no log.
 """
 
 from ..net.connection import Connection
@@ -13,7 +13,7 @@ from .fetch_sessions import FetchPartition, FetchSession, Key, SessionRequest
 
 
 class FollowerWatch:
-    """The partitions of one follower's session, on its connection."""
+    """The partitions of a follower's session, with those that its next fetch must read."""
 
     is_follower = True
     __slots__ = (
@@ -34,9 +34,9 @@ class FollowerWatch:
         self._fetched_at_ms = 0
         self.session = session
         self.unread: dict[Key, FetchPartition] = dict(session.partitions)
-        """The partitions that the next fetch reads; those that returned bytes last come last."""
+        """The partitions that the next fetch reads; those that just returned records come last."""
         self.called: dict[Key, None] = {}
-        """The partitions of `unread` that changed since the parked fetch read them."""
+        """The partitions of `unread` that changed since the waiting fetch read them."""
         self.is_parked = False
 
     def begin(self, request: SessionRequest, now_ms: int) -> list[FetchPartition]:
@@ -53,7 +53,7 @@ class FollowerWatch:
         return list(unread.values())
 
     def on_read(self, asked: FetchPartition, source: Partition, answer: FetchAnswer) -> None:
-        """Note a partition that a fetch has read, and decide if the next reads it again."""
+        """Take in a partition's answer, and decide whether the next fetch must read it again."""
         key = asked.key
         if self._sources.get(key) is not source:
             self._watch(key, source)
@@ -73,13 +73,13 @@ class FollowerWatch:
             self.unread[key] = asked
 
     def on_data(self, partition: Partition) -> None:
-        """Note a partition with data or another role: a parked fetch must read it at once."""
+        """Note a partition with new data or another role, and wake a waiting fetch to read it."""
         self.note(partition)
         if self.is_parked:
             self._connection.wake()
 
     def note(self, partition: Partition) -> None:
-        """Note a partition that the next fetch must read; a parked one is not answered for it."""
+        """Note a partition that the next fetch must read, without waking a waiting fetch."""
         key = partition.key
         asked = self.session.partitions.get(key)
         if asked is None:
@@ -90,7 +90,7 @@ class FollowerWatch:
         self.called[key] = None
 
     def take_called(self) -> list[FetchPartition]:
-        """Return the partitions to read again for the parked fetch."""
+        """Return the changed partitions that the waiting fetch must read, and clear `called`."""
         if not self.called:
             return []
         partitions = self.session.partitions
@@ -99,7 +99,7 @@ class FollowerWatch:
         return called
 
     def close(self) -> None:
-        """The connection is gone, or the session."""
+        """Stop watching, because the connection or the session is gone."""
         sources, self._sources = self._sources, {}
         for key, partition in sources.items():
             partition.data_waiters.remove(self)
@@ -122,14 +122,14 @@ class FollowerWatch:
         self.unread.pop(key, None)
 
     def _vouch(self, partition: Partition) -> None:
-        """Report the fetches that skipped this partition: each was one at the end of its log."""
+        """Report the fetches that skipped this partition as fetches at the end of its log."""
         leader = partition.leader
         if leader is not None:
             leader.on_idle_fetches(self._follower, self._fetched_at_ms)
 
 
 def watch_of(connection: Connection, session: FetchSession, follower: int) -> FollowerWatch:
-    """The connection's watch of this session, begun anew where it watched another."""
+    """Return the connection's watch of this session; replace its watch of another session."""
     watch = connection.watch
     if not isinstance(watch, FollowerWatch) or watch.session is not session:
         if watch is not None:

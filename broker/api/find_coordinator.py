@@ -1,6 +1,7 @@
-"""FindCoordinator: the coordinator of a group or transactional id; makes its topic if need be.
+"""FindCoordinator: the broker that coordinates a group or transactional id.
 
-A pure lookup: the key's partition of the internal topic, and that partition's leader.
+It is the leader of the key's partition of the internal topic. If this topic is missing, it is
+created, and the client gets COORDINATOR_NOT_AVAILABLE.
 """
 
 from ...protocol.commit_groups import home_of
@@ -23,7 +24,7 @@ TOPICS = {
 
 
 def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Look up every key."""
+    """Look up the coordinator of every key."""
     if call.version >= SEVERAL_FROM:
         found = [_find(call, request.key_type, key) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)

@@ -1,7 +1,7 @@
-"""Admin requests that the active controller decides: request and answer pass unchanged.
+"""Admin requests that the broker forwards to the active controller.
 
-One supervised task per request; the connection waits for it. If no controller answers in time,
-every resource of the request gets the same error.
+Each request has one supervised task, and its connection waits for it. If no controller answers in
+time, the response has an error, for each resource of the request or at its top level.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ from ..net.answer import Answer, Call, CallAnswer
 log = logging.getLogger(__name__)
 
 Refusal = Callable[[Any, ErrorCode, str], object]
-"""The response that gives everything in a request the same error."""
+"""Builds the response that gives every resource of a request the same error."""
 Completion = Callable[[Any], object]
-"""The response as the client gets it, made of the controller's."""
+"""Builds the client's response from the controller's."""
 
 
 class Forwarded(CallAnswer):
@@ -59,9 +59,9 @@ class Forwarded(CallAnswer):
         refusal: Refusal | None = None,
         complete: Completion | None = None,
     ) -> None:
-        """Without a `refusal` the response as a whole has the error.
+        """Without a `refusal`, an error is set at the top level of the response.
 
-        Without `complete` the controller's answer goes out as it came, undecoded.
+        Without `complete`, the controller's response is passed on undecoded.
         """
         super().__init__(call)
         self._complete = complete
@@ -74,11 +74,11 @@ class Forwarded(CallAnswer):
         )
 
     def poll(self) -> list[Buffer] | None:
-        """Answer once the controller has."""
+        """Return the response once the controller has answered or the forwarding has failed."""
         return self._frame
 
     def cancel(self) -> None:
-        """Stop waiting: the client is gone. The controller may still do what it was asked."""
+        """Stop waiting, because the client is gone. The controller may still do the request."""
         self._task.cancel()
 
     async def _forward(self) -> None:
@@ -104,14 +104,14 @@ class Forwarded(CallAnswer):
 
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> Answer:
-    """Have topics created."""
+    """Forward the request; log a warning about settings of topics that have no effect here."""
     for topic in request.topics:
         warn_of_unused(topic.name, WITHOUT_EFFECT, (each.name for each in topic.configs))
     return Forwarded(call, request, ApiKey.CREATE_TOPICS, _no_topics_created)
 
 
 def delete_topics(call: Call, request: DeleteTopicsRequest) -> object:
-    """Remove topics, unless delete.topic.enable is off."""
+    """Forward the request, or refuse it if delete.topic.enable is off."""
     if not call.edge.config.delete_topic_enable:
         error = ErrorCode.TOPIC_DELETION_DISABLED
         return _no_topics_deleted(request, error, error.doc)
@@ -119,7 +119,7 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> object:
 
 
 def warn_of_unused(name: str, unused: Mapping[str, str], keys: Iterable[str]) -> None:
-    """Say in one line which keys of a configuration are taken for Kafka's sake alone."""
+    """Log one warning that names the keys of a configuration that have no effect here."""
     without = [f"{key} ({unused[key]})" for key in keys if key in unused]
     if without:
         log.warning("configuration of %r: no effect have %s", name, ", ".join(without))
@@ -181,4 +181,4 @@ AS_THEY_ARE: Final[Mapping[ApiKey, Callable[..., object]]] = {
         (ApiKey.UNREGISTER_BROKER, None),
     )
 }
-"""The APIs that a broker passes on without a look at the request."""
+"""The APIs whose requests a broker forwards without looking at them."""

@@ -1,4 +1,4 @@
-"""InitCommitGroup: a run takes over a commit group; answered once that is decided for good."""
+"""InitCommitGroup: a run of a job takes over a commit group, and fences the run before it."""
 
 from ...protocol.messages.init_commit_group import (
     InitCommitGroupRequest,
@@ -10,7 +10,7 @@ from .parked import Parked
 
 
 def handle(call: Call, request: InitCommitGroupRequest) -> Answer:
-    """Give the run its generation, and the batch that was recorded last."""
+    """Answer with the run's generation and the last recorded batch, once this is committed."""
     answer = Parked(call, rests_on_lease=True)
 
     def done(decision: GroupDecision) -> None:

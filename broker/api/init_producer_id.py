@@ -1,4 +1,4 @@
-"""InitProducerId: a producer's id and epoch; from the transaction's coordinator if it has one."""
+"""InitProducerId: a producer's id and epoch; its coordinator gives them if it is transactional."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -9,13 +9,14 @@ from .common import known_to_client
 from .parked import Parked
 
 FENCED_FROM = 4
-"""Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
+"""Older clients do not know PRODUCER_FENCED; they get INVALID_PRODUCER_EPOCH."""
 
 
 def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | Answer:
-    """Answer with a producer id.
+    """Answer with a producer id and epoch.
 
-    Without a transactional id it is a new one, never the next epoch of an old one (KIP-360).
+    Without a transactional id the producer gets a new id and never the next epoch of its old id
+    (KIP-360).
     """
     if request.transactional_id is not None:
         return _transactional(call, request, request.transactional_id)

@@ -14,11 +14,11 @@ KNOWN_ID_FROM = 4
 NULL_PROTOCOL_FROM = 7
 SKIP_ASSIGNMENT_FROM = 9
 REASON_MAX = 255
-"""Characters of a reason that are logged (KIP-800)."""
+"""The number of characters of a client's reason that are logged (KIP-800)."""
 
 
 def handle(call: Call, request: JoinGroupRequest) -> Answer:
-    """Pass the member to its group; the answer may take a whole rebalance."""
+    """Pass the member to its group; the answer may have to wait for a whole rebalance."""
     answer = Parked(call)
     join = Join(
         who=Who(request.member_id, request.group_instance_id),
@@ -44,7 +44,7 @@ def handle(call: Call, request: JoinGroupRequest) -> Answer:
 
 
 def _fresh_id(call: Call) -> str:
-    """Random, in the form of a UUID, as clients are used to."""
+    """Return a random UUID for a new member's id."""
     digits = call.edge.runtime.rng.randbytes(16).hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 

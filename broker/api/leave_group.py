@@ -1,4 +1,4 @@
-"""LeaveGroup: members go of their own accord, or an operator removes static ones."""
+"""LeaveGroup: members leave their group, or an operator removes static members."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.leave_group import (
@@ -14,7 +14,7 @@ SEVERAL_FROM = 3
 
 
 def handle(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Remove each member; one result for each, up to version 2 the request's own."""
+    """Remove each member, with a result for each; up to version 2 a request has one member."""
     members = request.members
     if call.version < SEVERAL_FROM:
         members = [MemberIdentity(member_id=request.member_id)]

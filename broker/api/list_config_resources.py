@@ -21,7 +21,7 @@ LISTED = (
 
 
 def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-    """List the names of each type asked for; of all types if none is named."""
+    """List the resources of each requested type, or of all types if none is requested."""
     asked = list(dict.fromkeys(request.resource_types)) or list(LISTED)
     if call.version < TYPES_FROM:
         asked = [ResourceType.CLIENT_METRICS]

@@ -1,6 +1,6 @@
 """ListOffsets: first offsets, last offsets and offsets by time, each from the partition's leader.
 
-First and last offsets are known. A search by time reads the log, in one task for the whole request.
+First and last offsets are in memory. A search by time reads the log, in one task per request.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ Search = Callable[[], Awaitable[OffsetAnswer]]
 
 
 def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Answer:
-    """Look up every partition asked for, once."""
+    """Look up each partition; one that is named more than once gets INVALID_REQUEST."""
     seen: dict[tuple[str, int], int] = {}
     for topic in request.topics:
         for asked in topic.partitions:
@@ -67,7 +67,7 @@ def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Ans
 
 
 class SearchedOffsets(CallAnswer):
-    """An answer for which logs are being searched."""
+    """An answer that waits while logs are searched."""
 
     __slots__ = ("_response", "_task")
 
@@ -84,14 +84,14 @@ class SearchedOffsets(CallAnswer):
         )
 
     def poll(self) -> list[Buffer] | None:
-        """Answer once every search has ended."""
+        """Return the response once every search has ended."""
         if not self._task.done():
             return None
         _rest_on_lease(self.call, self._response)
         return self.call.frame(self._response)
 
     def cancel(self) -> None:
-        """Stop the search: the client is gone."""
+        """Stop the search, because the client is gone."""
         self._task.cancel()
 
     async def _search(self, searches: list[tuple[ListOffsetsPartitionResponse, Search]]) -> None:
@@ -102,7 +102,7 @@ class SearchedOffsets(CallAnswer):
 
 
 def _rest_on_lease(call: Call, response: ListOffsetsResponse) -> None:
-    """Whatever is no error is the leader's word."""
+    """Send the answer only under the leader's lease, unless all its results are errors."""
     if any(not data.error_code for topic in response.topics for data in topic.partitions):
         call.rest_on_lease()
 
@@ -123,7 +123,7 @@ def _look_up(
         replica_id=replica_id_of(call, request.replica_id),
     )
     if found.error is ErrorCode.OFFSET_NOT_AVAILABLE and call.version < OFFSET_NOT_AVAILABLE_FROM:
-        # Older clients take this error for "ask again".
+        # Older clients do not know that error, but retry after this one.
         found.error = ErrorCode.LEADER_NOT_AVAILABLE
     return found
 

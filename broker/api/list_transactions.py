@@ -1,7 +1,7 @@
 """ListTransactions: the transactional ids coordinated here that pass every filter (KIP-664).
 
-Patterns are RE2's, as Kafka's: their time is linear in the length of the text. `re` takes
-exponential time for some patterns, and this is the broker's loop.
+Patterns are matched by RE2, as in Kafka, in time that is linear in the length of the text. Python's
+`re` takes exponential time for some patterns, which would block the broker's event loop.
 """
 
 from typing import Any
@@ -16,11 +16,11 @@ from ..coordinator.transaction.transaction import TITLES, Transaction
 from ..net.answer import Call
 
 ONLY_EVER_IN_MEMORY = ("Dead", "PrepareEpochFence")
-"""Kafka's names of states that nothing is in here."""
+"""Kafka's names of states that no transaction has here; as filters they are valid."""
 
 
 def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    """List the ids; COORDINATOR_LOAD_IN_PROGRESS while some are still being read."""
+    """List the ids; answer COORDINATOR_LOAD_IN_PROGRESS while some are read from the log."""
     transactions = call.edge.transactions
     if transactions.shards.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -46,7 +46,7 @@ def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResp
 
 
 def compiled(pattern: str | None) -> Any:
-    """Compile the pattern; ValueError if it is malformed, None if there is none."""
+    """Compile the pattern. Return None if it is empty; raise ValueError if it is malformed."""
     if not pattern:
         return None
     import re2

@@ -1,8 +1,8 @@
-"""Metadata: brokers, topics and leaders, as seen from the listener the client came in on.
+"""Metadata: brokers, topics and leaders, with the addresses of the client's listener.
 
-Encoded answers are kept while the image stands still: a thousand clients that reconnect after a
-failover ask the same question. Creating a missing topic is left to the controller; the client is
-told that it does not exist yet, and asks again.
+Encoded responses are cached until the metadata image changes, because a thousand clients that
+reconnect after a failover ask the same. A missing topic may be created by the controller; the
+client gets an error for it meanwhile, and asks again.
 """
 
 from functools import partial
@@ -36,7 +36,7 @@ LISTENER_NOT_FOUND_FROM = 6
 
 
 class Metadata:
-    """The answers of one broker."""
+    """The handler of Metadata, with the broker's cache of encoded responses."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[object, ...], bytes] = {}
@@ -71,7 +71,7 @@ class Metadata:
         return call.frame_encoded(MetadataResponse, body)
 
     def _in_slices(self, call: Call, request: MetadataRequest) -> object:
-        """Answer a request for many topics in slices, and do not keep the answer."""
+        """Answer a request for many topics in slices, and do not cache the response."""
 
         def whole(topics: list[MetadataResponseTopic]) -> MetadataResponse:
             response = _response(call, request, topics)

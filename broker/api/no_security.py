@@ -1,8 +1,7 @@
-"""ACLs, SCRAM credentials and quotas, which this broker lacks: nothing is described, nothing set.
+"""APIs of ACLs, SCRAM credentials and client quotas, features that this broker does not have.
 
-The answers are those of a Kafka without an authorizer in which nothing was ever set, so that tools
-that only look find an empty cluster. A request that would set something is refused, because nothing
-would keep it.
+The answers are those of a Kafka cluster that has no authorizer, and in which no credential or quota
+was ever set. A request that would set something is refused, because nothing would enforce it.
 """
 
 from ...protocol.errors import ErrorCode
@@ -44,18 +43,18 @@ NO_SCRAM = "no listener speaks SASL here, so no credential can be set"
 
 
 def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """There is no authorizer whose entries could be asked for."""
+    """Answer SECURITY_DISABLED, because there is no authorizer that has ACLs."""
     return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
 
 
 def create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
-    """There is no authorizer to give an entry to."""
+    """Refuse each ACL with SECURITY_DISABLED, because there is no authorizer to store it."""
     refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return CreateAclsResponse(results=[refused] * len(request.creations))
 
 
 def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """There is no authorizer to take an entry from."""
+    """Refuse each filter with SECURITY_DISABLED, because there is no authorizer that has ACLs."""
     refused = DeleteAclsFilterResult(
         error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER
     )
@@ -65,12 +64,12 @@ def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
 def describe_client_quotas(
     call: Call, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    """No entity has a bound."""
+    """Return no entries, because no entity has a quota."""
     return DescribeClientQuotasResponse(entries=[])
 
 
 def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    """Refuse each entity: a bound that nothing enforces would be a lie."""
+    """Refuse each entity with UNSUPPORTED_VERSION, because nothing would enforce its quota."""
     return AlterClientQuotasResponse(
         entries=[
             EntryResult(
@@ -86,7 +85,7 @@ def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterC
 def describe_user_scram_credentials(
     call: Call, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """List no user, as nobody has credentials; a user that is named is not found."""
+    """Return RESOURCE_NOT_FOUND for each named user, as none has credentials; else no users."""
     names = dict.fromkeys(user.name for user in request.users or ())
     return DescribeUserScramCredentialsResponse(
         results=[
@@ -103,7 +102,7 @@ def describe_user_scram_credentials(
 def alter_user_scram_credentials(
     call: Call, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
-    """Refuse each user: a password that opens nothing would be a lie."""
+    """Refuse each user with UNSUPPORTED_VERSION, because nothing would check the password."""
     names = dict.fromkeys(each.name for each in request.deletions)
     names |= dict.fromkeys(each.name for each in request.upsertions)
     return AlterUserScramCredentialsResponse(

@@ -1,6 +1,6 @@
 """OffsetCommit: commit a group's offsets.
 
-Answered once `__consumer_offsets` has them replicated.
+The request is answered once the offsets are committed in `__consumer_offsets`.
 """
 
 from ...protocol.errors import ErrorCode
@@ -29,7 +29,7 @@ def handle(call: Call, request: OffsetCommitRequest) -> Answer:
     answer = Parked(call)
     offsets: list[NewOffset] = []
     results: list[OffsetCommitResponsePartition] = []
-    """The results of `offsets`, to be filled in."""
+    """The results of `offsets`, which `done` fills in."""
     response = OffsetCommitResponse(topics=[])
     for topic in request.topics:
         name, unknown = _name(call, topic)
@@ -82,7 +82,7 @@ def _commit(call: Call, request: OffsetCommitRequest, offsets: list[NewOffset]) 
 
 
 def _name(call: Call, topic: OffsetCommitRequestTopic) -> tuple[str, ErrorCode]:
-    """The topic's name, or why it has none."""
+    """Return the topic's name, or an error if its id is unknown."""
     if call.version < TOPIC_IDS_FROM:
         return topic.name, ErrorCode.NONE
     known = call.edge.image.topics.get(topic.topic_id)
@@ -90,6 +90,6 @@ def _name(call: Call, topic: OffsetCommitRequestTopic) -> tuple[str, ErrorCode]:
 
 
 def has_partition(edge: Edge, topic: str, index: int) -> bool:
-    """True if the metadata knows this partition."""
+    """True if the partition exists in the metadata."""
     known = edge.image.topic(topic)
     return known is not None and index in known.partitions

@@ -14,7 +14,7 @@ from .parked import Parked
 
 
 def handle(call: Call, request: OffsetDeleteRequest) -> Answer:
-    """Delete offsets; each partition has its own result, or all have the group's error."""
+    """Delete offsets. Each partition has its own result, unless the group has an error."""
     answer = Parked(call)
     places: list[Place] = []
     results: list[OffsetDeleteResponsePartition] = []

@@ -1,4 +1,4 @@
-"""OffsetFetch: groups' committed offsets; none is reported that a failover could take back."""
+"""OffsetFetch: the committed offsets of groups, without any that a failover could undo."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,7 +23,7 @@ TOPIC_IDS_FROM = 10
 
 
 def handle(call: Call, request: OffsetFetchRequest) -> Answer:
-    """Look up every group; a group that is not coordinated here has its own error."""
+    """Look up every group; a group that this broker does not coordinate gets an error."""
     answer = Parked(call, rests_on_lease=True)
     asked = request.groups if call.version >= SEVERAL_FROM else [_single(request)]
     found = [OffsetFetchResponseGroup(group_id=group.group_id) for group in asked]
@@ -48,7 +48,7 @@ def _look_up(
     def ready(error: ErrorCode, state: GroupsState | None) -> None:
         if state is None:
             if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                # Java consumers before 3.9 give up at that one (KAFKA-17267, 17279).
+                # Java consumers before 3.9 fail on that error (KAFKA-17267, 17279).
                 error = ErrorCode.NOT_COORDINATOR
             told.error_code = error
             if call.version < SEVERAL_FROM:
@@ -64,7 +64,7 @@ def _look_up(
 
 
 class _Lookup:
-    """The offsets of one group, as one request wants to see them."""
+    """Looks up the offsets of one group for one request."""
 
     def __init__(self, call: Call, state: GroupsState, group_id: str, stable: bool) -> None:
         self._call = call
@@ -73,7 +73,7 @@ class _Lookup:
         self._stable = stable
 
     def all(self) -> list[OffsetFetchResponseTopics]:
-        """Everything committed, and what a transaction is about to commit."""
+        """Return all committed offsets; if stable ones are required, pending ones as errors."""
         offsets = self._state.offsets
         places: dict[Place, None] = dict.fromkeys(offsets.of(self._group_id))
         if self._stable:
@@ -90,7 +90,7 @@ class _Lookup:
         return list(topics.values())
 
     def of(self, asked: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
-        """Partitions asked for by number."""
+        """Return the offsets of the requested partitions of one topic."""
         name: str | None = asked.name
         if self._call.version >= TOPIC_IDS_FROM:
             topic = self._call.edge.image.topics.get(asked.topic_id)
@@ -137,7 +137,7 @@ def _nothing(index: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchRespon
 def _refused(
     topics: Sequence[OffsetFetchRequestTopics], error: ErrorCode
 ) -> list[OffsetFetchResponseTopics]:
-    """Before version 2 a group's error has no other place."""
+    """Return the group's error for each partition; before version 2 it has no other place."""
     return [
         OffsetFetchResponseTopics(
             name=topic.name,

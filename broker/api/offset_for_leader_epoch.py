@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch: the end of an epoch in the leader's log.
+"""OffsetForLeaderEpoch: the end offset of a leader epoch in the leader's log.
 
-A reader whose log or position comes from a lost leader finds the point where the histories part
-(KIP-101, KIP-320).
+A follower or consumer whose position comes from an earlier leader finds the offset from which the
+present leader's log differs (KIP-101, KIP-320).
 """
 
 from ...protocol.errors import ErrorCode
@@ -16,7 +16,7 @@ from ..net.answer import Call
 
 
 def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    """Look up every partition asked for."""
+    """Look up the epoch's end offset in each partition."""
     topics = [
         OffsetForLeaderTopicResult(
             topic=topic.topic,

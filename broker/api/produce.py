@@ -1,7 +1,7 @@
-"""Produce: batches appended by the leader, answered as acks requires.
+"""Produce: batches are appended by the leader, and the request is answered as acks requires.
 
-The handler checks, appends and stages; the connection writes what the read event staged, then polls
-the answers. Batches of a transaction are verified before (produce_transactional.py).
+The handler checks the batches and stages them. The connection writes all that one read event has
+staged, then polls the answers. Transactional batches are verified first (produce_transactional.py).
 """
 
 from ...protocol.errors import ErrorCode
@@ -13,7 +13,7 @@ from .produce_answer import ProduceAnswer
 
 
 def handle(call: Call, request: ProduceRequest) -> Answer:
-    """Append to every partition that can take it."""
+    """Stage the batches of each partition, and return the answer that waits for their fate."""
     if request.acks not in (0, 1, ACKS_ALL):
         return _refused(call, request, ErrorCode.INVALID_REQUIRED_ACKS)
     if request.transactional_id is not None:
@@ -26,7 +26,7 @@ def handle(call: Call, request: ProduceRequest) -> Answer:
 
 
 def _refused(call: Call, request: ProduceRequest, error: ErrorCode) -> Answer:
-    """Something is wrong with the request as a whole."""
+    """Answer every partition of the request with the same error."""
     answer = ProduceAnswer(call, request)
     for topic in request.topic_data:
         for data in topic.partition_data:

@@ -1,7 +1,7 @@
-"""One Produce request from its appends to its response, decoded or recognised.
+"""The answer to one Produce request, from staging its batches to building its response.
 
-Stages the batches, waits until they are final for what acks requires, and reports the results.
-Every failure of a partition is a value in the response.
+Stages the batches, waits until each append is final as acks requires, and reports the results.
+A failure of one partition is reported in the response, not raised.
 """
 
 from typing import cast
@@ -35,7 +35,7 @@ CURRENT_LEADER_FROM = 10
 
 
 class ProduceAnswer(CallAnswer):
-    """One Produce request from its appends to its response."""
+    """The answer to one Produce request: stages its batches, waits, and builds the response."""
 
     __slots__ = (
         "_acks",
@@ -56,7 +56,7 @@ class ProduceAnswer(CallAnswer):
         self._acks = request.acks
         self._timeout_ms = request.timeout_ms
         self._is_held = False
-        """True if batches wait that may not be appended yet, so that none is opened meanwhile."""
+        """True between `hold` and `release`, while no batch may be sent to a worker."""
         self._waiting = 0
         self._waiters: list[Waiter] = []
         self._to_open: list[ToOpen] = []
@@ -64,11 +64,11 @@ class ProduceAnswer(CallAnswer):
 
     @property
     def overlaps(self) -> bool:
-        """False while a batch is opened: later batches of its producer must come after it."""
+        """False while a worker checks a batch, as its producer's next batches must come later."""
         return not self._to_open and self._opening is None
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> None:
-        """Stage one partition's batches, or note why not."""
+        """Stage the batches of one partition, or record the error as its result."""
         partition = self.find(topic, data)
         if isinstance(partition, ErrorCode):
             self.results.append((topic, data, None, Appended(error=partition)))
@@ -87,30 +87,31 @@ class ProduceAnswer(CallAnswer):
         guard: Verification | None,
         verdict: Verdict | None = None,
     ) -> None:
-        """Stage a batch whose place among the results was kept for it, as if it came only now.
+        """Stage a batch that had to wait, as if it had come only now, and set its result.
 
-        `guard` and `verdict` are as in `Partition.append_as_leader`.
+        `place` is the index of the result that was reserved for the batch. `guard` and `verdict`
+        are as in `Partition.append_as_leader`.
         """
         self._append(place, records, self.call.edge.runtime.wall_ms(), guard, verdict)
 
     def find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition | ErrorCode:
-        """Find the partition; clients may not write to coordinators' topics."""
+        """Return the partition, or an error; clients may not write to internal topics."""
         partitions = self.call.edge.partitions
         if self.call.version >= TOPIC_IDS_FROM:
             found = partitions.get(topic.topic_id, data.index)
         else:
             found = partitions.find(topic.name, data.index)
         if not isinstance(found, ErrorCode) and found.topic in INTERNAL_TOPICS:
-            data.records = None  # Not to be recognised when it is repeated.
+            data.records = None  # So that `Patterns.learn` ignores this request.
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         return found
 
     def begin(self) -> None:
-        """Wait, now that the appends are written, until each is final for what acks requires."""
+        """Begin to wait until each append, which is written now, is final as acks requires."""
         for _, data, _, _ in self.results:
-            # Written: no answer that waits may hold the connection's receive buffer.
+            # The records are written. A waiting answer must not keep the receive buffer alive.
             data.records = None
-        # Held by one until every wait has begun, so that none completes the whole too early.
+        # One extra count until every wait has begun, so that no early result completes the answer.
         self._waiting += 1
         for _, _, partition, appended in self.results:
             self.wait_for(partition, appended)
@@ -119,22 +120,22 @@ class ProduceAnswer(CallAnswer):
         self._waiting -= 1
 
     def hold(self) -> None:
-        """Neither answer nor open batches before `release`: other batches are not appended yet."""
+        """Until `release`, do not answer and send no batch to a worker: other batches must wait."""
         self._waiting += 1
         self._is_held = True
 
     def release(self) -> None:
-        """Go on after `hold`: no batch is held back any more."""
+        """End `hold`, because no batch waits any more that may not yet be appended."""
         self._is_held = False
         if self._to_open:
             self._open()
         self._on_done()
 
     def wait_for(self, partition: Partition | None, appended: Appended) -> None:
-        """Wait until the append is committed or refused, for acks=all; else for stable storage.
+        """Wait until the append is committed (acks=all) or flushed (acks=1 with group flush).
 
-        The wait must begin in the turn of the append: after a change of role, other records may lie
-        at these offsets, and be committed.
+        The wait must begin in the turn of the append, because after a change of role other records
+        may lie at these offsets and be committed.
         """
         if partition is None or appended.error or appended.last_offset < 0:
             return
@@ -166,17 +167,17 @@ class ProduceAnswer(CallAnswer):
             )
         except NeedsOpening as needed:
             self._to_open.append(ToOpen(place, partition, bytearray(records), needed.rules, guard))
-            appended = Appended(ErrorCode.UNKNOWN_SERVER_ERROR)  # Until the worker has judged it.
+            appended = Appended(ErrorCode.UNKNOWN_SERVER_ERROR)  # Until the worker's verdict.
         self.results[place] = (topic, data, partition, appended)
 
     def _open(self) -> None:
-        """Let a worker process check the batches that are too large to be opened here."""
+        """Have a worker check the batches that are too large to be decompressed on the loop."""
         self._waiting += 1
         self._opening = Opening(self.call, self._to_open, self._on_opened)
         self._to_open = []
 
     def _on_opened(self, verdicts: list[Verdict]) -> None:
-        """Append what was opened, and go on as if it had come only now."""
+        """Append the batches that a worker has checked, as if they had come only now."""
         assert self._opening is not None
         opened, self._opening = self._opening.batches, None
         for each, verdict in zip(opened, verdicts, strict=True):
@@ -192,7 +193,10 @@ class ProduceAnswer(CallAnswer):
             self.call.connection.wake()
 
     def poll(self) -> list[Buffer] | None:
-        """Answer once everything is final; acks=0 has no answer but a closed connection."""
+        """Return the response once every append is final; for acks=0 an empty one.
+
+        With acks=0 an error closes the connection instead.
+        """
         if self._waiting:
             return None
         if self._acks == 0:
@@ -203,14 +207,14 @@ class ProduceAnswer(CallAnswer):
         return self.call.frame(self._response())
 
     def cancel(self) -> None:
-        """Give up: the client is gone. Batches that wait to be opened are not appended."""
+        """Give up, because the client is gone. Batches that wait for a worker are not appended."""
         if self._opening is not None:
             self._opening.cancel()
         for waiter in self._waiters:
             waiter.cancel()
 
     def _close_on_error(self) -> None:
-        """Close after an error: a client without answers learns of stale metadata this way."""
+        """Close the connection after an error, so that a client without answers notices it."""
         for topic, data, _, appended in self.results:
             if appended.error:
                 where = f"{topic.name or topic.topic_id.hex()}-{data.index}"

@@ -1,8 +1,8 @@
-"""Batches of one produce request that a worker process opens before they can be appended.
+"""Batches of a Produce request that a worker process decompresses and checks before the append.
 
-The producer chooses what a compressed batch expands to; if it is much, the loop does not open it.
-The request is parked meanwhile with copies of those batches, and no later Produce of its connection
-starts before it, so that a producer's sequence stays in order.
+A small compressed batch can expand to very many bytes, which must not block the event loop. The
+request waits meanwhile with copies of such batches, and no later Produce of its connection starts
+before it is done, so that a producer's sequence numbers stay in order.
 """
 
 import asyncio
@@ -24,20 +24,20 @@ class ToOpen(NamedTuple):
     """The index of the request's result that is reserved for the batch."""
     partition: Partition
     records: bytearray
-    """A copy, for the connection's receive buffer is filled again."""
+    """A copy, because the connection's receive buffer is filled again."""
     rules: RecordRules
     guard: Verification | None = None
 
 
 class Opening:
-    """One task that checks all such batches of a request; it appends none of them."""
+    """One task that has a worker check all such batches of a request; it appends none of them."""
 
     __slots__ = ("_call", "_held_bytes", "_task", "batches")
 
     def __init__(
         self, call: Call, batches: list[ToOpen], done: Callable[[list[Verdict]], None]
     ) -> None:
-        """`done` is called with a verdict for each, unless it is cancelled before."""
+        """Start the task, which calls `done` with a verdict for each batch unless cancelled."""
         self.batches = batches
         self._call = call
         self._held_bytes = sum(len(each.records) for each in batches)
@@ -45,7 +45,7 @@ class Opening:
         self._task: asyncio.Task[None] = call.edge.runtime.spawn(self._run(done), "record-opening")
 
     def cancel(self) -> None:
-        """Stop the task: the client is gone."""
+        """Stop the task, because the client is gone."""
         self._task.cancel()
         self._release()
 

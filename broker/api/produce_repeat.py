@@ -1,9 +1,10 @@
-"""Produce requests that differ from an earlier one only in their records: recognised, not decoded.
+"""Recognises, without decoding, Produce requests that differ from an earlier one only in records.
 
-A producer sends the same request again and again: same client, topic, partition and acks, other
-records. Such a request is compared with the bytes of the earlier one up to its records, which
-costs a third of decoding it. A response without errors is the earlier one with other numbers. The
-codec stays the only place that knows the formats: both patterns are cut out of its own bytes.
+A producer sends the same request again and again, with the same client, topic, partition and acks,
+and other records. The bytes of such a request before its records are compared with those of the
+earlier one, which costs a third of decoding it. All responses without errors differ only in their
+offsets and times. Both patterns are cut out of bytes that the codec has decoded or encoded, so that
+only the codec knows the formats.
 """
 
 import struct
@@ -33,9 +34,9 @@ from .produce_answer import TOPIC_IDS_FROM, ProduceAnswer
 CLIENT_ID_AT = 8
 FLEXIBLE_FROM = 9
 FIRST_VERSION = 5
-"""Responses of earlier versions have one number less; no client sends them any more."""
+"""The first version that is recognised; older responses lack the log start offset."""
 TAGS_BYTES = 3
-"""Zero bytes that end a flexible request: no tagged fields of partition, topic, request."""
+"""Zero bytes at the end of a flexible request: empty tags of its partition, topic and itself."""
 PATTERNS_MAX = 64
 _HEAD = struct.Struct(">ii")
 """API key and version as one number, then the correlation id."""
@@ -45,7 +46,7 @@ _NUMBERS = (0x1122334455667788, 0x2233445566778899, 0x33445566778899AA)
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A request without its records, and its response without its numbers."""
+    """A request without its records, and its response without its offsets and time."""
 
     head: int
     version: int
@@ -60,7 +61,7 @@ class Pattern:
     response_end: bytes
 
     def frame(self, correlation_id: int, appended: Appended) -> bytes:
-        """The response to an append that succeeded."""
+        """Return the encoded response to an append that succeeded."""
         return self.response.pack(
             self.response_size,
             correlation_id,
@@ -73,7 +74,7 @@ class Pattern:
 
 
 class RepeatedProduce(Answer):
-    """A Produce to one partition that was recognised."""
+    """The answer to a Produce request to one partition that was recognised, not decoded."""
 
     __slots__ = (
         "_appended",
@@ -86,7 +87,7 @@ class RepeatedProduce(Answer):
     )
 
     overlaps = True
-    """True: the next Produce need not wait for this one."""
+    """Always True, because the next Produce need not wait for this one."""
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class RepeatedProduce(Answer):
         self._waiter: Waiter | None = None
 
     def begin(self) -> None:
-        """The append is written. Wait until it is final for what acks asks."""
+        """Begin to wait until the append, which is written now, is final as acks requires."""
         acks, partition = self._pattern.acks, self._partition
         if acks != ACKS_ALL and not (acks and partition.role.metadata.group_flush):
             return
@@ -113,7 +114,7 @@ class RepeatedProduce(Answer):
             return
         timeout_ms = max(self._pattern.request.timeout_ms, 0)
         deadline_ms = self._connection.edge.runtime.monotonic_ms() + timeout_ms
-        # Held by one until the wait has begun: an append that is committed already wakes nobody.
+        # One extra count until the wait has begun, so that a result at once wakes nobody.
         self._holds = 2
         if acks == ACKS_ALL:
             self._waiter = partition.when_committed(self._appended, deadline_ms, self._on_done)
@@ -128,7 +129,7 @@ class RepeatedProduce(Answer):
             self._connection.wake()
 
     def poll(self) -> list[Buffer] | None:
-        """The usual answer from its pattern, any other in the usual way."""
+        """Return the response, from the pattern if the append succeeded and acks is not 0."""
         if self._holds:
             return None
         pattern = self._pattern
@@ -143,13 +144,13 @@ class RepeatedProduce(Answer):
         return [pattern.frame(self._correlation_id, appended)]
 
     def cancel(self) -> None:
-        """Stop waiting: the client is gone."""
+        """Stop waiting, because the client is gone."""
         if self._waiter is not None:
             self._waiter.cancel()
 
 
 class Patterns:
-    """The produce requests that one connection repeats."""
+    """The Produce requests that one connection has sent and may repeat."""
 
     __slots__ = ("_known", "_sizes")
 
@@ -158,7 +159,7 @@ class Patterns:
         self._sizes: list[int] = []
 
     def answer(self, connection: Connection, frame: memoryview) -> RepeatedProduce | None:
-        """Append what the frame carries, if it repeats an earlier one."""
+        """Append the records of a frame that repeats a request; None if it must be decoded."""
         for size in self._sizes:
             pattern = self._known.get(bytes(frame[CLIENT_ID_AT:size]))
             if pattern is None:
@@ -179,12 +180,12 @@ class Patterns:
             try:
                 appended = partition.append_as_leader(records, pattern.acks, connection.wall_ms)
             except NeedsOpening:
-                return None  # What must be opened off the loop goes the long way.
+                return None  # Once decoded, the batch is sent to a worker.
             return RepeatedProduce(connection, correlation_id, pattern, partition, appended)
         return None
 
     def learn(self, frame: memoryview, version: int, request: ProduceRequest) -> None:
-        """Remember a request that was decoded, if it is of the simple kind."""
+        """Remember a decoded request if it has one partition and no transactional id."""
         if version < FIRST_VERSION or len(request.topic_data) != 1:
             return
         (topic,) = request.topic_data
@@ -205,12 +206,12 @@ class Patterns:
         self._known[bytes(frame[CLIENT_ID_AT:size])] = pattern
         if size not in self._sizes:
             self._sizes.append(size)
-        # The records live in the connection's receive buffer: keep nothing of them.
+        # The records lie in the connection's receive buffer, so keep nothing of them.
         data.records = b""
 
 
 def _records(frame: memoryview, size: int, pattern: Pattern) -> memoryview | None:
-    """The records, if nothing else follows the part that was recognised."""
+    """Return the records if nothing else follows the recognised part, else None."""
     end = len(frame)
     if pattern.is_flexible:
         if size + 8 > end or frame[end - 1] or frame[end - 2] or frame[end - 3]:
@@ -218,7 +219,7 @@ def _records(frame: memoryview, size: int, pattern: Pattern) -> memoryview | Non
         try:
             length, start = read_uvarint(frame, size)
         except ValueError:
-            # For the decoder to refuse.
+            # The decoder will refuse it.
             return None
         end -= TAGS_BYTES
         length -= 1

@@ -1,11 +1,11 @@
-"""Produce within a transaction: the coordinator is asked before the first batch in a partition.
+"""Transactional Produce: a coordinator confirms the partition before a transaction begins in it.
 
-A batch goes straight into a partition in which its transaction is open. Before a batch that would
-begin a transaction there, the coordinator confirms that the partition belongs to it: it is only
-asked (KIP-890, part 1), or it adds the partition, for clients from version 12 on that do not add it
-themselves (part 2). The request is parked meanwhile, with copies of those batches, and without a
-task. Whatever the producer sends there before the answer, in other requests and over other
-connections, queues behind: one question for all.
+If the batch's transaction is open in the partition, the batch is appended at once. Otherwise it
+waits until the transaction coordinator has confirmed that the partition belongs to the transaction.
+The coordinator only verifies this (KIP-890, part 1) or, from version 12 on, adds the partition,
+because those clients do not add it themselves (part 2). The request waits meanwhile, without a
+task, with copies of such batches. All batches that the producer sends to the partition before the
+answer, in any request and over any connection, wait for the same answer.
 """
 
 import struct
@@ -35,11 +35,11 @@ COMES_BACK = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT,
 )
-"""Errors of the coordinator that producers do not expect here; they get a retriable one."""
+"""Errors of the coordinator that producers do not expect; they get NOT_ENOUGH_REPLICAS instead."""
 
 
 def handle(call: Call, request: ProduceRequest, transactional_id: str) -> Answer:
-    """Append to every partition where the transaction is open, ask about the others."""
+    """Append where the transaction is open, and ask the coordinator about the other partitions."""
     answer = TransactionalProduce(call, request, transactional_id)
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -49,22 +49,22 @@ def handle(call: Call, request: ProduceRequest, transactional_id: str) -> Answer
 
 
 class _Held:
-    """A batch that waits for its verification."""
+    """A batch that waits for the coordinator's answer."""
 
     __slots__ = ("_answer", "_guard", "_place", "records")
 
     def __init__(
         self, answer: "TransactionalProduce", place: int, records: memoryview, guard: Verification
     ) -> None:
-        """`place` is kept for it among the results of the request."""
+        """`place` is the index of the request's result that is reserved for the batch."""
         self._answer = answer
         self._place = place
         self._guard = guard
         self.records: memoryview | None = records
-        """None once the batch is settled, or the client is gone."""
+        """The batch. It is None once the batch is settled or the client is gone."""
 
     def settle(self, error: ErrorCode) -> None:
-        """Be appended, or refused for this reason."""
+        """Append the batch, or refuse it if the coordinator answered with an error."""
         records, self.records = self.records, None
         if records is None:
             return
@@ -74,14 +74,14 @@ class _Held:
             self._answer.produce.append_held(self._place, records, self._guard)
 
     def proceed(self) -> None:
-        """All that waited for the same answer is written."""
+        """Go on, because all batches that waited for the same answer are written or refused."""
         self._answer.proceed(self._place)
 
 
 class TransactionalProduce(CallAnswer):
-    """A Produce request of a transactional producer; some of its batches may await verification.
+    """The answer to a transactional Produce request; some of its batches may await verification.
 
-    `produce` appends the batches and answers the request. The answer waits for the last batch.
+    `produce` appends the batches and builds the response, after the last batch is settled.
     """
 
     __slots__ = (
@@ -101,25 +101,25 @@ class TransactionalProduce(CallAnswer):
         self.produce = ProduceAnswer(call, request)
         self._transactional_id = transactional_id
         self._producer: tuple[int, int] | None = None
-        """Producer id and epoch; all batches of a request are one producer's."""
+        """The producer id and epoch, which all batches of a request must share."""
         self._asked: dict[TopicPartition, Verification] = {}
         """The verifications that this request is the first to ask for."""
         self._held: list[_Held] = []
         self._held_bytes = 0
         self._held_count = 0
-        """How many of `_held` have no answer yet, or are not written."""
+        """The number of held batches that are not yet both answered and written."""
         self._has_begun = False
-        """True if the request is parked until they have an answer."""
+        """True from `begin` until no batch is held any more."""
         self._holds_up = False
-        """True if a worker may have to open a held batch: no request may start behind it."""
+        """True if a worker may have to decompress a held batch; the next request waits for it."""
 
     @property
     def overlaps(self) -> bool:
-        """False while a batch is opened, or may have to be once it is verified."""
+        """False while a worker checks a batch, or if it may have to after the verification."""
         return not self._holds_up and self.produce.overlaps
 
     def take(self, topic: TopicProduceData, data: PartitionProduceData) -> None:
-        """Append a batch, or have it wait for what its coordinator says."""
+        """Append a batch, or hold it until the coordinator has answered."""
         produce = self.produce
         partition = produce.find(topic, data)
         if isinstance(partition, ErrorCode) or data.records is None or partition.leader is None:
@@ -158,7 +158,7 @@ class TransactionalProduce(CallAnswer):
         produce.results.append((topic, data, partition, Appended()))
 
     def ask(self) -> None:
-        """Ask the coordinator, in one request, about all partitions not asked about yet."""
+        """Ask the coordinator about all partitions not yet asked about, and copy held batches."""
         if self._asked:
             self._ask()
         if self._held_count:
@@ -170,18 +170,18 @@ class TransactionalProduce(CallAnswer):
             self.call.connection.inbox.hold(self._held_bytes)
 
     def begin(self) -> None:
-        """Begin to wait: what could be appended is written, the rest waits for the coordinator."""
+        """Begin to wait: written batches as acks requires, held ones for the coordinator."""
         if self._held_count:
             self._has_begun = True
             self.produce.hold()
         self.produce.begin()
 
     def poll(self) -> list[Buffer] | None:
-        """Answer once nothing is held and everything is final for what acks asks."""
+        """Return the response once no batch is held and each append is final as acks requires."""
         return self.produce.poll()
 
     def cancel(self) -> None:
-        """Give up: the client is gone. Batches that were not appended stay out."""
+        """Give up, because the client is gone. Held batches are not appended."""
         for held in self._held:
             held.records = None
         self._has_begun = False
@@ -189,13 +189,13 @@ class TransactionalProduce(CallAnswer):
         self.produce.cancel()
 
     def refuse(self, place: int, error: ErrorCode) -> None:
-        """Refuse the batch in this place with the error that its producer expects for `error`."""
+        """Refuse the batch of this result; `error` is translated for the producer."""
         topic, data, partition, _ = self.produce.results[place]
         appended = _refused(error, self.call.version)
         self.produce.results[place] = (topic, data, partition, appended)
 
     def proceed(self, place: int) -> None:
-        """Wait for the batch that was written in this place; release when none is held."""
+        """Begin to wait for the written batch of this result; release if no other is held."""
         self._held_count -= 1
         if not self._has_begun:
             return
@@ -234,9 +234,9 @@ def _settle(
     guards: Mapping[TopicPartition, Verification],
     errors: Mapping[TopicPartition, ErrorCode],
 ) -> None:
-    """Pass on the coordinator's answers, which may come before the question returned.
+    """Append or refuse all batches that wait for these answers of the coordinator.
 
-    The request that asked may be gone by now: others may still wait for the answer.
+    The request that asked may be cancelled by now, but batches of other requests may wait too.
     """
     settled: list[Waiting] = []
     for name, guard in guards.items():
@@ -250,9 +250,9 @@ def _settle(
 
 
 def _refused(error: ErrorCode, version: int) -> Appended:
-    """Return the producer's result after the coordinator has refused."""
+    """Return the result that the producer gets when the coordinator answered with `error`."""
     if error in COMES_BACK:
-        # Not one that makes the producer look for another leader.
+        # A retriable error that does not make the producer look for another leader.
         why = f"the partition could not be verified: {error.name}"
         return Appended(ErrorCode.NOT_ENOUGH_REPLICAS, message=why)
     if error is ErrorCode.PRODUCER_FENCED:

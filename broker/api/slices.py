@@ -1,7 +1,7 @@
-"""Long requests answered in slices: some milliseconds of each turn of the loop.
+"""Long requests answered in slices of a few milliseconds, one in each turn of the event loop.
 
-A request may name a hundred thousand things. The response for each of them is cheap; all of them at
-once would hold up heartbeats.
+A request may name a hundred thousand items. The response to one of them is cheap, but building all
+of them in one turn would delay heartbeats.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from ...protocol.types import Buffer
 from ..net.answer import Call, CallAnswer
 
 ITEMS_AT_ONCE = 200
-"""The number of items answered between two looks at the clock."""
+"""The number of items answered between two checks of the clock."""
 SLICE_MS = 5
 
 Asked = TypeVar("Asked")
@@ -24,9 +24,9 @@ def answer_each(
     each: Callable[[Asked], Told],
     whole: Callable[[list[Told]], object],
 ) -> object:
-    """Make the `whole` response of what `each` gives for every item: at once, if there are few.
+    """Build the response by `whole` from the results of `each`; in slices if it has many items.
 
-    An item that changes before its turn is answered as it is then.
+    Each item is answered in the state that it has when its slice is made.
     """
     if len(asked) <= ITEMS_AT_ONCE:
         return whole([each(one) for one in asked])
@@ -34,7 +34,7 @@ def answer_each(
 
 
 class Sliced(CallAnswer, Generic[Asked, Told]):
-    """A long answer in the making."""
+    """An answer about many items, built slice by slice."""
 
     __slots__ = ("_asked", "_each", "_told", "_whole")
 
@@ -52,7 +52,7 @@ class Sliced(CallAnswer, Generic[Asked, Told]):
         self._told: list[Told] = []
 
     def poll(self) -> list[Buffer] | None:
-        """Make another slice of the response; the connection polls again in the next turn."""
+        """Answer the next slice of items. The connection polls again in the next turn if needed."""
         asked, told = self._asked, self._told
         monotonic_ms = self.call.edge.runtime.monotonic_ms
         end_ms = monotonic_ms() + SLICE_MS
@@ -65,4 +65,4 @@ class Sliced(CallAnswer, Generic[Asked, Told]):
                 return None
 
     def cancel(self) -> None:
-        """Drop the response: the client is gone."""
+        """Drop the response, because the client is gone."""

@@ -1,4 +1,4 @@
-"""SyncGroup: each member gets the leader's assignment, answered once the log has it."""
+"""SyncGroup: each member gets its assignment by the group's leader, once that is committed."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -10,9 +10,9 @@ PROTOCOL_FROM = 5
 
 
 def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse | Answer:
-    """Pass the request to the group; a member waits for its leader."""
+    """Pass the request to the group; the answer waits for the group leader's assignment."""
     if call.version >= PROTOCOL_FROM and None in (request.protocol_type, request.protocol_name):
-        # Optional on the wire only for the sake of older versions.
+        # The fields may be null only for clients of older versions.
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     answer = Parked(call)
     sync = Sync(

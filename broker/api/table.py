@@ -1,6 +1,6 @@
-"""The dispatch table: every API of this broker, Kafka's and ours, with its handler.
+"""The dispatch table: every API of this broker, Kafka's and our own, with its handler.
 
-ApiVersions reads it too. The versions are read off the message declarations.
+ApiVersions advertises the APIs of this table. Their versions come from the message declarations.
 """
 
 from collections.abc import Callable, Mapping
@@ -71,7 +71,7 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     ApiKey.DELETE_RECORDS: delete_records.handle,
     ApiKey.ALTER_CONFIGS: alter_configs.alter_configs,
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
-    # Ours: what monitoring asks.
+    # Our own APIs, for monitoring.
     ApiKey.DESCRIBE_REPLICAS: describe_replicas.handle,
     ApiKey.DESCRIBE_LAG: describe_lag.handle,
     # APIs of features that are missing here, which tools call all the same.
@@ -107,13 +107,13 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     ApiKey.INIT_COMMIT_GROUP: init_commit_group.handle,
     ApiKey.COMMIT_GROUP: commit_group.handle,
 }
-"""Each API with its function, but for those that have state, which `make_apis` adds."""
+"""The handler of each API, except the handlers with state, which `make_apis` adds."""
 SPOKEN: Final = (*HANDLERS, ApiKey.FETCH, ApiKey.METADATA, ApiKey.API_VERSIONS)
 """Every API that a broker answers."""
 
 
 def make_apis(sessions: FetchSessions) -> Mapping[int, Api]:
-    """The dispatch table of one broker, which keeps its fetch sessions here."""
+    """Make the dispatch table of one broker, whose Fetch handler uses these sessions."""
     fetch, metadata, versions = Fetch(sessions), Metadata(), ApiVersions(SPOKEN)
     rows: dict[ApiKey, Callable[..., object]] = {
         **HANDLERS,

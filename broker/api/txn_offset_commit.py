@@ -1,9 +1,9 @@
-"""TxnOffsetCommit: offsets that count once their transaction commits.
+"""TxnOffsetCommit: offsets that take effect when their transaction commits.
 
-Before the first commit of a transaction in a partition of `__consumer_offsets`, the transaction's
-coordinator confirms that the partition belongs to it, as for a batch of records. It is only asked
-(KIP-890, part 1), or it adds the partition, for clients from version 5 on that do not add it
-themselves (part 2).
+Before the first offsets of a transaction are written to a partition of `__consumer_offsets`, the
+transaction coordinator confirms that the partition belongs to the transaction, as for Produce. The
+coordinator only verifies this (KIP-890, part 1) or, from version 5 on, adds the partition, because
+those clients do not add it themselves (part 2).
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ COMES_BACK = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT,
 )
-"""Errors of the transaction's coordinator; the client would take them for this one's."""
+"""Errors of the transaction coordinator that the client would take for the group coordinator's."""
 
 
 def handle(call: Call, request: TxnOffsetCommitRequest) -> Answer:
@@ -45,7 +45,7 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Answer:
 
 
 class _Committing:
-    """One request while the transaction's coordinator is asked."""
+    """One request, which may have to wait for the transaction coordinator's confirmation."""
 
     def __init__(self, call: Call, request: TxnOffsetCommitRequest) -> None:
         self._call = call
@@ -54,7 +54,7 @@ class _Committing:
         self._response = TxnOffsetCommitResponse(topics=[])
         self._offsets: list[NewOffset] = []
         self._results: list[TxnOffsetCommitResponsePartition] = []
-        """The results of `_offsets`, to be filled in."""
+        """The results of `_offsets`, which `_done` fills in."""
         for topic in request.topics:
             answered = TxnOffsetCommitResponseTopic(name=topic.name, partitions=[])
             self._response.topics.append(answered)
@@ -77,7 +77,7 @@ class _Committing:
                 )
 
     def begin(self) -> Answer:
-        """Commit, after the transaction's coordinator was asked where that is needed."""
+        """Commit the offsets, after the transaction coordinator's confirmation if it is needed."""
         request, edge = self._request, self._call.edge
         group_id = request.group_id
         shard = edge.groups.shards.of(group_id) if group_id else ErrorCode.INVALID_GROUP_ID

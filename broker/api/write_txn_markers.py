@@ -1,8 +1,8 @@
 """WriteTxnMarkers: a coordinator ends transactions in the partitions that this broker leads.
 
-Each marker is written at once and answered when it is committed. Markers of group offsets go
-through the group coordinator, whose held commits they decide. Operators send markers, too, to end
-hanging transactions (KIP-664).
+Each marker is written at once and answered when it is committed. Markers for `__consumer_offsets`
+go through the group coordinator, which then applies or drops the offsets of the transaction.
+Operators, too, send markers in order to end hanging transactions (KIP-664).
 """
 
 from collections.abc import Callable
@@ -26,11 +26,11 @@ from ..partition.waiters import Waiter
 
 COMMIT_TIMEOUT_MS = 2_500
 """Milliseconds after which an uncommitted marker is answered REQUEST_TIMED_OUT. The coordinator
-does not give up the whole request by then, so it repeats only what is slow."""
+waits longer for the response, so that it has to repeat only the slow markers."""
 
 
 def handle(call: Call, request: WriteTxnMarkersRequest) -> Answer:
-    """Write every marker wherever it is to be written."""
+    """Write each marker into all its partitions, and answer when all of them are committed."""
     answer = WrittenMarkers(call)
     for asked in request.markers:
         marker = TransactionMarker(
@@ -61,7 +61,7 @@ class WrittenMarkers(CallAnswer):
     def __init__(self, call: Call) -> None:
         super().__init__(call)
         self.response = WriteTxnMarkersResponse(markers=[])
-        # Held by one until all are written, so that none completes the whole too early.
+        # One extra count until all are written, so that no early commit completes the answer.
         self._waiting = 1
         self._waiters: list[Waiter] = []
         self._deadline: Deadline | None = None
@@ -88,7 +88,7 @@ class WrittenMarkers(CallAnswer):
             self._waiters.append(waiter)
 
     def all_written(self) -> None:
-        """End the writing: no marker follows. Wait for the commits."""
+        """Begin to wait for the commits, because all markers are written."""
         self._waiting -= 1
         if self._waiting:
             self._deadline = self.call.edge.deadlines.after(COMMIT_TIMEOUT_MS, self._expire)
@@ -113,14 +113,14 @@ class WrittenMarkers(CallAnswer):
         self.call.connection.wake()
 
     def poll(self) -> list[Buffer] | None:
-        """Answer once every marker is committed or refused."""
+        """Return the response once every marker is committed, refused or timed out."""
         if self._waiting:
             return None
         self.cancel()
         return self.call.frame(self.response)
 
     def cancel(self) -> None:
-        """Stop waiting: the client is gone. Markers that are written stay."""
+        """Stop waiting. Markers that are written stay."""
         if self._deadline is not None:
             self._deadline.cancel()
         for waiter in self._waiters:
