@@ -176,19 +176,21 @@ def write(families: Iterable[Family], text_format: Format) -> Iterator[bytes]:
     Whoever serves others too does their work between the slices.
     """
     is_open_metrics = text_format is Format.OPEN_METRICS
-    lines: list[str] = []
+    parts: list[str] = []
+    lines = 0
     for family in families:
         sample_name = f"{family.name}_total" if family.kind is Kind.COUNTER else family.name
         name = family.name if is_open_metrics else sample_name
-        lines.append(f"# HELP {name} {family.help}\n# TYPE {name} {family.kind}\n")
+        parts.append(f"# HELP {name} {family.help}\n# TYPE {name} {family.kind}\n")
         samples = iter(family.samples)
-        while some := [
-            f"{sample_name}{tail} {value}\n" for tail, value in islice(samples, LINES_PER_SLICE)
-        ]:
-            lines += some
-            if len(lines) >= LINES_PER_SLICE:
-                yield "".join(lines).encode()
-                lines.clear()
+        while some := [f"{tail} {value}\n" for tail, value in islice(samples, LINES_PER_SLICE)]:
+            # Joining by the name is quicker than writing it into each line.
+            parts += sample_name, sample_name.join(some)
+            lines += len(some)
+            if lines >= LINES_PER_SLICE:
+                yield "".join(parts).encode()
+                parts.clear()
+                lines = 0
     if is_open_metrics:
-        lines.append("# EOF\n")
-    yield "".join(lines).encode()
+        parts.append("# EOF\n")
+    yield "".join(parts).encode()

@@ -33,8 +33,9 @@ def collectors_of(edge: Edge, others: ToldOf) -> tuple[Collector, ...]:
     """Return everything that one broker tells, but for its process."""
     labelled = Labelled(edge.partitions)
     collectors: list[Collector] = [
-        PartitionMetrics(edge, labelled),
+        # First, because it tells of each partition: so their labels are made in slices.
         LogMetrics(edge.runtime, edge.partitions.store, labelled),
+        PartitionMetrics(edge, labelled),
         ReplicationMetrics(others.proposals, labelled),
         CoordinatorMetrics(edge),
         GroupMetrics(edge, GroupLag(edge, others.peers)),

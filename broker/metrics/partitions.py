@@ -4,7 +4,8 @@ A partition's numbers come from its leader and a topic's from the leader of its 
 sums over all brokers count nothing twice.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from operator import itemgetter
 from typing import Final
 
 from ...runtime.metrics import Family, Sample, gauge, labels
@@ -16,38 +17,16 @@ from .labelled import Labelled, of_topic
 
 _OF_PARTITION = "kafka_topic_partition_"
 _OF_CLUSTER = "kafka_cluster_partition_"
-_OF_LEADERS: Final[tuple[tuple[str, str, Callable[[LeaderReplica], int]], ...]] = (
-    (_OF_PARTITION + "leader", "Id of the leader.", lambda leader: leader.broker_id),
-    (
-        _OF_PARTITION + "leader_is_preferred",
-        "1 if the first of the replicas leads.",
-        lambda leader: leader.metadata.replicas[0] == leader.broker_id,
-    ),
-    (
-        _OF_PARTITION + "replicas",
-        "Replicas that the partition is assigned to.",
-        lambda leader: len(leader.metadata.replicas),
-    ),
-    (
-        _OF_PARTITION + "in_sync_replica",
-        "Members of the ISR.",
-        lambda leader: len(leader.metadata.isr),
-    ),
-    (
-        _OF_PARTITION + "under_replicated_partition",
-        "1 if the ISR lacks a replica.",
-        is_under_replicated,
-    ),
-    (
-        _OF_CLUSTER + "underminisr",
-        "1 if the ISR is smaller than min.insync.replicas.",
-        lambda leader: len(leader.metadata.isr) < leader.min_isr,
-    ),
-    (
-        _OF_CLUSTER + "atminisr",
-        "1 if the ISR is as small as min.insync.replicas permits.",
-        lambda leader: len(leader.metadata.isr) == leader.min_isr,
-    ),
+Led = tuple[str, Partition, int, int, int, int, int, int, int]
+"""A partition that is led here: its labels, itself, and what `_FACTS` names, in its order."""
+_FACTS: Final = (
+    (_OF_PARTITION + "leader", "Id of the leader."),
+    (_OF_PARTITION + "leader_is_preferred", "1 if the first of the replicas leads."),
+    (_OF_PARTITION + "replicas", "Replicas that the partition is assigned to."),
+    (_OF_PARTITION + "in_sync_replica", "Members of the ISR."),
+    (_OF_PARTITION + "under_replicated_partition", "1 if the ISR lacks a replica."),
+    (_OF_CLUSTER + "underminisr", "1 if the ISR is smaller than min.insync.replicas."),
+    (_OF_CLUSTER + "atminisr", "1 if the ISR is as small as min.insync.replicas permits."),
 )
 
 
@@ -60,7 +39,7 @@ class PartitionMetrics:
 
     def __call__(self) -> Iterator[Family]:
         """Give the families of one scrape."""
-        led: list[tuple[str, Partition, LeaderReplica]] = []
+        led: list[Led] = []
         census = Census(self._edge.runtime.monotonic_ms())
         yield gauge(
             _OF_PARTITION + "current_offset",
@@ -70,28 +49,25 @@ class PartitionMetrics:
         yield gauge(
             _OF_PARTITION + "oldest_offset",
             "First offset that can be read.",
-            ((tail, partition.log.log_start_offset) for tail, partition, _ in led),
+            ((row[0], row[1].log.log_start_offset) for row in led),
         )
-        for name, help_text, value in _OF_LEADERS:
-            samples = ((tail, int(value(leader))) for tail, _, leader in led)
-            yield gauge(name, help_text, samples)
+        for place, (name, help_text) in enumerate(_FACTS, start=2):
+            yield gauge(name, help_text, map(itemgetter(0, place), led))
         yield gauge(
             _OF_CLUSTER + "laststableoffsetlag",
             "Committed offsets that open transactions hide from readers of committed ones.",
-            ((tail, _hidden(partition)) for tail, partition, _ in led),
+            ((row[0], _hidden(row[1])) for row in led),
         )
         yield from census.families()
-        yield from self._of_the_cluster([p for _, p, _ in led if not p.index])
+        yield from self._of_the_cluster([row[1] for row in led if not row[1].index])
 
-    def _walk(
-        self, census: Census, led: list[tuple[str, Partition, LeaderReplica]]
-    ) -> Iterator[Sample]:
+    def _walk(self, census: Census, led: list[Led]) -> Iterator[Sample]:
         """Count every partition, keep those that are led here, and give their high watermarks."""
         for tail, partition in self._labelled:
             census.count(partition)
             leader = partition.leader
             if leader is not None:
-                led.append((tail, partition, leader))
+                led.append(_facts(tail, partition, leader))
                 yield tail, leader.high_watermark
 
     def _of_the_cluster(self, first_partitions: list[Partition]) -> Iterator[Family]:
@@ -114,6 +90,22 @@ class PartitionMetrics:
                 for first in each.endpoints[:1]
             ],
         )
+
+
+def _facts(tail: str, partition: Partition, leader: LeaderReplica) -> Led:
+    metadata, least = leader.metadata, leader.min_isr
+    in_sync = len(metadata.isr)
+    return (
+        tail,
+        partition,
+        leader.broker_id,
+        +(metadata.replicas[0] == leader.broker_id),
+        len(metadata.replicas),
+        in_sync,
+        +is_under_replicated(leader),
+        +(in_sync < least),
+        +(in_sync == least),
+    )
 
 
 def _hidden(partition: Partition) -> int:
