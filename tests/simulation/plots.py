@@ -12,6 +12,7 @@ from minikafka.broker.coordinator.keys import TRANSACTIONS_TOPIC
 from minikafka.broker.replica.silence import SILENT_MS
 from minikafka.client.admin.topic_types import ElectionType
 from minikafka.protocol.control.image import PartitionState
+from minikafka.protocol.control.records import TRANSACTION_VERSION
 from minikafka.runtime.errors import MinikafkaError
 
 from .cluster import Daemon
@@ -183,13 +184,19 @@ class Plots(Faults):
         network = self.world.network
         clients = [each for each in network.hosts.values() if each.name.startswith(TRANSACTIONAL)]
         cast = self._cast(lambda _: True, topic=TRANSACTIONS_TOPIC)
-        if not clients or cast is None:
+        if not clients or cast is None or not self._are_epochs_bumped():
             return False
         client, coordinator = self.rng.choice(clients), cast.leader.host
         network.delay(client, coordinator, CLIENT_PATIENCE_SECONDS + 2 * self.rng.random())
         await asyncio.sleep(0.2 + self.rng.random())
         network.delay(client, coordinator, 0)
         return True
+
+    def _are_epochs_bumped(self) -> bool:
+        """False where one epoch serves all transactions of a producer: there, a late end of one may
+        end the next (guarantee 52)."""
+        image = self.promises.invariants.image
+        return image is not None and image.features.get(TRANSACTION_VERSION, 0) >= 2
 
     # -- means ------------------------------------------------------------------------------
 
