@@ -1,15 +1,15 @@
-"""The aborted transactions of one segment: they hide records of this segment and of earlier ones.
+"""The aborted transactions whose markers are in one segment; their records may be in earlier ones.
 
-Pure. An entry belongs to the segment that holds the transaction's marker. Kept in memory as it
-lies in the file, Kafka's `.txnindex`, 34 bytes each, big-endian, in the order of the markers:
+Pure. An entry belongs to the segment that holds the transaction's marker. Entries are kept in
+memory as in the file, Kafka's `.txnindex`: 34 bytes each, big-endian, in the order of the markers:
 
     version i16 = 0 | producer_id i64 | first_offset i64 | last_offset i64 (of the marker)
     | last_stable_offset i64 (once the transaction had ended)
 
 A segment without aborted transactions has no file. Compaction keeps exactly the entries whose
-marker it keeps, in the segment that the marker goes to. An entry that outlives its marker would
-hide whatever the producer wrote afterwards. A marker may only go when no batch of its transaction
-is left.
+markers it keeps, in the segment that the marker goes to: an entry without its marker would hide
+what the producer wrote afterwards. A marker is removed only when no batch of its transaction is
+left.
 """
 
 from bisect import bisect_left, bisect_right
@@ -35,7 +35,8 @@ class AbortedTransaction(NamedTuple):
     last_offset: int
     """The offset of the transaction's marker."""
     last_stable_offset: int
-    """First offset of the oldest transaction that was still open, or what followed the marker."""
+    """The last stable offset once this transaction had ended: the first offset of the oldest
+    transaction still open, or the offset after the marker."""
 
 
 class AbortedIndex:
@@ -46,24 +47,24 @@ class AbortedIndex:
     def __init__(self) -> None:
         self._entries = bytearray()
         self.is_saved = False
-        """The file holds all that the memory does."""
+        """True if the file holds all entries in memory."""
 
     def __len__(self) -> int:
         return len(self._entries) // ABORTED_ENTRY
 
     def __getitem__(self, at: int) -> AbortedTransaction:
-        """The entry at a place from 0 on."""
+        """Return the entry at an index from 0 on."""
         if not 0 <= at < len(self):
             raise IndexError(at)
         return AbortedTransaction(*_ENTRY.unpack_from(self._entries, at * ABORTED_ENTRY)[1:])
 
     def add(self, aborted: AbortedTransaction) -> None:
-        """Add a transaction whose marker is the newest."""
+        """Add a transaction whose marker is after all others."""
         self._entries += _ENTRY.pack(_VERSION, *aborted)
         self.is_saved = False
 
     def truncate_to(self, offset: int) -> None:
-        """Forget transactions whose marker is at `offset` or later: they are open again."""
+        """Forget transactions whose marker is at `offset` or later, which are open again."""
         at = self._first_ending_at(offset) * ABORTED_ENTRY
         if at < len(self._entries):
             del self._entries[at:]
@@ -72,8 +73,8 @@ class AbortedIndex:
     def collect(self, start: int, end: int, into: list[AbortedTransaction]) -> bool:
         """Add the transactions with records from `start` up to `end` to `into`.
 
-        True if that is all: every later transaction begins at `end` or behind it. False: later
-        segments may have more.
+        Return True if every later transaction begins at or after `end`, and False if later segments
+        may have more.
         """
         for at in range(self._first_ending_at(start), len(self)):
             aborted = self[at]
@@ -91,7 +92,7 @@ class AbortedIndex:
     def decode(
         cls, data: bytes, base_offset: int, next_offset: int | None
     ) -> "AbortedIndex | None":
-        """Read a file; None if it cannot belong to a segment with these bounds."""
+        """Read the contents of a file; None if it cannot belong to a segment with these bounds."""
         if len(data) % ABORTED_ENTRY:
             return None
         before = base_offset - 1
@@ -108,7 +109,7 @@ class AbortedIndex:
         return index
 
     def _first_ending_at(self, offset: int) -> int:
-        """Place of the first entry whose marker is at `offset` or later."""
+        """Return the index of the first entry whose marker is at `offset` or later."""
         entries = self._entries
 
         def last_offset(at: int) -> int:
@@ -120,9 +121,9 @@ class AbortedIndex:
 def aborted_between(
     segments: "Sequence[Segment]", start: int, end: int
 ) -> list[AbortedTransaction]:
-    """The aborted transactions of a log with records from `start` up to `end`, as they begin.
+    """Return the aborted transactions with records from `start` up to `end`, in order.
 
-    Their markers may be anywhere behind `start`.
+    They are sorted by first offset. Their markers may be anywhere after `start`.
     """
     found: list[AbortedTransaction] = []
     at = max(bisect_right(segments, start, key=lambda segment: segment.base_offset) - 1, 0)

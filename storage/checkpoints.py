@@ -23,11 +23,11 @@ from ..runtime.config import INT64_MAX, parse_properties
 _VERSION = "0"
 _META_VERSION = "1"
 CHECK = "#crc32c"
-"""The topic of the row that holds the checksum."""
+"""The topic in the row that holds the checksum."""
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """Write an offset checkpoint."""
+    """Return the contents of an offset checkpoint."""
     rows = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
     if not rows:
         return f"{_VERSION}\n0\n".encode()
@@ -55,7 +55,7 @@ def decode_offsets(data: bytes | None) -> dict[TopicPartition, int] | None:
 
 
 def _number(text: str) -> int:
-    """An int64 that is not negative, in plain digits; ValueError for anything else."""
+    """Read an int64 that is not negative, in plain digits; ValueError for anything else."""
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(INT64_MAX))):
         raise ValueError(text)
     number = int(text)
@@ -65,7 +65,7 @@ def _number(text: str) -> int:
 
 
 class OtherVersion(Exception):
-    """The file can be read, and is of a version that this release does not know."""
+    """The file is of a version that this release does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,10 @@ class MetaProperties:
     directory_id: bytes
     node_id: int
     cluster_id: str | None
-    """None until a broker has heard from its controller."""
+    """None until the node has joined a cluster."""
 
     def encode(self) -> bytes:
-        """Write the file."""
+        """Return the contents of the file."""
         lines = [f"version={_META_VERSION}", f"node.id={self.node_id}"]
         if self.cluster_id is not None:
             lines.append(f"cluster.id={self.cluster_id}")
@@ -87,9 +87,9 @@ class MetaProperties:
 
     @classmethod
     def decode(cls, data: bytes) -> "MetaProperties":
-        """Read the file.
+        """Read the contents of the file.
 
-        ValueError if it is malformed, OtherVersion if a newer version wrote it.
+        Raises ValueError if they are malformed, and OtherVersion if they are of another version.
         """
         values = parse_properties(data.decode())
         try:
@@ -106,13 +106,13 @@ class MetaProperties:
 
 
 def encode_clean_shutdown(broker_epoch: int) -> bytes:
-    """Write the mark of a clean stop."""
+    """Return the contents of the marker of a clean shutdown."""
     text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     return text.encode()
 
 
 def decode_clean_shutdown(data: bytes | None) -> int | None:
-    """Return the broker epoch in the mark of a clean stop; None if there is no readable mark."""
+    """Return the broker epoch in the marker of a clean shutdown; None if it is unreadable."""
     if data is None:
         return None
     try:
@@ -125,7 +125,7 @@ def decode_clean_shutdown(data: bytes | None) -> int | None:
 
 
 def encode_partition_metadata(topic_id: bytes) -> bytes:
-    """Write `partition.metadata`."""
+    """Return the contents of `partition.metadata`."""
     return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}\n".encode()
 
 

@@ -1,8 +1,8 @@
-"""Damage in a segment: finding it off the loop, and its exact bounds.
+"""Finds damage in a segment, off the event loop, and its exact bounds.
 
 A damaged batch may state a wrong length. So damage reaches from the end of the last good batch to
-the next place that is known to begin a good one. Nothing is changed here: `LogReader.mend` puts a
-peer's bytes in place.
+the next place that is known to begin a good one. Nothing is changed here: `LogReader.mend`
+overwrites damage with a peer's bytes.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ from .segment import Segment
 WINDOW = 1 << 20
 
 Read = Callable[[bytearray, int], Awaitable[int]]
-"""Reads into a buffer from a position of the segment, off the loop."""
+"""Reads into a buffer from a position of the segment, off the event loop; returns the size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Damage:
     segment_base: int
     position: int
     end: int
-    """Bytes from `position` up to here are to be replaced."""
+    """The bytes from `position` up to here are to be replaced."""
     first_offset: int
     next_offset: int
     """The damaged bytes held the offsets from `first_offset` up to this one."""
@@ -45,7 +45,7 @@ class Damage:
 
 
 class Inspection:
-    """One walk over a segment's batches, judging each."""
+    """Checks the batches of one segment and finds damage."""
 
     def __init__(self, segment: Segment, rules: Rules, read: Read) -> None:
         self._segment = segment
@@ -55,10 +55,10 @@ class Inspection:
     async def windows(
         self, position: int, until: int, offset: int, *, is_exact: bool
     ) -> tuple[int, Verdict]:
-        """Judge the batches from `position` on that begin before `until`.
+        """Check the batches from `position` on that begin before `until`.
 
-        Returns the position where the judging ended and the last verdict. The verdict has no
-        problem if all batches are good.
+        Returns the position where the check ended, and the last verdict, which has no problem if
+        all batches are good.
         """
         verdict = Verdict(0, offset, "")
         while position < until and not self._segment.is_removed:
@@ -85,7 +85,8 @@ class Inspection:
         ]
         starts = [(last, position) for last, position in known if position < near]
         while True:
-            # From a boundary that is known, so that lengths can be believed on the way.
+            # Start from a batch boundary in the index, so that the lengths on the way can be
+            # trusted.
             last, start = starts.pop() if starts else (segment.base_offset, 0)
             at, verdict = await self.windows(start, near + 1, last, is_exact=start == 0)
             if not verdict.problem:
@@ -100,7 +101,7 @@ class Inspection:
         return Damage(segment.base_offset, at, end, due, next_offset, why, segment)
 
     async def _next_good(self, bad: int, due: int, known: list[tuple[int, int]]) -> tuple[int, int]:
-        """The next place behind `bad` where a good batch begins, and its base offset."""
+        """Return the next position after `bad` where a good batch begins, and its base offset."""
         segment = self._segment
         behind = bad + size_of_first(await self._bytes(bad, HEADER_SIZE))
         candidates = [behind] if bad < behind < segment.size else []

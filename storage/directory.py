@@ -1,14 +1,14 @@
-"""One data directory: its owner, its logs, its checkpoints, and its failure.
+"""One data directory: its lock and identity, its logs, its checkpoints, and its failure.
 
     state        how it came                      what may be done
     open         lock held, identity checked      everything
     failed       any I/O error, once              nothing; every use raises LogDirectoryFailed
     closed       after `close`                    nothing
 
-The mark of a clean stop is written last, and only if every log was opened; it is removed before
-anything else is written. The directory of an unknown partition is renamed to `...-stray`, never
-deleted. A data directory whose identity cannot be read gets a new one, and of its contents only
-the logs themselves are believed.
+The marker of a clean shutdown is written last, and only if every log was opened; it is removed at
+the next start before anything else is written. The directory of an unknown partition is renamed to
+`...-stray`, never deleted. A data directory whose identity cannot be read gets a new one, and of
+its contents only the logs are trusted.
 """
 
 import logging
@@ -66,13 +66,15 @@ class LogDirectory:
         self._lock = lock
         self.meta = MetaProperties(bytes(16), -1, None)
         self.clean_broker_epoch: int | None = None
-        """Broker epoch of the last run if it stopped cleanly."""
+        """Broker epoch of the last run; None if that run did not stop cleanly."""
         self.logs: dict[TopicPartition, Log] = {}
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
-        """The checkpoints as read at start; 0 for partitions that they do not list."""
-        # Bound once: each of a thousand idle logs would hold two of its own.
+        """The high watermarks as read at start or last written; a partition that is missing has
+        0."""
+        # Bound once for all logs, because a bound method for each of a thousand idle logs costs
+        # memory.
         self._on_flush_due = FlushesDue(runtime, path).add
         files.flush_times = self.flush_times = FlushTimes(runtime.monotonic_us)
         self._on_truncating = self._take_back
@@ -81,10 +83,10 @@ class LogDirectory:
         self._watermarks = RecoveryPoints(files, HIGH_WATERMARKS)
         self._starts = RecoveryPoints(files, LOG_STARTS)
         self._unopened: dict[TopicPartition, None] = {}
-        """Found at start, and neither opened nor put away since."""
+        """Partitions found at start that were neither opened, deleted nor moved aside since."""
         self._on_damaged = self._tell_damage
         self.on_damaged: Callable[[TopicPartition, CorruptLog], None] | None = None
-        """Called at each read that meets batches that are not as they were written."""
+        """Called with the partition and the error at each read that meets damaged batches."""
         self._is_checkpointing = False
 
     @classmethod
@@ -98,10 +100,10 @@ class LogDirectory:
         key: str = "log.dirs",
         max_open_files: int = DEFAULT_MAX_OPEN,
     ) -> "LogDirectory":
-        """Lock the directory, made if absent, and check its identity.
+        """Lock the directory, which is made if absent, and check its identity.
 
-        Without a configured `cluster_id` the one on disk counts. ConfigError, naming `key`, if the
-        directory is locked, not writable, or another node's or cluster's.
+        Without a configured `cluster_id` the one on disk counts. Raises ConfigError, which names
+        `key`, if the directory is locked, not writable, or another node's or cluster's.
         """
         path = path.rstrip("/") or "/"
         try:
@@ -125,7 +127,7 @@ class LogDirectory:
 
     @property
     def directory_id(self) -> bytes:
-        """16 random bytes, made with the directory: an emptied disk gets new ones."""
+        """16 random bytes, made with the directory; a directory that was emptied gets new ones."""
         return self.meta.directory_id
 
     @property
@@ -140,7 +142,7 @@ class LogDirectory:
 
     @property
     def failure(self) -> LogDirectoryFailed | None:
-        """Why the directory is offline, if it is."""
+        """The error that took the directory offline, or None."""
         return self.files.failure
 
     async def _identify(self, node_id: int, cluster_id: str | None, key: str) -> None:
@@ -151,7 +153,7 @@ class LogDirectory:
             await self.join(cluster_id, key)
 
     async def join(self, cluster_id: str, key: str = "log.dirs") -> None:
-        """Record for good the cluster of this directory; ConfigError if it has another one."""
+        """Record on disk the cluster of this directory; ConfigError if it belongs to another."""
         self.meta = await belong(self.files, self.path, self.meta, cluster_id, key)
 
     async def _read_checkpoints(self) -> None:
@@ -173,7 +175,7 @@ class LogDirectory:
     # Logs.
 
     def stored(self) -> list[StoredLog]:
-        """The partitions that have files here."""
+        """List the partitions that have files here."""
         found: list[StoredLog] = []
         for name in self.files.names(self.path):
             topic, _, digits = name.rpartition("-")
@@ -199,8 +201,8 @@ class LogDirectory:
         return self._add(partition, opened)
 
     def new_log(self, partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
-        """Make the log of a partition that has no files here; an append writes the first."""
-        # The checkpoints are about an earlier log of this name.
+        """Make the log of a partition that has no files here; the first append makes them."""
+        # What the checkpoints hold for this partition is of an earlier log of its name.
         for known in (self.recovery_points, self.log_starts, self.high_watermarks):
             known.pop(partition, None)
         if self._points.vouches_above(partition, 0):
@@ -227,7 +229,7 @@ class LogDirectory:
         return f"{self.path}/{partition.topic}-{partition.partition}"
 
     def delete(self, partition: TopicPartition) -> None:
-        """Delete a partition's files; a rename comes first, so that half of them is never found."""
+        """Delete a partition's files; a rename comes first, so that a crash leaves no half log."""
         path = self._move_away(partition, DELETE)
         if path is not None:
             self.files.remove_tree(path)
@@ -261,18 +263,18 @@ class LogDirectory:
     # Checkpoints and flushing in the background.
 
     async def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write where each log begins, is durable, and is committed."""
+        """Checkpoint high watermarks, log start offsets and recovery points."""
         self.high_watermarks = dict(high_watermarks)
         await self._watermarks.write(self._committed)
         await self._starts.write(self._log_starts)
         await self.checkpoint_recovery_points()
 
     async def checkpoint_recovery_points(self) -> None:
-        """Write up to where each log is durable and committed."""
+        """Checkpoint the offsets up to which each log is durable and committed."""
         await self._points.write(self._stable_points)
 
     def _committed(self) -> dict[TopicPartition, int]:
-        """High watermarks, but none that would vouch for what a loss of power may bring back."""
+        """Return high watermarks, none above what is durable if a cut may not be stable."""
         marks = dict(self.high_watermarks)
         for partition, owner in self.logs.items():
             is_unsure = owner.durability.may_be_uncut
@@ -290,10 +292,10 @@ class LogDirectory:
         return {name: point for name, point in least.items() if point}
 
     def _take_back(self, owner: Log, offset: int) -> None:
-        """Lower the checkpoints of a log that is about to be cut: they must not cover what goes.
+        """Lower the checkpoints of a log that is about to be cut, so that they cover no cut record.
 
-        Until the next checkpoints, within seconds, nothing of the directory is covered at all. So
-        the loop waits for the disk once, however many logs are cut.
+        They are emptied for all logs until they are written again, within seconds, so that the
+        event loop waits for the disk only once, however many logs are cut.
         """
         partition = _partition_in(owner.directory)
         if self.high_watermarks.get(partition, 0) > offset:
@@ -316,7 +318,7 @@ class LogDirectory:
             self._runtime.spawn(self._checkpoint_now(), f"checkpoint of {self.path}")
 
     async def _checkpoint_now(self) -> None:
-        # From here on a caller gets another one: this one may miss what is written now.
+        # From here on a new request starts another checkpoint, because this one may miss it.
         self._is_checkpointing = False
         try:
             await self.checkpoint_recovery_points()
@@ -329,7 +331,7 @@ class LogDirectory:
         *,
         broker_epoch: int = -1,
     ) -> None:
-        """Flush and close all logs, write checkpoints, leave the mark of a clean stop."""
+        """Flush and close all logs, write checkpoints, and mark the shutdown as clean."""
         try:
             if self.failure is None:
                 for one in list(self.logs.values()):
@@ -345,13 +347,13 @@ class LogDirectory:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close all files and release the lock, saving nothing: the next start recovers."""
+        """Close all files and release the lock without saving; the next start recovers the logs."""
         for one in self.logs.values():
             one.abandon()
         self._lock.release()
 
 
 def _partition_in(path: str) -> TopicPartition:
-    """The partition whose directory this is."""
+    """Return the partition whose directory has this path."""
     topic, _, digits = path.rpartition("/")[2].rpartition("-")
     return TopicPartition(topic, int(digits))

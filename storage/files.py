@@ -1,4 +1,4 @@
-"""Names and layout of a data directory, its open files, and the one place where `OSError` ends.
+"""The layout of a data directory, its open files, and the one place that handles `OSError`.
 
     <data directory>/
         .lock  meta.properties  .kafka_cleanshutdown  bootstrap of Kafka: not ours
@@ -8,8 +8,8 @@
             partition.metadata  leader-epoch-checkpoint  offsets-have-gaps
             <base offset, 20 digits>.log .index .timeindex .txnindex .snapshot
 
-Any error of the file system is the failure of the whole directory (`LogDirectoryFailed`): it is
-noted once, reported once, and nothing under the directory is written again.
+Any error of the file system fails the whole directory (`LogDirectoryFailed`): it is recorded and
+reported once, and nothing under the directory is written again.
 """
 
 import errno
@@ -42,26 +42,26 @@ LOCK = ".lock"
 STRAY, DELETE = "-stray", "-delete"
 
 MAX_BUFFERS = 1024
-"""The most buffers that one writev takes (IOV_MAX)."""
+"""The most buffers that one writev accepts (IOV_MAX)."""
 DEFAULT_MAX_OPEN = 1000
 
 
 def file_name(base_offset: int, suffix: str) -> str:
-    """Name a segment's file: 20 digits, so that names sort as offsets do."""
+    """Return the name of a segment's file: 20 digits, so that names sort as offsets do."""
     return f"{base_offset:020d}{suffix}"
 
 
 def offset_in(name: str, suffix: str) -> int | None:
-    """The offset in a file's name, or None if the name is of another kind."""
+    """Return the offset in a file's name, or None if the name has another suffix or form."""
     digits = name.removesuffix(suffix)
     return int(digits) if digits != name and digits.isdecimal() and len(digits) == 20 else None
 
 
 class Evictable(Protocol):
-    """Something that holds an open file and can open it again."""
+    """An object that holds an open file and can open it again."""
 
     was_used: bool
-    """Set at each use, cleared by `Files` when it looks for what to close."""
+    """Set by the owner at each use, and cleared by `Files` when it looks for a file to close."""
 
     def evict(self) -> None:
         """Close the file."""
@@ -96,17 +96,18 @@ class Files:
         self.fs = fs
         self.root = root
         self.failure: LogDirectoryFailed | None = None
-        """Set once, for good: every further use of the directory raises it."""
+        """The error that failed the directory, for good: every further use of the directory raises
+        it."""
         self.on_failed: Callable[[LogDirectoryFailed], None] | None = None
-        """Called once, at the directory's failure."""
+        """Called once, when the directory fails."""
         self.flush_times: FlushTimes | None = None
-        """The durations of its logs' flushes, if somebody wants to know them."""
+        """The durations of flushes of the directory's logs; None if nobody measures them."""
         self.guard = _Guard(self)
         self._max_open = max_open
         self._open: dict[Evictable, None] = {}
 
     def fail(self, error: OSError) -> LogDirectoryFailed:
-        """Note that the directory is lost and return what to raise."""
+        """Record that the directory has failed, and return the error to raise."""
         if self.failure is None:
             where = f" ({error.filename})" if error.filename else ""
             self.failure = LogDirectoryFailed(self.root, f"{error.strerror or error}{where}")
@@ -114,13 +115,13 @@ class Files:
                 self.on_failed(self.failure)
         return self.failure
 
-    # Open files: the least recently used are closed, with a second chance instead of an order
-    # kept at every use.
+    # Open files. To close the least recently used without keeping an order at every use, a file
+    # that was used gets a second chance.
 
     def open_for(self, owner: Evictable, path: str, *, create: bool = False) -> File:
         """Open `path` for reading and writing on behalf of `owner`.
 
-        `evict` may make the owner close it.
+        The owner's `evict` is called if its file must be closed later for others.
         """
         while len(self._open) >= self._max_open:
             self._evict_one()
@@ -130,14 +131,14 @@ class Files:
         return file
 
     def closed(self, owner: Evictable) -> None:
-        """The owner has closed its file."""
+        """Forget the open file of `owner`, which has closed it."""
         self._open.pop(owner, None)
 
     def _open_file(self, path: str, *, create: bool = False, write: bool = False) -> File:
         """Open a file.
 
-        If no descriptor is left, close half of the files that can be opened again. Too many open
-        files are no failure of the disk.
+        If no file descriptor is left, first close half of the files that can be opened again. Too
+        many open files are no failure of the disk.
         """
         try:
             return self.fs.open(path, create=create, write=write)
@@ -161,9 +162,10 @@ class Files:
     # Reading and writing.
 
     def write(self, file: File, buffers: Sequence[Buffer], position: int, size: int) -> None:
-        """Write all buffers, `size` bytes together, from `position` on.
+        """Write all buffers, `size` bytes together, at `position`.
 
-        One system call unless the write is short; a short write is resumed.
+        This is one system call per MAX_BUFFERS buffers, unless a write is short and must be
+        resumed.
         """
         if self.failure is not None:
             raise self.failure
@@ -203,13 +205,13 @@ class Files:
             written += more
 
     def cut_back(self, file: File | None, size: int) -> None:
-        """Remove what a failed write has left, if the disk still lets us."""
+        """Truncate a file after a failed write, and ignore an error of that."""
         if file is not None:
             with suppress(OSError):
                 file.truncate(size)
 
     def truncate(self, file: File, size: int) -> None:
-        """Cut the file."""
+        """Truncate the file to `size` bytes."""
         with self.guard:
             file.truncate(size)
 
@@ -232,7 +234,7 @@ class Files:
     # Small files, read and written whole.
 
     def read_small(self, path: str) -> bytes | None:
-        """All bytes of a file, or None if there is none."""
+        """Return all bytes of a file, or None if there is none."""
         with self.guard:
             if not self.fs.exists(path):
                 return None
@@ -248,29 +250,29 @@ class Files:
             return bytes(self.read_some(file, max(size - entry, 0), entry))
 
     def replace_small(self, path: str, data: bytes) -> None:
-        """Put a file in place of another in one step. Not yet on stable storage on return."""
+        """Replace a file atomically. The new one is not on stable storage on return."""
         with self.guard:
             self._write_new(path + TEMPORARY, data).close()
             self.fs.rename(path + TEMPORARY, path)
 
     async def replace_durably(self, path: str, data: bytes) -> None:
-        """Put a file in place of another in one step, on stable storage on return."""
+        """Replace a file atomically. The new one is on stable storage on return."""
         await self.prepare(path, data)
         await self.put_in_place(path)
 
     async def prepare(self, path: str, data: bytes) -> None:
-        """Do the first half of `replace_durably`: make the new file, stable, beside the old one."""
+        """Do the first half of `replace_durably`: write the new file, stable, beside the old."""
         with self.guard, closing(self._write_new(path + TEMPORARY, data)) as file:
             await file.fdatasync()
 
     async def put_in_place(self, path: str) -> None:
-        """The second half. The new file is seen at once, and stable on return."""
+        """Do the second half of `replace_durably`: rename the new file; stable on return."""
         with self.guard:
             self.fs.rename(path + TEMPORARY, path)
             await self.fs.fsync_dir(path.rpartition("/")[0])
 
     def replace_now(self, path: str, data: bytes) -> None:
-        """Do `replace_durably` at once, on the loop, which waits for the disk."""
+        """Do `replace_durably` at once, on the event loop, which waits for the disk."""
         with self.guard:
             with closing(self._write_new(f"{path}.now{TEMPORARY}", data)) as file:
                 file.fdatasync_wait()
@@ -289,7 +291,7 @@ class Files:
         return file
 
     def space(self) -> tuple[int, int]:
-        """Bytes of the file system in all, and those that can still be written under the root."""
+        """Return the size in bytes of the root's file system, and its bytes free for us."""
         with self.guard:
             return self.fs.space(self.root)
 
@@ -301,12 +303,12 @@ class Files:
             return self.fs.exists(path)
 
     def names(self, path: str) -> list[str]:
-        """Names in a directory, sorted; none if it does not exist."""
+        """Return the names in a directory, sorted; none if it does not exist."""
         with self.guard:
             return self.fs.listdir(path) if self.fs.exists(path) else []
 
     def make_directory(self, path: str) -> None:
-        """Make a directory, if need be."""
+        """Make a directory unless it exists."""
         with self.guard:
             self.fs.mkdir(path)
 
@@ -330,9 +332,9 @@ class Files:
                 self.fs.remove_tree(path)
 
     async def fsync_directory(self, path: str) -> None:
-        """Make the names made and removed in a directory stable.
+        """Bring names made and removed in a directory to stable storage.
 
-        No error if the directory is gone.
+        A directory that is gone is no error.
         """
         with self.guard:
             try:
@@ -341,12 +343,12 @@ class Files:
                 return  # Moved away or deleted meanwhile, with all that was in it.
 
     async def fdatasync(self, file: File) -> None:
-        """Make the file's bytes stable. An error is final: the bytes may be lost."""
+        """Bring the file's bytes to stable storage. An error is final: the bytes may be lost."""
         with self.guard:
             await file.fdatasync()
 
     async def fdatasync_named(self, path: str) -> None:
-        """Do `fdatasync` for a file that is not open; nothing if the file does not exist."""
+        """Do `fdatasync` for a file that is not open; do nothing if it does not exist."""
         with self.guard:
             if self.fs.exists(path):
                 with closing(self._open_file(path, write=True)) as file:

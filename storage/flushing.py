@@ -1,8 +1,8 @@
-"""One flush of a log at a time: callers that ask while one is under way share the next.
+"""One flush of a log at a time; callers that ask while a flush is under way share the next one.
 
-Two flushes at once could divide an error between them: the kernel reports a failed write-back once,
-so one of them would report success. A flush cannot be given up half-way either: a caller that is
-cancelled leaves it running, and a failure is noted even if nobody waits for it any more.
+If two flushes ran at once, one could hide an error from the other, because the kernel reports a
+failed write-back only once. A flush is never given up half-way: it goes on if its caller is
+cancelled, and a failure is recorded even if nobody waits for it any more.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ log = logging.getLogger(__name__)
 
 
 class SharedFlush:
-    """The flush of one log, now and next."""
+    """Runs the flushes of one log: at most one at a time, and one that waits."""
 
     __slots__ = ("_next", "_now", "_work")
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work`, which makes stable what was there when it began.
+        """Keep `work`, which makes stable what was written before it began.
 
         It never runs twice at once.
         """
@@ -35,7 +35,7 @@ class SharedFlush:
         self._next: asyncio.Future[None] | None = None
 
     async def run(self) -> None:
-        """Return when a `work` that began after this call has ended, with its outcome."""
+        """Run `work`, or join a run that has not begun; return or raise as the run does."""
         turn = self._next
         if turn is None:
             turn = self._next = asyncio.ensure_future(self._turn())
@@ -53,7 +53,7 @@ class SharedFlush:
 
 
 def _look_at(turn: asyncio.Future[None]) -> None:
-    """Retrieve the turn's error: its callers have it, and `Files` has noted it."""
+    """Retrieve the error of a run, which its callers got and `Files` has recorded."""
     if not turn.cancelled():
         turn.exception()
 
@@ -69,14 +69,14 @@ class FlushTimes:
         self.durations = Durations()
 
     def note(self, began_us: int) -> None:
-        """Note that a flush which began then has ended well."""
+        """Record the duration of a successful flush that began at `began_us`."""
         self.durations.record(self.now_us() - began_us)
 
 
 class FlushesDue:
-    """The logs of one directory that wait for a flush.
+    """The logs of one directory that are due for a flush.
 
-    They are flushed soon, one after the other.
+    They are flushed in the background, one after the other.
     """
 
     __slots__ = ("_directory", "_is_running", "_logs", "_runtime")
@@ -88,7 +88,7 @@ class FlushesDue:
         self._is_running = False
 
     def add(self, owner: "Log") -> None:
-        """Add a log to flush."""
+        """Add a log, and start flushing if that is not under way."""
         self._logs[owner] = None
         if not self._is_running:
             self._is_running = True
@@ -101,6 +101,6 @@ class FlushesDue:
                 del self._logs[owner]
                 await owner.flush()
         except LogDirectoryFailed as error:
-            log.error("%s", error)  # whoever watches the directory was told
+            log.error("%s", error)  # `Files.on_failed` was called
         finally:
             self._is_running = False

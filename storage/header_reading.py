@@ -1,4 +1,4 @@
-"""Batch headers for those who describe a log: read, never judged, and no record is looked at."""
+"""Reads batch headers to describe a log: without checking them, and without reading records."""
 
 from ..protocol.records.record_batch import HEADER_SIZE, BatchHeader, TimestampType
 from ..runtime.errors import CorruptLog
@@ -10,8 +10,8 @@ from .segment_indexes import CorruptIndex
 def header_in_memory(reader: LogReader, offset: int) -> BatchHeader | None:
     """Read the header of the batch that holds `offset`, an offset below the log's end.
 
-    None where the log has no such batch any more, or the disk would have to be waited for. Raises
-    LogDirectoryFailed.
+    Return None if the log has no such batch any more, or if reading it would wait for the disk.
+    Raises LogDirectoryFailed.
     """
     if offset < reader.log_start_offset:
         return None
@@ -28,9 +28,10 @@ def header_in_memory(reader: LogReader, offset: int) -> BatchHeader | None:
 
 
 def first_timestamp(header: BatchHeader) -> int:
-    """The timestamp of a batch's first record, ms since the epoch, as far as the header tells it.
+    """Return the timestamp of a batch's first record, in ms, as far as its header states it.
 
-    Of a batch whose base timestamp compaction has replaced it is the greatest timestamp.
+    It is the batch's greatest timestamp under LogAppendTime, and if compaction has replaced the
+    base timestamp by a delete horizon.
     """
     is_replaced = header.has_delete_horizon
     if is_replaced or header.timestamp_type is TimestampType.LOG_APPEND_TIME:

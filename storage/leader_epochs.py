@@ -1,7 +1,7 @@
-"""The offset at which each leader epoch of a partition began: truncation goes by it (KIP-101).
+"""The start offset of each leader epoch of a partition, by which followers truncate (KIP-101).
 
-Pure. Epochs and start offsets both grow strictly from entry to entry (KIP-101, KIP-279). The
-file form is Kafka's leader-epoch-checkpoint:
+Pure. Epochs and start offsets both grow strictly from entry to entry (KIP-101, KIP-279). The file
+is Kafka's leader-epoch-checkpoint:
 
     the line "0", a line with the number of entries, and for each a line "epoch start_offset"
 """
@@ -16,7 +16,7 @@ _MAX = 2**63 - 1
 
 
 class LeaderEpochs:
-    """The sorted map from epoch to start offset."""
+    """A sorted map from leader epoch to start offset."""
 
     __slots__ = ("_epochs", "_starts")
 
@@ -34,7 +34,7 @@ class LeaderEpochs:
 
     @property
     def latest_epoch(self) -> int:
-        """The newest epoch, or -1."""
+        """The newest epoch, or -1 if there is none."""
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     @property
@@ -43,10 +43,10 @@ class LeaderEpochs:
         return self._starts[-1] if self._starts else -1
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Record that `epoch` begins at `start_offset`; True if that was news.
+        """Record that `epoch` begins at `start_offset`; return True if that changed anything.
 
-        Entries of a later or equal epoch, or that start later, contradict it and go first. An epoch
-        already known keeps its earlier start.
+        Entries of an equal or later epoch, and those that start at or after it, contradict it and
+        are removed. The newest epoch keeps an earlier start.
         """
         if epoch < 0:
             return False
@@ -59,9 +59,10 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> OffsetAndEpoch | None:
-        """Return the largest known epoch not above `epoch` and its end; None: nothing is known.
+        """Return the largest known epoch not above `epoch`, and its end offset; None if unknown.
 
-        An epoch older than all known ones ended where the first known one began.
+        An epoch older than all known ones ended where the first known one began. Nothing is known
+        of an epoch above the newest.
         """
         if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
             return None
@@ -72,19 +73,19 @@ class LeaderEpochs:
         return OffsetAndEpoch(self._starts[higher], known)
 
     def epoch_for(self, offset: int) -> int:
-        """The epoch that the record at `offset` was written in, or -1."""
+        """Return the epoch in which the record at `offset` was written, or -1."""
         at = bisect_right(self._starts, offset)
         return self._epochs[at - 1] if at else NO_EPOCH
 
     def truncate_from_end(self, offset: int) -> bool:
-        """Forget epochs that begin at or after `offset`; True if there was one."""
+        """Forget epochs that begin at or after `offset`; return True if there were any."""
         keep = bisect_left(self._starts, offset)
         changed = keep < len(self._starts)
         del self._epochs[keep:], self._starts[keep:]
         return changed
 
     def truncate_from_start(self, offset: int) -> bool:
-        """Forget epochs that ended before `offset`.
+        """Forget epochs that ended before `offset`; return True if anything changed.
 
         The epoch that holds `offset` now begins there.
         """
@@ -96,20 +97,20 @@ class LeaderEpochs:
         return True
 
     def clear(self) -> bool:
-        """Forget all epochs; True if there were any."""
+        """Forget all epochs; return True if there were any."""
         changed = bool(self._epochs)
         self._epochs.clear()
         self._starts.clear()
         return changed
 
     def encode(self) -> bytes:
-        """Write the file form."""
+        """Return the contents of the file."""
         lines = [_VERSION, str(len(self)), *(f"{epoch} {start}" for epoch, start in self)]
         return "".join(f"{line}\n" for line in lines).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> "LeaderEpochs | None":
-        """Read the file form; None if it is torn, corrupt or out of order."""
+        """Read the contents of a file; None if they are torn, corrupt or out of order."""
         try:
             version, count, *rows = data.decode("ascii").split("\n")
             entries = [(int(e), int(s)) for e, s in (row.split() for row in rows if row)]

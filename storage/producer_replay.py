@@ -1,7 +1,8 @@
-"""Learns the state of producers and aborted transactions by walking the batches on disk.
+"""Rebuilds producer state and aborted transactions by walking the batches on disk.
 
-From a snapshot on, headers are enough, but for the markers of transactions, which are read. Used
-when a log is opened, after a truncation that went too far back, and where an index is lost.
+The walk begins at a snapshot and reads batch headers, and the contents of transaction markers only.
+It is used when a log is opened, after a truncation beyond what memory holds, and when an index of
+aborted transactions is lost.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ from .segment import Batch, Segment
 def observe_control(
     producers: ProducerState, header: BatchHeader, batch: Buffer, now_ms: int
 ) -> AbortedTransaction | None:
-    """Take in a control batch; return the transaction that it aborts, if it does."""
+    """Record a control batch in `producers`; return the transaction that it aborts, if any."""
     marker = read_marker(header, batch)
     if marker is None:
         return None
@@ -36,9 +37,9 @@ def observe_appended(
     runtime: Runtime,
     is_done: bool,
 ) -> None:
-    """A segment has got batches: take in what they tell, or their markers alone if `is_done`.
+    """Record the batches just appended to a segment in `producers`, and aborts in the segment.
 
-    `is_done`: the producers know of all but the markers. The segment notes what those abort.
+    With `is_done`, `producers` know the batches already, so only markers are recorded.
     """
     now_ms = -1
     for header, buffer in appended:
@@ -54,7 +55,7 @@ def observe_appended(
 def observe_stored(
     producers: ProducerState, found: tuple[int, BatchHeader], scan: Scan, now_ms: int
 ) -> AbortedTransaction | None:
-    """Take in a batch that a scan has found; return the transaction that it aborts, if it does."""
+    """Record a batch that a scan has found; return the transaction that it aborts, if any."""
     position, header = found
     if header.producer_id < 0:
         return None
@@ -65,7 +66,7 @@ def observe_stored(
 
 
 class ProducerReplay:
-    """Learns producers from a snapshot up to some offset."""
+    """Rebuilds the state of producers as of some offset from a snapshot and later batches."""
 
     def __init__(self, files: Files, directory: str, segments: list[Segment], now_ms: int) -> None:
         self._files = files
@@ -74,9 +75,10 @@ class ProducerReplay:
         self._now_ms = now_ms
 
     def run(self, end_offset: int, before: ProducerState) -> ProducerState:
-        """Replay at once: after a truncation no other state may be seen.
+        """Replay in one step, because after a truncation no other state may be seen.
 
-        What is not settled is replayed: snapshots do not tell which markers may be cut off.
+        The replay begins before all changes that are not settled, because snapshots do not tell
+        which markers may still be cut off.
         """
         start, state = self._snapshots.newest(before.first_unsettled(end_offset), self._now_ms)
         for _ in self._observe(state, start, end_offset):
@@ -84,7 +86,7 @@ class ProducerReplay:
         return state
 
     async def run_slowly(self, end_offset: int, runtime: Runtime) -> ProducerState:
-        """Replay in small steps, while others run: for a log that is being opened."""
+        """Replay in small steps, while other tasks run: for a log that is being opened."""
         start, state = self._snapshots.newest(end_offset, self._now_ms)
         pace = Pace(runtime)
         for _ in self._observe(state, start, end_offset):
@@ -92,7 +94,7 @@ class ProducerReplay:
         return state
 
     async def find_aborted(self, segment: Segment, runtime: Runtime) -> None:
-        """Find anew which transactions are marked as aborted in a segment; nothing is saved."""
+        """Rebuild a segment's aborted transactions from its batches, in memory only."""
         state = await self.run_slowly(segment.base_offset, runtime)
         pace = Pace(runtime)
         scan = Scan(self._files, segment)
@@ -105,7 +107,7 @@ class ProducerReplay:
             await pace.step()
 
     def _observe(self, state: ProducerState, start: int, end: int) -> Iterator[None]:
-        """Take in the batches that begin within two offsets, a window at a time."""
+        """Record the batches that begin from `start` up to `end`; yield after each window."""
         for segment in self._segments:
             if segment.next_offset > start and segment.base_offset < end:
                 scan = Scan(self._files, segment, self._position_for(segment, start))
@@ -116,7 +118,7 @@ class ProducerReplay:
                     yield
 
     def _position_for(self, segment: Segment, offset: int) -> int:
-        """Return the last position known to the index where a batch begins before `offset`."""
+        """Return the last indexed position at which a batch begins before `offset`, or 0."""
         entry = None if segment.indexes is None else segment.indexes.offsets.entry_before(offset)
         if entry is None:
             return 0

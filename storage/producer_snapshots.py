@@ -1,7 +1,7 @@
 """The producer snapshots of one log: written at each roll, read when the log is opened.
 
-A snapshot named N holds the producers as of offset N. One that is torn or missing costs a longer
-replay of batch headers, never a wrong answer. The file is Kafka's, big-endian:
+A snapshot named N holds the producers as of offset N. If one is torn or missing, more batch headers
+are replayed, with the same result. The file is Kafka's, big-endian:
 
     version i16 = 1 | crc32c u32 of the rest | count i32 | entry*
     entry: producer_id i64, producer_epoch i16, last_sequence i32, last_offset i64,
@@ -32,20 +32,19 @@ class ProducerSnapshots:
         self._directory = directory
 
     def offsets(self) -> list[int]:
-        """The offsets that the snapshots are named for, in order."""
+        """Return the offsets in the snapshots' names, in order."""
         names = self._files.names(self._directory)
         return [at for name in names if (at := offset_in(name, SNAPSHOT)) is not None]
 
     def save(self, state: ProducerState, end_offset: int) -> None:
-        """Write the one for `end_offset`."""
+        """Write the snapshot of `end_offset`."""
         self._files.replace_small(self._path(end_offset), encode_producers(state, end_offset))
 
     def save_last(self, state: ProducerState, end_offset: int) -> None:
         """Write the snapshot that the next opening begins with, and cut `state` to it.
 
-        The log is closed then. The snapshot is as of the offset below which all is settled. It has
-        no room for a marker that is not below the high watermark and may yet be cut off: that must
-        be met again.
+        The log is being closed. The snapshot is as of the offset below which all changes are
+        settled: it cannot say that a marker may yet be cut off, so such a marker must be replayed.
         """
         settled = state.first_unsettled(end_offset)
         self.remove_above(settled)
@@ -53,7 +52,7 @@ class ProducerSnapshots:
             self.save(state, settled)
 
     def newest(self, at_most: int, now_ms: int) -> tuple[int, ProducerState]:
-        """Return the newest readable snapshot not above an offset, and its offset; else -1."""
+        """Return offset and state of the newest readable snapshot up to `at_most`; else -1."""
         for at in reversed(self.offsets()):
             if at <= at_most and (data := self._files.read_small(self._path(at))) is not None:
                 state = decode_producers(data, now_ms)
@@ -67,13 +66,13 @@ class ProducerSnapshots:
         self._files.remove(self._path(offset))
 
     def remove_above(self, offset: int) -> None:
-        """Delete those that tell of batches which are no longer there."""
+        """Delete the snapshots above `offset`, whose batches are no longer there."""
         for at in self.offsets():
             if at > offset:
                 self.remove(at)
 
     def remove_strays(self, segments: list[Segment]) -> None:
-        """Keep one per segment, and the newest."""
+        """Delete snapshots, except the newest one and those at a segment's base offset."""
         bases = {segment.base_offset for segment in segments}
         for at in self.offsets()[:-1]:
             if at not in bases:
@@ -84,12 +83,12 @@ class ProducerSnapshots:
 
 
 def encode_producers(state: ProducerState, end_offset: int) -> bytes:
-    """Write the snapshot of what lies below `end_offset`."""
+    """Return the contents of the snapshot as of `end_offset`."""
     entries: list[bytes] = []
     for producer_id, producer in state:
         if producer.since >= end_offset:
             continue
-        # What is staged may still be lost; and a snapshot must agree with its own name.
+        # Staged batches may still be lost, and a snapshot must hold nothing above its name.
         below = [b for b in producer.batches if b.last_offset < end_offset]
         start = producer.transaction_start if producer.transaction_start < end_offset else -1
         if producer.batches and not below and start < 0:
@@ -114,7 +113,7 @@ def encode_producers(state: ProducerState, end_offset: int) -> bytes:
 def decode_producers(data: bytes, now_ms: int) -> ProducerState | None:
     """Read a snapshot; None if it is torn or corrupt.
 
-    Times ahead of `now_ms` are set to `now_ms`.
+    Times later than `now_ms` are set to `now_ms`.
     """
     if len(data) < _HEAD.size:
         return None

@@ -1,7 +1,7 @@
-"""The newest batches of each producer in a partition: they show retries and open transactions.
+"""The newest batches of each producer in a partition, which reveal retries and open transactions.
 
-Pure. Every replica keeps this, from the batches it appends, so that a new leader goes on
-refusing what the old one would have refused. Per producer (Kafka's rules, in this order):
+Pure. Every replica keeps this state from the batches it appends, so that a new leader refuses the
+batches that the old leader would have refused. Per producer (Kafka's rules, in this order):
 
     | the batch of a client                            | the answer                            |
     |--------------------------------------------------|---------------------------------------|
@@ -14,9 +14,8 @@ refusing what the old one would have refused. Per producer (Kafka's rules, in th
     | not transactional, though a transaction is open  | INVALID_TXN_STATE                     |
     | nothing is known of the producer                 | accepted with any sequence            |
 
-A transaction is open from its first batch to its marker, and counts as undecided until the marker
-is below the high watermark. Until then, too, what a marker or a new epoch has changed can be taken
-back: a truncation does that.
+A transaction is open from its first batch to its marker, and undecided until the marker is below
+the high watermark. Until then a truncation can undo the effect of a marker or of a new epoch.
 """
 
 from collections import deque
@@ -33,10 +32,10 @@ MAX_SEQUENCE = 2**31 - 1
 NOT_VERIFIED = -1
 DUPLICATES_KNOWN = 5
 # More than a producer may have in flight: after a truncation that cuts all of those, the batch
-# before them is still known, and with it the next sequence.
+# before them is still known, and so is the next sequence.
 BATCHES_KEPT = DUPLICATES_KNOWN + 3
 RAISES_EPOCH_FROM = 2
-"""Version of transactions whose markers carry a newer epoch than their batches (KIP-890)."""
+"""The transaction version from which a marker has a newer epoch than its batches (KIP-890)."""
 
 
 class ProducedBatch(NamedTuple):
@@ -47,8 +46,8 @@ class ProducedBatch(NamedTuple):
     base_offset: int
     last_offset: int
     timestamp: int
-    """The greatest of its records' timestamps, in ms; under LogAppendTime a duplicate's answer
-    repeats it."""
+    """The greatest timestamp of its records, in ms. Under LogAppendTime it is also the timestamp in
+    the answer to a duplicate."""
 
 
 class Producer:
@@ -67,18 +66,20 @@ class Producer:
     def __init__(self, epoch: int, last_seen_ms: int, since: int = -1) -> None:
         self.epoch = epoch
         self.batches: list[ProducedBatch] = []
-        """Oldest first, all of the current epoch."""
+        """The newest batches of the current epoch, oldest first."""
         self.is_from_snapshot = False
-        """The first of `batches` had others before it, which the snapshot does not tell."""
+        """True if `batches` came from a snapshot, which keeps only the last batch: earlier ones are
+        unknown."""
         self.last_seen_ms = last_seen_ms
         self.since = since
-        """The offset from which the producer is known here; -1: a snapshot told of it."""
+        """The offset of the producer's first known batch; -1 if the producer came from a
+        snapshot."""
         self.coordinator_epoch = -1
         self.transaction_start = -1
-        """First offset of the open transaction; -1: none is open."""
+        """First offset of the open transaction; -1 if none is open."""
 
     def copy(self) -> "Producer":
-        """Copy the producer's present state; later batches of the same epoch are added to both."""
+        """Copy the state, but share the list of batches, which later batches of this epoch join."""
         copied = Producer(self.epoch, self.last_seen_ms, self.since)
         copied.batches = self.batches
         copied.is_from_snapshot = self.is_from_snapshot
@@ -87,7 +88,7 @@ class Producer:
         return copied
 
     def duplicate_of(self, header: BatchHeader) -> ProducedBatch | None:
-        """The batch among the last five that this one repeats."""
+        """Return the batch among the last five that this one repeats, or None."""
         if header.producer_epoch != self.epoch:
             return None
         first, last = header.base_sequence, header.last_sequence
@@ -97,11 +98,11 @@ class Producer:
         return self._forgotten(header)
 
     def _forgotten(self, header: BatchHeader) -> ProducedBatch | None:
-        """Recognise a repeat of a batch before the only one in the snapshot.
+        """Return a stand-in for a repeated batch that is older than the snapshot's, or None.
 
-        Its offset is unknown. Sequences are appended without gaps, so that batch is in the log,
-        below the first one we know. An out-of-order error would make the producer number the batch
-        anew, and write it twice.
+        The batch's offset is unknown. Sequences are appended without gaps, so the batch is in the
+        log, before the first one we know. An out-of-order error would make the producer send the
+        batch with a new number, and so write it twice.
         """
         if not self.is_from_snapshot or not 0 < len(self.batches) < DUPLICATES_KNOWN:
             return None
@@ -114,7 +115,7 @@ class Producer:
 
 
 def _refuse_sequence(producer: Producer, header: BatchHeader) -> ErrorCode | None:
-    """Return the error of a batch that is out of turn; None if it is the next."""
+    """Return the error for a batch that is not next in the sequence; None if it is next."""
     if header.producer_epoch < producer.epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if header.producer_epoch > producer.epoch or not producer.batches:
@@ -127,17 +128,17 @@ def _refuse_sequence(producer: Producer, header: BatchHeader) -> ErrorCode | Non
 
 
 def wrapped(sequence: int) -> int:
-    """Bring a sequence that ran past its ends back between them."""
+    """Wrap a sequence number into the range from 0 to MAX_SEQUENCE."""
     return sequence % (MAX_SEQUENCE + 1)
 
 
 class Change(NamedTuple):
-    """A marker, or the first batch of a newer epoch, and the state before it."""
+    """A marker or the first batch of a newer epoch, and the producer's state before it."""
 
     offset: int
     producer_id: int
     before: Producer | None
-    """The producer before the change; None: it was not known."""
+    """The producer before the change; None if it was not known."""
 
     @property
     def transaction_start(self) -> int:
@@ -153,12 +154,12 @@ class ProducerState:
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
         self._open: dict[int, int] = {}
-        """Producers of open transactions by first offset, in that order."""
+        """The producer id of each open transaction, by its first offset, in rising order."""
         self.unsettled: deque[Change] | None = None
-        """Changes that may be taken back, oldest first; settled as the high watermark passes them.
-        None while there are no changes: an idle log is to be small."""
+        """Changes that a truncation may still undo, oldest first; they are settled once the high
+        watermark is above them. None instead of an empty queue, to save memory in idle logs."""
         self._settled = -1
-        """Offset of the newest change that cannot be taken back any more."""
+        """Offset of the newest change that can no longer be undone."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -167,7 +168,7 @@ class ProducerState:
         return iter(self._producers.items())
 
     def get(self, producer_id: int) -> Producer | None:
-        """Return the producer's state; None if it is not known."""
+        """Return the producer's state, or None if the producer is not known."""
         return self._producers.get(producer_id)
 
     # May it be appended?
@@ -175,8 +176,9 @@ class ProducerState:
     def check(self, header: BatchHeader) -> ProducedBatch | ErrorCode | None:
         """Check a client's batch before the leader appends it.
 
-        None: append it, and then `observe` it. A `ProducedBatch`: it is a duplicate of that batch,
-        and is answered with its offset. Transactional batches have `check_transactional`.
+        None means that the batch may be appended, and then given to `observe`. A `ProducedBatch` is
+        the batch that this one repeats, with whose offset it is answered. Batches of a transaction
+        are checked by `check_transactional`.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
@@ -188,7 +190,7 @@ class ProducerState:
             and header.base_sequence == (batches[-1].last_sequence + 1) & MAX_SEQUENCE
             and producer.transaction_start < 0
         ):
-            return None  # The next in sequence, as nearly always: no duplicate.
+            return None  # The usual case: next in sequence.
         known = producer.duplicate_of(header) or _refuse_sequence(producer, header)
         if known is None and producer.transaction_start >= 0:
             return ErrorCode.INVALID_TXN_STATE
@@ -199,8 +201,8 @@ class ProducerState:
     ) -> ProducedBatch | ErrorCode | None:
         """Do `check` for a batch of a transaction.
 
-        If no transaction is open, the first sequence may be `verified_up_to` at the most, which is
-        the least that a verification has seen; NOT_VERIFIED if there was none (KIP-890).
+        If no transaction is open, the first sequence may be `verified_up_to` at most, the least
+        sequence that was verified with the coordinator; NOT_VERIFIED if none was (KIP-890).
         """
         producer = self._producers.get(header.producer_id)
         if producer is not None:
@@ -208,7 +210,8 @@ class ProducerState:
             if known is not None:
                 return known
             if header.producer_epoch < producer.epoch:
-                # Before the rest: a client that is fenced learns that it can go on (KAFKA-19690).
+                # Checked first, so that a fenced client learns that it can go on with a new epoch
+                # (KAFKA-19690).
                 return ErrorCode.INVALID_PRODUCER_EPOCH
         if not self.has_open_transaction(header.producer_id, header.producer_epoch):
             if verified_up_to == NOT_VERIFIED:
@@ -218,13 +221,13 @@ class ProducerState:
         return None if producer is None else _refuse_sequence(producer, header)
 
     def check_epoch(self, producer_id: int, epoch: int) -> ErrorCode:
-        """Check that a coordinator may append a batch of this producer, which has no sequence."""
+        """Return the error of a coordinator's batch for this producer; it has no sequence."""
         producer = self._producers.get(producer_id)
         is_old = producer is not None and epoch < producer.epoch
         return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else ErrorCode.NONE
 
     def check_marker(self, marker: TransactionMarker) -> ErrorCode:
-        """Check that a marker may be appended. A repeated marker may: it ends nothing."""
+        """Return the error of a marker, or NONE. A repeated marker is allowed: it ends nothing."""
         producer = self._producers.get(marker.producer_id)
         if producer is None:
             return ErrorCode.NONE
@@ -241,17 +244,17 @@ class ProducerState:
         return ErrorCode.NONE
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """True if this epoch of the producer has written a batch that no marker decides yet."""
+        """True if this epoch of the producer has a transaction open: no marker has ended it yet."""
         producer = self._producers.get(producer_id)
         return producer is not None and producer.transaction_start >= 0 and producer.epoch == epoch
 
     # What is in the log.
 
     def observe(self, header: BatchHeader, now_ms: int) -> None:
-        """Take in a batch that is in the log, or is staged to be; seeing it twice is harmless.
+        """Record a batch that is in the log or staged for it; repeating the call is harmless.
 
-        `now_ms` is wall time and counts for expiry. The batch's own timestamps do not: a producer
-        that replays last year's events must not be forgotten at once.
+        `now_ms`, wall time, counts for expiry, not the batch's own timestamps: a producer that
+        replays last year's events must not expire at once.
         """
         producer_id = header.producer_id
         base_offset = header.base_offset
@@ -286,9 +289,9 @@ class ProducerState:
     def observe_marker(
         self, marker: TransactionMarker, offset: int, now_ms: int
     ) -> AbortedTransaction | None:
-        """Take in a marker that is in the log.
+        """Record a marker that is in the log.
 
-        Return the transaction, if it aborted one with records.
+        Return the aborted transaction, if the marker aborts one with records.
         """
         producer_id = marker.producer_id
         producer = self._producers.get(producer_id)
@@ -318,7 +321,7 @@ class ProducerState:
         self, producer_id: int, producer: Producer, epoch: int, offset: int
     ) -> list[ProducedBatch]:
         before = producer.copy()
-        before.transaction_start = -1  # The transaction goes on: no marker has ended it.
+        before.transaction_start = -1  # A new epoch does not end the transaction.
         self._note_change(Change(offset, producer_id, before))
         producer.epoch, producer.batches = epoch, []
         producer.is_from_snapshot = False
@@ -337,11 +340,11 @@ class ProducerState:
         return bool(self._open or self.unsettled)
 
     def open_transactions(self) -> Iterator[tuple[int, int]]:
-        """The first offset and the producer of each open transaction, oldest first."""
+        """Return first offset and producer id of each open transaction, oldest first."""
         return iter(self._open.items())
 
     def first_undecided(self, otherwise: int) -> int:
-        """First offset of the oldest transaction that is open, or whose marker is not settled."""
+        """Return the first offset of the oldest undecided transaction, but at most `otherwise`."""
         first = next(iter(self._open), otherwise)
         for change in self.unsettled or ():
             if 0 <= change.transaction_start < first:
@@ -349,11 +352,11 @@ class ProducerState:
         return min(first, otherwise)
 
     def first_unsettled(self, otherwise: int) -> int:
-        """The offset of the first marker or new epoch that may still be cut off, or `otherwise`."""
+        """Return the offset of the first change that may still be cut off, or `otherwise`."""
         return self.unsettled[0].offset if self.unsettled else otherwise
 
     def settle(self, high_watermark: int) -> None:
-        """Settle everything below the high watermark: it can no longer be taken back."""
+        """Settle all changes below the high watermark, which can no longer be undone."""
         unsettled = self.unsettled
         while unsettled and unsettled[0].offset < high_watermark:
             self._settled = unsettled.popleft().offset
@@ -361,12 +364,15 @@ class ProducerState:
             self.unsettled = None
 
     def came_from_snapshot(self, end_offset: int) -> None:
-        """Mark the state as a snapshot's of `end_offset`: earlier markers cannot be taken back."""
+        """Note that the state is a snapshot's of `end_offset`: no earlier marker can be undone."""
         if any(producer.coordinator_epoch >= 0 for producer in self._producers.values()):
             self._settled = end_offset - 1
 
     def truncate_to(self, offset: int) -> bool:
-        """Forget batches from `offset` on; False if too little is left to go on with."""
+        """Forget batches from `offset` on.
+
+        Return False if the state is not complete then, and must be rebuilt from the log.
+        """
         is_complete = offset > self._settled
         while self.unsettled and self.unsettled[-1].offset >= offset:
             self._take_back(self.unsettled.pop())
@@ -390,7 +396,8 @@ class ProducerState:
             self._producers.pop(change.producer_id, None)
             return
         if now is not None and before.transaction_start < 0:
-            # A new epoch within a transaction ended nothing; a later one goes with its batches.
+            # The new epoch did not end the transaction; a later transaction is cut with its own
+            # batches.
             before.transaction_start = now.transaction_start
         self._producers[change.producer_id] = before
 
@@ -403,9 +410,10 @@ class ProducerState:
         self._open = dict(sorted(starts))
 
     def remove_expired(self, now_ms: int, expire_after_ms: int) -> int:
-        """Forget producers idle for that long (wall time, in ms), and return their number.
+        """Forget producers that were idle for `expire_after_ms`, and return their number.
 
-        A producer with an open transaction stays: readers wait for its marker.
+        `now_ms` is wall time. A producer with an open transaction stays, because readers wait for
+        its marker.
         """
         idle_since = now_ms - expire_after_ms
         idle = [
@@ -419,7 +427,7 @@ class ProducerState:
 
     @classmethod
     def of(cls, producers: dict[int, Producer]) -> "ProducerState":
-        """Make a state of the producers in a snapshot."""
+        """Make a state from the producers in a snapshot."""
         state = cls()
         state._producers = producers
         state._note_open()

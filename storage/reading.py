@@ -1,8 +1,8 @@
-"""Reading whole batches out of a segment without decoding one.
+"""Reads whole batches out of a segment without decoding any.
 
-One read brings the data. If it may not go to the segment's end, a walk over batch prefixes from the
-nearest index entry finds the cut. Readers go on where they stopped, so exact positions of such
-places are kept as hints, and the usual read at the tail needs neither index nor walk.
+One read fetches the data. If it must end before the segment does, a walk over batch prefixes from
+the nearest index entry finds the place. Readers go on where they stopped, so these positions are
+kept as hints, and the usual read at the log's end needs neither index nor walk.
 """
 
 from struct import Struct
@@ -32,7 +32,8 @@ class LogSlice(NamedTuple):
     """Whole batches, as they lie in the log."""
 
     data: memoryview
-    """The first of them holds the offset asked for. Empty at the end of what may be read."""
+    """The batches, of which the first holds the offset asked for. Empty if there is nothing to read
+    yet."""
     segment_base: int
     position: int
     """The position in its segment at which the data begins."""
@@ -47,15 +48,15 @@ class Wanted(NamedTuple):
     offset: int
     max_bytes: int
     up_to: int
-    """No batch that holds this offset or a later one."""
+    """No batch is returned that holds this offset or a later one."""
     at_least_one: bool = True
-    """Give the first batch even if it is larger than `max_bytes`."""
+    """Return the first batch even if it is larger than `max_bytes`."""
     wait: bool = False
     """Wait for the disk instead of raising Cold."""
 
 
 def read(segment: "Segment", wanted: Wanted) -> LogSlice:
-    """Read whole batches from the one that holds the offset; Cold if the page cache lacks them."""
+    """Read whole batches from the one that holds the offset on; Cold if they are not in memory."""
     position = locate(segment, wanted.offset, wait=wanted.wait)
     bound, is_exact = _bound(segment, wanted.up_to)
     want = min(bound - position, max(wanted.max_bytes, HEADER_SIZE))
@@ -78,7 +79,7 @@ def read(segment: "Segment", wanted: Wanted) -> LogSlice:
 def locate(segment: "Segment", offset: int, *, wait: bool = False) -> int:
     """Return the position of the first batch that ends at or after `offset`.
 
-    The end if none does.
+    Return the segment's size if there is none.
     """
     hint = segment.hints.get(offset)
     if hint is not None:
@@ -110,7 +111,7 @@ def locate(segment: "Segment", offset: int, *, wait: bool = False) -> int:
 
 
 async def warm(segment: "Segment", offset: int, max_bytes: int) -> None:
-    """Bring what a read at `offset` needs into the page cache, off the loop."""
+    """Bring the bytes for a read at `offset` into the page cache, off the event loop."""
     position = segment.hints.get(offset)
     size = max_bytes
     if position is None and segment.indexes is not None:
@@ -125,7 +126,7 @@ async def warm(segment: "Segment", offset: int, max_bytes: int) -> None:
 
 
 def _bound(segment: "Segment", up_to: int) -> tuple[int, bool]:
-    """Return a position that no batch below `up_to` ends after. True: the last one ends there."""
+    """Return where all batches below `up_to` end, or a later place; True if it is exact."""
     if up_to >= segment.next_offset:
         return segment.size, True
     position = segment.hints.get(up_to)
@@ -137,7 +138,7 @@ def _bound(segment: "Segment", up_to: int) -> tuple[int, bool]:
 
 
 def _fill(segment: "Segment", view: memoryview, position: int, *, wait: bool) -> int:
-    """Fill `view`, or as much of it as is warm."""
+    """Fill `view`; without `wait`, only with what the page cache holds."""
     if wait:
         return segment.read_wait(view, position)
     try:
@@ -147,7 +148,7 @@ def _fill(segment: "Segment", view: memoryview, position: int, *, wait: bool) ->
 
 
 def _cut(segment: "Segment", view: memoryview, position: int, up_to: int) -> int:
-    """Return where, in `view` (read at `position`), the last whole batch below `up_to` ends."""
+    """Return where in `view`, read at `position`, the last whole batch below `up_to` ends."""
     at, limit = 0, len(view)
     if segment.indexes is not None:
         entry = segment.indexes.offsets.entry_before_position(position + limit - PREFIX_SIZE)
@@ -183,7 +184,7 @@ def _first_batch(segment: "Segment", view: memoryview, position: int, wanted: Wa
 
 
 def end_of(data: Buffer) -> int:
-    """Return the offset behind the last of some whole batches; -1 if there is none."""
+    """Return the offset after the last of some whole batches; -1 if there is none."""
     at, end, limit = 0, -1, len(data)
     while at + PREFIX_SIZE <= limit:
         base, length, delta = PREFIX.unpack_from(data, at)

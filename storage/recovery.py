@@ -1,16 +1,16 @@
-"""Opening a log: what is on disk after a clean stop, and what can be believed after any other.
+"""Opens a log: trusts its files after a clean shutdown, and recovers them after any other stop.
 
-After a clean stop, file sizes and indexes are true. After a crash, everything from the segment of
-the recovery point on is read: batches are good while header, order and checksum are. At the first
-bad batch the log ends, its tail is cut off and all later segments are deleted. What recovers is
-always a prefix of what was appended. Indexes, leader epochs and producers of that part are made
-anew from its batches. The recovery point never moves forward here.
+After a clean shutdown, file sizes and indexes are right. After a crash, every batch is read from
+the segment of the recovery point on, and checked by header, order and checksum. The log ends at the
+first bad batch: the rest of its segment is cut off and later segments are deleted. So the recovered
+log is always a prefix of what was appended. Indexes, leader epochs and producers of the part that
+was read are rebuilt. The recovery point never moves forward here.
 
-Checkpoints, snapshots and indexes only ever save work: if they are missing, torn or corrupt, they
-are made anew or replaced by their safest value, and opening goes on.
+Checkpoints, snapshots and indexes only save work. If one is missing, torn or corrupt, it is rebuilt
+or replaced by its safest value, and opening goes on.
 
-If the opener knows how far a log was stable, the log is cut above that only: damage below it is no
-torn tail, and `CutRefused` reports it before anything is changed.
+If the caller knows up to which offset the log was stable, damage below that offset is no torn tail:
+`CutRefused` reports it before anything is changed.
 """
 
 import logging
@@ -47,17 +47,17 @@ log = logging.getLogger(__name__)
 
 
 class CutRefused(CorruptLog):
-    """The log is damaged below an offset up to which it was stable: nothing was cut."""
+    """The log is damaged below an offset up to which it was stable, so nothing was cut."""
 
     def __init__(self, path: str, position: int, why: str, offset: int) -> None:
         super().__init__(path, position, why)
         self.offset = offset
-        """Everything below it is good."""
+        """The offset below which every batch is good."""
 
 
 @dataclass(slots=True)
 class Opening:
-    """A log to be opened, and what is known of it from outside its directory."""
+    """A log to be opened, and what the caller knows about it."""
 
     runtime: Runtime
     files: Files
@@ -67,7 +67,7 @@ class Opening:
     recovery_point: int
     log_start_offset: int
     never_cut_below: int = 0
-    """CutRefused instead of a log that ends before this offset."""
+    """If the log would end before this offset, CutRefused is raised instead."""
 
 
 @dataclass(slots=True)
@@ -82,9 +82,9 @@ class Opened:
     are_epochs_written: bool = True
     are_gaps_noted: bool = False
     names_changed: bool = False
-    """Names in the directory may not be on stable storage."""
+    """True if names in the directory may not be on stable storage."""
     may_be_uncut: bool = False
-    """Something may have been cut before a crash, and the page cache alone may know of that."""
+    """True if a cut before the crash may be in the page cache only, not on stable storage."""
     producers: ProducerState = field(default_factory=ProducerState)
 
 
@@ -104,7 +104,7 @@ class _Loader:
         self._pace = Pace(opening.runtime)
         self._segments: list[Segment] = []
         self._damaged_aborted: dict[Segment, None] = {}
-        """Segments whose index of aborted transactions cannot be read."""
+        """Segments whose index of aborted transactions is damaged."""
         self._epochs = self._on_file = LeaderEpochs()
         self._are_epochs_written = True
         self._names_changed = False
@@ -137,7 +137,7 @@ class _Loader:
             producers, end = ProducerState(), start
             self._epochs, self._are_epochs_written = LeaderEpochs(), False
         elif not segments or end == segments[0].base_offset:
-            # A log whose records all were deleted still ends in the epoch of the last of them.
+            # A log of which all records were deleted still ends in the epoch of its last record.
             epoch = self._on_file.epoch_for(end) if end else NO_EPOCH
             self._epochs = LeaderEpochs([(epoch, start)])
             self._are_epochs_written = list(self._epochs) == list(self._on_file)
@@ -155,8 +155,9 @@ class _Loader:
             segments=segments,
             leader_epochs=self._epochs,
             are_epochs_written=self._are_epochs_written and opening.is_clean,
-            # Whose it is may be known to the page cache alone: the next flush takes that along.
-            # Written anew it could be lost with the power until then, and the whole log with it.
+            # After a crash partition.metadata may be in the page cache only, so the next flush
+            # syncs it. If it were written anew, a loss of power until then could lose it, and the
+            # whole log with it.
             names_changed=self._names_changed or not opening.is_clean,
             may_be_uncut=not opening.is_clean and bool(segments),
             are_gaps_noted=is_noted,
@@ -204,11 +205,11 @@ class _Loader:
             self._damaged_aborted[segment] = None
 
     async def _load_segments(self) -> ProducerState:
-        """Believe what may be believed, recover the rest."""
+        """Load the segments that can be trusted, recover the rest, and return the producers."""
         doubtful = self._first_doubtful()
         for at, segment in enumerate(self._segments[:doubtful]):
-            # Flushed while it was the newest, then completed: its batches are safe, but perhaps
-            # not the index files that it got then.
+            # Flushed while it was the newest, and completed later: its batches are safe, but
+            # perhaps not the index files that were written when it was completed.
             is_just_complete = (
                 at + 1 == doubtful < len(self._segments)
                 and segment.next_offset >= self._recovery_point
@@ -241,7 +242,7 @@ class _Loader:
         return at
 
     async def _trust(self, at: int, *, with_indexes: bool) -> None:
-        """Take over a segment that was flushed: only its indexes may be missing."""
+        """Load a segment that was flushed, of which only the indexes may be missing."""
         segment, newest = self._segments[at], None
         has_markers = segment in self._damaged_aborted
         if with_indexes:
@@ -253,7 +254,8 @@ class _Loader:
             )
             has_markers = has_markers or rebuilt.has_markers
             if rebuilt.has_stale_tail:
-                # It was cut there, and power undid the cut; what was written since lies elsewhere.
+                # The segment was cut there and a loss of power undid the cut; later batches are
+                # elsewhere.
                 log.warning("%s.log ends at byte %d", segment.path, rebuilt.end_position)
                 self._cut(segment, rebuilt.end_position)
             segment.close()
@@ -263,20 +265,20 @@ class _Loader:
             await self._find_aborted(at)
 
     def _scan_of(self, at: int) -> Scan:
-        """Scan a segment whose headers can be believed, up to the start of the next one."""
+        """Scan a segment whose headers can be trusted, up to the start of the next segment."""
         segment = self._segments[at]
         is_newest = at + 1 == len(self._segments)
         end_offset = None if is_newest else segment.next_offset
         return Scan(self._files, segment, has_gaps=self._has_gaps, end_offset=end_offset)
 
     def _cut(self, segment: Segment, position: int) -> None:
-        """End the segment's file at `position`; the next flush makes that stable."""
+        """Cut the segment's file at `position`; the next flush makes the cut stable."""
         self._files.truncate(segment.file(), position)
         segment.size = position
         self._recovery_point = min(self._recovery_point, segment.base_offset)
 
     async def _find_aborted(self, at: int) -> None:
-        """Learn a segment's aborted transactions from its batches, and those before it."""
+        """Rebuild a segment's index of aborted transactions from its batches and earlier ones."""
         segment = self._segments[at]
         log.info("%s: its aborted transactions are looked up", segment.path)
         before = self._segments[:at]
@@ -286,18 +288,18 @@ class _Loader:
         segment.close()
 
     async def _load_epochs(self, doubtful: int) -> None:
-        """Read the epochs' file for what was flushed, and rebuild the rest from batches."""
+        """Read the leader-epoch file for the trusted segments; later epochs come from batches."""
         data = self._files.read_small(f"{self._directory}/{LEADER_EPOCHS}")
         known = LeaderEpochs.decode(data) if data is not None else None
         self._on_file = LeaderEpochs(known or ())
         trusted, later = self._segments[:doubtful], self._segments[doubtful:]
         self._are_epochs_written = not (later if known is not None else self._segments)
         if known is not None and later:
-            # Later entries come again with the batches that are still there.
+            # Entries of the later segments are added again while their batches are recovered.
             known.truncate_from_end(later[0].base_offset)
         self._epochs, entries = LeaderEpochs(), list(known or ())
         if trusted:
-            # The file is cut where the log begins, and may be newer than what says where that is.
+            # The file is cut at the log start, and may be newer than the checkpoint of log starts.
             start = max(self._opening.log_start_offset, trusted[0].base_offset)
             up_to = entries[0][1] if entries else trusted[-1].next_offset
             if up_to > start:
@@ -312,17 +314,17 @@ class _Loader:
         trusted = self._segments[:doubtful]
         end = trusted[-1].next_offset if trusted else self._segments[0].base_offset
         if doubtful < len(self._segments):
-            # A later one may have come back from before a truncation.
+            # A later snapshot may date from before a truncation.
             ProducerSnapshots(self._files, self._directory).remove_above(end)
         replay = ProducerReplay(self._files, self._directory, trusted, self._now_ms)
         return await replay.run_slowly(end, self._runtime)
 
     async def _recover(self, at: int, producers: ProducerState, *, is_first: bool) -> bool:
-        """Scan one segment; False if the log ends in it and later ones are gone."""
+        """Scan one segment; return False if the log ends in it and later ones are removed."""
         segment = self._segments[at]
         before = self._segments[at - 1].next_offset if at else segment.base_offset
         if segment.base_offset < before or (not is_first and self._is_hole(before, segment)):
-            # A hole means that the tail of the segment before never reached the disk.
+            # A hole means that the tail of the previous segment never reached the disk.
             why = f"offset {segment.base_offset} where {before} is due"
             self._refuse_cut(segment.path + LOG, 0, before, why)
             log.warning("%s: %s does not follow %d: dropped", self, segment, before)
@@ -348,7 +350,7 @@ class _Loader:
                 aborted = observe_stored(producers, (position, header), scan, self._now_ms)
                 if aborted is not None:
                     segment.aborted.note(aborted)
-            # What is below the recovery point was below the high watermark.
+            # Everything below the recovery point was below the high watermark.
             producers.settle(self._recovery_point)
             await self._pace.step()
         if scan.problem is not None:
@@ -366,7 +368,7 @@ class _Loader:
         return scan.problem is None
 
     async def _write_again(self, segment: Segment, position: int) -> None:
-        """Write everything from `position` on again: the next flush takes it to the disk."""
+        """Write all bytes from `position` on again, so that the next flush includes them."""
         while position < segment.size:
             size = min(WINDOW, segment.size - position)
             view = self._files.read_some(segment.file(), position, size)
@@ -375,7 +377,7 @@ class _Loader:
             await self._pace.step()
 
     def _is_hole(self, before: int, segment: Segment) -> bool:
-        # Compaction leaves gaps within segments, never between them: only the widest ones are so.
+        # Compaction leaves gaps within segments, never between them, except for the widest gaps.
         gap = segment.base_offset - before
         return gap != 0 and not (self._has_gaps and gap > MAX_RELATIVE)
 
@@ -386,7 +388,7 @@ class _Loader:
 
 
 async def _epochs_in(files: Files, segments: list[Segment], up_to: int, pace: Pace) -> LeaderEpochs:
-    """The epochs of the batches that begin below an offset."""
+    """Return the epochs of the batches that begin below `up_to`."""
     epochs = LeaderEpochs()
     for segment in segments:
         scan = Scan(files, segment)

@@ -1,6 +1,7 @@
-"""Chooses the oldest segments of a log that may go: by the log's start, by time, by size.
+"""Chooses the oldest segments of a log that may be deleted: by log start, time and size.
 
-Decides only; `Log.delete_old_segments` acts. A segment that reaches the high watermark stays.
+Nothing is deleted here: `Log.delete_old_segments` does that. A segment that reaches the high
+watermark stays.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +17,7 @@ def deletable(log: "Log", now_ms: int, high_watermark: int) -> int:
     """Return how many segments, from the oldest on, may be deleted at this wall time."""
     segments, start = log.segments, log.log_start_offset
     below = _count(segments, lambda each: each.size > 0 and each.next_offset <= high_watermark)
-    # The newest one stays for its name.
+    # The newest segment stays, because its name holds the log's end.
     before_start = _count(segments[:-1], lambda each: each.next_offset <= start)
     return min(max(before_start, _by_time(log, now_ms), _by_size(log)), below)
 

@@ -1,7 +1,7 @@
-"""Walking the batches of a file from front to back, a window at a time, and judging them.
+"""Walks the batches of a file from front to back, a window at a time, and checks them.
 
-Used where every header must be seen: recovery, rebuilding of indexes, epochs and producers, lookup
-by timestamp. It reports where the good batches end and why; it never changes a file.
+Recovery, the rebuilding of indexes, epochs and producers, and the lookup by timestamp use it. A
+scan reports where the good batches end and why; it never changes a file.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ _SLICE_MS = 5
 
 
 class Pace:
-    """Gives the loop to others every few milliseconds of a long job."""
+    """Lets other tasks run every few milliseconds of a long job."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._since_ms = runtime.monotonic_ms()
 
     async def step(self) -> None:
-        """Call often; usually returns at once."""
+        """Let other tasks run if it is time; a job calls this often."""
         if self._runtime.monotonic_ms() - self._since_ms >= _SLICE_MS:
             await asyncio.sleep(0)
             self._since_ms = self._runtime.monotonic_ms()
 
 
 class Scan:
-    """The batches of a segment's file from `position` up to the first that is not good."""
+    """A walk over the batches of a segment's file, up to the first that is not good."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class Scan:
     ) -> None:
         """Scan from `position` on.
 
-        `least_epoch`: judge leader epochs too; no epoch may be older than the one before.
-        `end_offset` is where another segment goes on, if there is one.
+        With `least_epoch`, leader epochs are checked too: none may be older than the one before, or
+        than `least_epoch`. `end_offset` is the base offset of the next segment, if there is one.
         """
         self._files = files
         self._segment = segment
@@ -62,20 +62,20 @@ class Scan:
         self._least_epoch = least_epoch
         self._end_offset = end_offset
         self.position = position
-        """End of the good batches so far."""
+        """The position at which the good batches so far end."""
         self.next_offset = max(first_offset, segment.base_offset)
         """The least offset that the next batch may begin with."""
         self.problem: str | None = None
-        """Why the scan ended before the segment did."""
+        """Why the scan ended before the segment did; None if it did not."""
 
     @property
     def has_stale_tail(self) -> bool:
-        """True if the file holds bytes behind the last batch that belongs to this segment."""
+        """True if the file has bytes after the last batch that belongs to this segment."""
         is_at_end = self._end_offset is not None and self.next_offset >= self._end_offset
         return is_at_end and self.position < self._segment.size
 
     def next_window(self) -> list[tuple[int, BatchHeader]]:
-        """Return the next good batches with their positions; none at the end or at a bad one."""
+        """Return the next good batches with their positions; none at the end or a bad batch."""
         if self.problem is not None or self.position >= self._segment.size:
             return []
         size = min(WINDOW, self._segment.size - self.position)
@@ -92,7 +92,7 @@ class Scan:
             if self.problem is not None:
                 break
             if at + header.size > len(view) and at > 0:
-                break  # the next window begins with it
+                break  # the next window begins with this batch
             if self._check_crc and not self._crc_holds(header, view[at:]):
                 self.problem = f"crc {header.crc:#010x} does not match"
                 break
@@ -103,7 +103,7 @@ class Scan:
         return found
 
     def batch(self, position: int, header: BatchHeader) -> memoryview:
-        """The bytes of a batch that was found there."""
+        """Read the bytes of a batch that the scan found at `position`."""
         return self._files.read_some(self._segment.file(), position, header.size)
 
     def _fault_of(self, header: BatchHeader) -> str | None:
@@ -119,14 +119,15 @@ class Scan:
         if header.last_offset - self._segment.base_offset > MAX_RELATIVE:
             return f"last offset {header.last_offset}"
         if self._least_epoch is not None:
-            # Power may bring back what had been cut off before newer batches took its place.
+            # A loss of power may bring back batches that were cut off before newer ones were
+            # written.
             if header.leader_epoch < self._least_epoch:
                 return f"leader epoch {header.leader_epoch} after {self._least_epoch}"
             self._least_epoch = header.leader_epoch
         return None
 
     def _crc_holds(self, header: BatchHeader, view: memoryview) -> bool:
-        """Check a batch that may be larger than the window, in pieces."""
+        """Check the CRC of a batch in pieces, because it may be larger than the window."""
         piece = view[_CRC_STARTS_AT : header.size]
         crc = crc32c.crc32c(piece)
         done = len(piece) + _CRC_STARTS_AT
@@ -141,22 +142,22 @@ class Scan:
 
 
 class Rebuilt(NamedTuple):
-    """The findings of a walk that made a segment's indexes anew."""
+    """The findings of a walk that rebuilt a segment's indexes."""
 
     has_markers: bool
     """True if the segment has markers of transactions."""
     has_stale_tail: bool
     end_position: int
-    """Behind its last good batch."""
+    """The position after the last good batch."""
 
 
 async def rebuild_indexes(
     pace: Pace, files: Files, segment: Segment, interval: int, new_scan: Callable[[], Scan]
 ) -> Rebuilt:
-    """Make a segment's indexes anew from its batches, which `new_scan` walks, and save them.
+    """Rebuild a segment's indexes from its batches, which `new_scan` walks, and save them.
 
-    Behind a damaged header the segment has no indexes, and its known end stays. Appends and cuts
-    may come between: only what holds at the end is used.
+    Batches after a damaged header are not indexed, and the segment keeps its known end. Appends and
+    cuts may happen meanwhile; after a cut the walk begins again.
     """
     has_markers = False
     while True:
@@ -175,7 +176,7 @@ async def rebuild_indexes(
 
 
 def _adopt(segment: Segment, made: Segment, *, is_whole: bool) -> None:
-    """A segment takes over what was learnt from reading its file, whole or not, and saves it."""
+    """Give a segment the indexes and timestamps of its rebuilt copy, and save the indexes."""
     segment.indexes = made.indexes
     segment.hints.clear()
     segment.next_offset = max(segment.next_offset, made.next_offset)

@@ -1,7 +1,8 @@
 """One segment of a log: a file of batches with its indexes, appended to and truncated.
 
-It never decides when the log rolls or what is deleted, and never looks into a record.
-segment_file.py has its file, reading.py reads it, and segment_learning.py learns from it.
+A segment never decides when the log rolls or what is deleted, and never reads records.
+segment_file.py handles its file, reading.py reads from it, and segment_learning.py derives its end,
+timestamps and indexes.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from .topic_config import TopicConfig
 
 _HINTS = 64
 MAX_RELATIVE = 2**31 - 1
-"""The greatest distance of an offset in a segment from the segment's base."""
+"""The greatest distance of an offset in a segment from the segment's base offset."""
 
 Batch = tuple[BatchHeader, Buffer]
 
@@ -39,10 +40,11 @@ class Limits(NamedTuple):
 
 @lru_cache(maxsize=64)
 def limits_of(config: TopicConfig) -> Limits:
-    """Return one object for all logs of a configuration, as most of a thousand logs share one."""
+    """Return the limits of a configuration; most logs share one configuration, so it is cached."""
     segment_ms = config.segment_ms
     if config.is_compacted:
-        # The newest segment is never compacted: one that is due must become complete.
+        # The newest segment is never compacted, so the log must roll before its records are
+        # overdue.
         segment_ms = min(segment_ms, config.max_compaction_lag_ms)
     return Limits(
         config.segment_bytes,
@@ -54,7 +56,7 @@ def limits_of(config: TopicConfig) -> Limits:
 
 
 class Segment(SegmentFile):
-    """The batches from `base_offset` up to the next segment's."""
+    """The batches from `base_offset` up to the next segment's base offset."""
 
     __slots__ = (
         "_are_indexes_unsynced",
@@ -77,28 +79,29 @@ class Segment(SegmentFile):
         self.max_timestamp = -1
         self.max_timestamp_offset = base_offset
         self.first_timestamp = -1
-        """The greatest timestamp of the first batch, in ms: rolling by time counts from it."""
+        """The greatest timestamp of the first batch, in ms, from which segment.ms counts."""
         self.seen_ms = 0
-        """Wall time, in ms, of creation or load; it stands in if records have no timestamps."""
+        """Wall time, in ms, when the segment was created or loaded; used if records have no
+        timestamps."""
         self.jitter_ms = 0
         self.indexes: SegmentIndexes | None = SegmentIndexes(files, self.path, base_offset)
-        """None: the indexes are on disk only."""
+        """The indexes; None while they are on disk only."""
         self.aborted = AbortedFile(files, self.path)
         self._are_indexes_unsynced = False
         self.hints: dict[int, int] = {}
-        """Offsets at which someone is likely to go on, with their exact positions."""
+        """Exact positions of offsets at which a reader is likely to go on."""
 
     def __repr__(self) -> str:
         return f"<segment {self.base_offset}..{self.next_offset}, {self.size} bytes>"
 
     def remove(self) -> None:
-        """Delete the files. The log goes first, as an index without a log means nothing."""
+        """Delete the files, the log file first: an index without a log file means nothing."""
         super().remove()
         self.aborted.remove()
         SegmentIndexes.remove(self._files, self.path)
 
     def forget(self) -> None:
-        """Forget indexes that can be read again, after the file was closed."""
+        """Drop the indexes from memory if they can be read again, after the file was closed."""
         if self.indexes is not None and self.indexes.is_saved:
             self.indexes = None
             self.hints.clear()
@@ -114,7 +117,7 @@ class Segment(SegmentFile):
         return self._are_indexes_unsynced or self.aborted.is_unsynced
 
     async def flush(self, *, with_indexes: bool) -> None:
-        """Make the batches stable, and the index files too if `with_indexes`."""
+        """Bring the batches to stable storage, and the index files too if `with_indexes`."""
         if self.is_removed:
             return
         await self._files.fdatasync(self.file())
@@ -127,10 +130,10 @@ class Segment(SegmentFile):
     # Appending.
 
     def append(self, batches: Sequence[Batch], start: int, limits: Limits) -> int:
-        """Write `batches[start:]` as far as the segment takes them.
+        """Append the batches from `batches[start]` on that fit, in one write.
 
-        Return the index after the last. One write for all. On failure the segment is unchanged and
-        the directory is lost.
+        Return the index after the last one. If the write fails, the segment is unchanged and the
+        directory has failed.
         """
         indexes = self.indexes
         assert indexes is not None, "load the indexes first"
@@ -163,7 +166,10 @@ class Segment(SegmentFile):
     def _take(
         self, batches: Sequence[Batch], start: int, limits: Limits, buffers: list[Buffer]
     ) -> int:
-        """Count and index what fits and collect its buffers; per batch, so all in locals."""
+        """Count and index the batches that fit, and collect their buffers.
+
+        This loop runs for every batch, so it keeps all values in local variables.
+        """
         indexes = self.indexes
         assert indexes is not None
         segment_bytes, segment_ms, max_offsets, max_times, interval = limits
@@ -205,7 +211,7 @@ class Segment(SegmentFile):
         return end
 
     def hint(self, offset: int, position: int) -> None:
-        """The batch that begins at `offset` begins, or will, at `position`."""
+        """Remember that the batch beginning at `offset` is, or will be, at `position`."""
         hints = self.hints
         if len(hints) >= _HINTS:
             hints.clear()
@@ -236,21 +242,21 @@ class Segment(SegmentFile):
         read_tail(self)
 
     def forget_indexes(self) -> None:
-        """Start with empty indexes."""
+        """Replace the indexes by empty ones."""
         self.indexes = SegmentIndexes(self._files, self.path, self.base_offset)
         self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
         self.hints.clear()
 
     def drop_indexes(self) -> None:
-        """The indexes are not to be believed, in memory or on disk."""
+        """Drop the indexes in memory and on disk, because they may be wrong."""
         self.indexes = None
         self.hints.clear()
         SegmentIndexes.remove(self._files, self.path)
 
     def save_indexes(self) -> None:
-        """Write the index files, unless they are up to date.
+        """Write the index files unless they are up to date.
 
-        The file of aborted transactions goes first: it is complete wherever the others are.
+        The file of aborted transactions is written first, so it is complete if the others are.
         """
         self.aborted.save()
         if self.indexes is not None and not self.indexes.is_saved:

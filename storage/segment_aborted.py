@@ -1,6 +1,6 @@
-"""The file of one segment's aborted transactions: read, noted in, saved, mended.
+"""The file of one segment's aborted transactions: read, extended, saved and repaired.
 
-Nothing here knows what a batch is, or which transactions are open.
+This module knows neither batches nor open transactions.
 """
 
 from .aborted import AbortedIndex, AbortedTransaction
@@ -8,40 +8,40 @@ from .files import ABORTED_INDEX, Files
 
 
 class AbortedFile:
-    """The index of the transactions that end in one segment without counting, and its file."""
+    """The aborted transactions whose markers are in one segment, and their file."""
 
     __slots__ = ("_files", "_segment_path", "index", "is_unsynced")
 
     def __init__(self, files: Files, path: str) -> None:
-        """`path` is that of the segment, without suffix."""
+        """`path` is the segment's path without suffix."""
         self._files = files
         self._segment_path = path
         self.index: AbortedIndex | None = None
-        """Transactions whose abort is marked in this segment; None: there are none, and no file."""
+        """The aborted transactions; None if there are none, and no file."""
         self.is_unsynced = False
-        """The file was written since it was last on stable storage."""
+        """True if the file was written since it was last on stable storage."""
 
     @property
     def _path(self) -> str:
         return self._segment_path + ABORTED_INDEX
 
     def load(self, base_offset: int, next_offset: int | None) -> bool:
-        """Read the file of a segment with these bounds; False, and no entries, if it is damaged."""
+        """Read the file of a segment with these bounds; False, and no entries, if damaged."""
         data = self._files.read_small(self._path)
         found = AbortedIndex.decode(data or b"", base_offset, next_offset)
         self.index = AbortedIndex() if found is None else found
         return found is not None
 
     def note(self, aborted: AbortedTransaction) -> None:
-        """The marker of an aborted transaction was appended to the segment, or found in it."""
+        """Add a transaction whose abort marker was appended to the segment, or found in it."""
         if self.index is None:
             self.index = AbortedIndex()
         self.index.add(aborted)
 
     def forget(self) -> None:
-        """Aborted transactions are about to be learnt from the batches."""
+        """Forget all entries, because they are about to be rebuilt from the batches."""
         if self.index is not None:
-            # Not None: there is a file, which must be written anew.
+            # The index stays, because there is a file, which must be written anew.
             self.index = AbortedIndex()
 
     def truncate_to(self, offset: int) -> None:
@@ -56,9 +56,10 @@ class AbortedFile:
             self.index.is_saved = self.is_unsynced = True
 
     def mend(self) -> bool:
-        """Write the file anew if the disk did not keep it; True if that was needed.
+        """Write the file anew if its bytes have changed on disk; return True if that was needed.
 
-        The file has no checksum, and a transaction missing from it would be read as committed.
+        The file has no checksum, and records of a transaction missing from it would be read as
+        committed.
         """
         if self.index is None or not self.index.is_saved:
             return False

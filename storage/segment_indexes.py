@@ -1,6 +1,6 @@
-"""The two indexes of one segment as a pair: grown together, saved and loaded together.
+"""The two indexes of one segment, which are extended, saved and loaded together.
 
-Knows the files' names and when their contents are still true; knows nothing of batches.
+This module knows the files' names and when their contents are right; it knows nothing of batches.
 """
 
 from .files import INDEX, TIME_INDEX, Files
@@ -8,7 +8,7 @@ from .indexes import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
 
 
 class CorruptIndex(Exception):
-    """An index points at a batch that is not there: rebuild it."""
+    """An index points at a batch that is not there, so it must be rebuilt."""
 
 
 class SegmentIndexes:
@@ -32,9 +32,9 @@ class SegmentIndexes:
         self.since_entry = 0
         """Bytes of log since the newest entry."""
         self.is_full = False
-        """Judged whenever an entry is added."""
+        """True if an index has reached its bound; set when an entry is added."""
         self.is_saved = False
-        """The files hold all that the memory does."""
+        """True if the files hold all entries in memory."""
 
     def add(self, last_offset: int, position: int, newest: tuple[int, int]) -> None:
         """Add the batch at `position`; `newest` is the greatest timestamp so far and its offset."""
@@ -43,7 +43,7 @@ class SegmentIndexes:
         self.since_entry = 0
 
     def truncate_to(self, position: int, offset: int) -> None:
-        """Forget batches from `position`, which is `offset`, on."""
+        """Forget batches from `position` on; `offset` is the first offset there."""
         self.offsets.truncate_to(position)
         self.times.truncate_to(offset)
         self.is_full = self.is_saved = False
@@ -53,7 +53,7 @@ class SegmentIndexes:
         return len(self.offsets) >= offset_entries or len(self.times) >= time_entries
 
     def save(self, newest: tuple[int, int]) -> None:
-        """Write the files, unless they are up to date; the time index ends with `newest`."""
+        """Write the files unless they are up to date, after adding `newest` to the time index."""
         if self.is_saved:
             return
         self.times.maybe_append(*newest)
@@ -65,7 +65,7 @@ class SegmentIndexes:
     def load(
         cls, files: Files, path: str, base_offset: int, *, size: int, next_offset: int | None
     ) -> "SegmentIndexes | None":
-        """Read the files; None if they are missing or do not fit such a segment."""
+        """Read the files; None if one is missing or does not fit such a segment."""
         offsets = files.read_small(path + INDEX)
         times = files.read_small(path + TIME_INDEX)
         if offsets is None or times is None:
@@ -81,14 +81,14 @@ class SegmentIndexes:
 
     @staticmethod
     def newest_timestamp(files: Files, path: str, base_offset: int) -> tuple[int, int] | None:
-        """Return the last entry of the time index, read alone.
+        """Return the last entry of the time index without reading the rest.
 
-        None if the files cannot be right.
+        Return None if the files cannot be right.
         """
         with files.guard:
             if not (files.fs.exists(path + INDEX) and files.fs.exists(path + TIME_INDEX)):
                 return None
-        # Records have timestamps, so an empty time index is one that was lost.
+        # Records have timestamps, so an empty time index has lost its entries.
         times = files.read_tail(path + TIME_INDEX, TIME_ENTRY)
         if not times or files.read_tail(path + INDEX, OFFSET_ENTRY) is None:
             return None

@@ -1,7 +1,7 @@
 """The segments of one log, oldest first, and the directory that holds them.
 
-Keeps names and order: which segment holds an offset, which files are new. It never decides when to
-roll or what to delete.
+The list knows which segment holds an offset and which names are new. It never decides when to roll
+or what to delete.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,7 +17,7 @@ from .topic_config import TopicConfig
 
 
 class Segments(list[Segment]):
-    """The segments, oldest first; none before the first append."""
+    """The segments of a log, oldest first; empty before the first append."""
 
     __slots__ = (
         "_are_gaps_noted",
@@ -34,27 +34,27 @@ class Segments(list[Segment]):
         self.directory = directory
         self.topic_id = topic_id
         self.names_changed = False
-        """Files were made, renamed or removed since the directory was last synced."""
+        """True if files were made, renamed or removed since the directory was last synced."""
         self.has_gaps = self._are_gaps_noted = False
-        """Offsets may be missing between batches, and records within them."""
+        """True if offsets may be missing between batches, and records within them."""
 
     def load(self, found: Opened) -> None:
-        """Take over what opening the log has found."""
+        """Take over the segments that were found when the log was opened."""
         self.extend(found.segments)
         self.names_changed = found.names_changed
         self._are_gaps_noted = found.are_gaps_noted
 
     def obey(self, config: TopicConfig) -> None:
-        """Expect gaps wherever the configuration or a note of former ones tells of some."""
+        """Expect gaps if the log is compacted by this configuration or has gaps on record."""
         self.has_gaps = self._are_gaps_noted or config.is_compacted
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of batches in all."""
+        """Bytes of batches in all segments."""
         return sum(segment.size for segment in self)
 
     def holding(self, offset: int) -> Segment:
-        """The segment that holds an offset which the log holds."""
+        """Return the segment that holds `offset`, which must be in the log."""
         newest = self[-1]
         if offset >= newest.base_offset:
             return newest
@@ -65,16 +65,16 @@ class Segments(list[Segment]):
         return self[at]
 
     def beginning_at(self, base_offset: int) -> Segment | None:
-        """The segment of exactly this base offset."""
+        """Return the segment with exactly this base offset, or None."""
         at = bisect_left(self, base_offset, key=lambda segment: segment.base_offset)
         return self[at] if at < len(self) and self[at].base_offset == base_offset else None
 
     def after(self, segment: Segment) -> Segment:
-        """Return the segment behind `segment`, which is not the newest."""
+        """Return the segment after `segment`, which is not the newest."""
         return self[bisect_right(self, segment.base_offset, key=lambda each: each.base_offset)]
 
     def make_directory(self) -> None:
-        """Make the directory with the file that names its partition, before the first segment."""
+        """Make the directory and its partition.metadata, unless they exist."""
         path = f"{self.directory}/{PARTITION_METADATA}"
         if self or self._files.exists(path):
             return
@@ -83,13 +83,13 @@ class Segments(list[Segment]):
         self.write_owner()
 
     def write_owner(self) -> None:
-        """Write the partition's topic id, if it is known. The next flush makes the file stable."""
+        """Write the partition's topic id, if known. The next flush makes the file stable."""
         if self.topic_id is not None:
             path = f"{self.directory}/{PARTITION_METADATA}"
             self._files.replace_small(path, encode_partition_metadata(self.topic_id))
 
     def begin(self, base_offset: int, now_ms: int) -> Segment:
-        """Add an empty segment; the newest so far is complete, or is removed if it is empty."""
+        """Add an empty segment. The newest so far is completed, or removed if it is empty."""
         self.make_directory()
         if self and self[-1].size == 0:
             self.pop().remove()
@@ -103,7 +103,7 @@ class Segments(list[Segment]):
         return segment
 
     def cut_to(self, offset: int) -> int:
-        """Remove everything at `offset` or later; return the offset that comes next."""
+        """Remove everything at `offset` or later; return the new end offset."""
         while self[-1].base_offset > offset:
             self.pop().remove()
             self.names_changed = True
@@ -111,19 +111,19 @@ class Segments(list[Segment]):
         return self[-1].next_offset
 
     def remove_all(self) -> None:
-        """Delete the files, newest first: a crash leaves a prefix."""
+        """Delete all segments, the newest first, so that a crash leaves a prefix."""
         while self:
             self.pop().remove()
             self.names_changed = True
 
     def remove_oldest(self, count: int) -> None:
-        """Delete the files of the first segments, oldest first."""
+        """Delete the first `count` segments, the oldest first."""
         for segment in self[:count]:
             self.remove(segment)
             segment.remove()
 
     async def flush(self, recovery_point: int) -> None:
-        """Make everything above the recovery point durable, and the files' names."""
+        """Bring everything above the recovery point to stable storage, and the files' names."""
         for segment in list(self):
             if segment.next_offset > recovery_point or segment.has_unsynced_indexes:
                 is_newest = not self or segment is self[-1]
@@ -134,9 +134,10 @@ class Segments(list[Segment]):
     # Compaction.
 
     def note_gaps(self) -> None:
-        """Record that the log has gaps, before the first: a reader must never take one for damage.
+        """Record on disk that the log has gaps, before it gets one.
 
-        The record outlives the policy that brought the gap, and a restart.
+        Otherwise a reader would take a gap for damage. The record outlives a restart, and a change
+        of cleanup.policy.
         """
         if self._are_gaps_noted:
             return
@@ -146,17 +147,17 @@ class Segments(list[Segment]):
         self.names_changed = True
 
     def successor(self, of: Sequence[Segment]) -> Segment:
-        """A segment, not in the list yet, for what is left of neighbours."""
+        """Make the segment, not in the list yet, that will replace neighbouring ones."""
         new = Segment(self._files, self.directory, of[0].base_offset)
         new.indexes = None
         new.seen_ms = max(each.seen_ms for each in of)
         return new
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Put the result of a compaction, stable as `.cleaned`, in the place of neighbours.
+        """Replace neighbouring segments by the result of a compaction, stable as `.cleaned`.
 
-        Done in one go, and stopped anywhere either is found whole (compacted.py), as long as
-        names of one directory reach the disk in the order in which they were changed.
+        If a crash interrupts this, either the old segments or the new one are found whole
+        (compacted.py), provided that changes of names in one directory reach the disk in order.
         """
         files, path, at = self._files, new.path, self.index(old[0])
         self.remove_results(but=path)
@@ -176,9 +177,9 @@ class Segments(list[Segment]):
         self.names_changed = True
 
     def remove_results(self, *, but: str = "") -> None:
-        """Remove the results of rounds that were given up, except those named `but`.
+        """Remove the results of abandoned rounds, except those whose path begins with `but`.
 
-        A leftover would make a `.swap` look unsure.
+        Otherwise they would make a later `.swap` look unfinished.
         """
         for name in self._files.names(self.directory):
             path = f"{self.directory}/{name}"
@@ -186,20 +187,20 @@ class Segments(list[Segment]):
                 self._files.remove(path)
 
     async def sync_names(self) -> None:
-        """The names as they are now are stable on return."""
+        """Bring the names of the files, as they are now, to stable storage."""
         self.names_changed = False
-        # Without this file the partition of these batches would be unknown.
+        # Without this file the partition of the batches would be unknown.
         await self._files.fdatasync_named(f"{self.directory}/{PARTITION_METADATA}")
         await self._files.fsync_directory(self.directory)
         await self._files.fsync_directory(self.directory.rpartition("/")[0] or "/")
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files of all segments."""
         for segment in self:
             segment.close()
 
     def abandon(self) -> None:
-        """Close the files for good: the directory is moved, removed or lost."""
+        """Close the files for good, because the directory is moved, removed or lost."""
         for segment in self:
             segment.close()
             segment.is_removed = True

@@ -1,8 +1,8 @@
-"""Counts what a reader of committed records has not read of a log: records, bytes, since when.
+"""Counts what a reader of committed records has not read yet: records, bytes, and their age.
 
-Batches are told by their headers alone: markers, aborted transactions and what compaction has
-emptied do not count. Only so many headers are walked; what lies behind them is estimated from
-them. A walk never waits for the disk on the loop, and gives way to others every few milliseconds.
+Only batch headers are read: markers, aborted transactions and batches emptied by compaction do not
+count. The number of headers walked is limited; the rest of the log is estimated from them. A walk
+never waits for the disk on the event loop, and yields to other tasks every few milliseconds.
 """
 
 from typing import Final, NamedTuple
@@ -20,23 +20,25 @@ from .segment import Segment
 _CHUNK: Final = 4096
 _COLD_CHUNK: Final = 1 << 16
 _COLD_COST: Final = 20
-"""The number of headers that a read of the disk counts for."""
+"""The number of headers that one read of the disk counts as, toward the limit."""
 
 Aborted = dict[int, list[tuple[int, int]]]
-"""First and last offsets of aborted transactions, by producer."""
+"""First and last offsets of aborted transactions, by producer id."""
 
 
 class Unread(NamedTuple):
     """The part of a log that is left to read."""
 
     records: int
-    """Records that an application would be given."""
+    """The records that an application would be given."""
     size_bytes: int
-    """Their batches, as stored."""
+    """The bytes of their batches, as stored."""
     oldest_timestamp: int
-    """Timestamp of the batch of the first of them, ms since the epoch; -1 where there is none."""
+    """Timestamp of the first unread batch that counts, in ms since the epoch; -1 if there is
+    none."""
     is_estimated: bool
-    """There was more than was walked, or half a batch of a compacted log."""
+    """True if not all of it was walked, or if the first batch of a compacted log was partly
+    read."""
 
 
 NOTHING_UNREAD: Final = Unread(0, 0, -1, False)
@@ -45,11 +47,11 @@ NOTHING_UNREAD: Final = Unread(0, 0, -1, False)
 async def count_unread(
     log: Log, runtime: Runtime, offset: int, up_to: int, most_headers: int
 ) -> Unread:
-    """Count from `offset` up to `up_to`, which is the last stable offset, or below it.
+    """Count from `offset` up to `up_to`, which must be at or below the last stable offset.
 
-    Walks `most_headers` headers at the most; a read of the disk counts for many of them. Check
-    roles and epochs again after it: time has passed. Raises CorruptLog where no header can be
-    found, and LogDirectoryFailed.
+    Walks at most `most_headers` headers; a read of the disk counts as many of them. The caller then
+    checks roles and epochs again, because they may have changed meanwhile. Raises CorruptLog if no
+    header can be found, and LogDirectoryFailed.
     """
     tally = Tally(max(offset, log.log_start_offset))
     if tally.next_offset >= up_to:
@@ -63,7 +65,7 @@ async def count_unread(
 
 
 class Tally:
-    """Adds up headers, which are taken in the order of the log. Pure."""
+    """Adds up the headers of a log, which are taken in order. Pure."""
 
     __slots__ = (
         "_begin",
@@ -78,16 +80,18 @@ class Tally:
 
     def __init__(self, offset: int) -> None:
         self._begin = self.next_offset = offset
-        """The reader has read all before `_begin`; the tally is of all before `next_offset`."""
+        """The reader has read everything before `_begin`; the tally covers everything before
+        `next_offset`."""
         self._records = self._bytes = self._walked_bytes = 0
         self._timestamp = -1
         self._is_found = self._is_estimated = False
 
     def take(self, header: BatchHeader, *, is_visible: bool) -> None:
-        """Take the next batch, which ends behind `next_offset`."""
+        """Add the next batch, which ends after `next_offset`."""
         records, size = header.record_count, header.size
         if header.base_offset < self.next_offset:
-            # The reader has read a part of it. Where offsets are missing, nobody knows which.
+            # The reader has read a part of the batch. If offsets are missing in it, the part is a
+            # guess.
             offsets = header.last_offset_delta + 1
             left = header.next_offset - self.next_offset
             self._is_estimated = is_visible and records != offsets
@@ -102,7 +106,7 @@ class Tally:
             self._bytes += size
 
     def told(self, rest: int, rest_bytes: int) -> Unread:
-        """Tell it all, with so many offsets behind the last batch that were not walked."""
+        """Return the result, with `rest` offsets and `rest_bytes` after the walk estimated."""
         if not rest:
             timestamp = self._timestamp if self._is_found else -1
             return Unread(self._records, self._bytes, timestamp, self._is_estimated)
@@ -113,7 +117,7 @@ class Tally:
 
 
 class _Walk:
-    """A position in a log that moves from header to header."""
+    """A walk through a log from header to header."""
 
     __slots__ = ("_cuts", "_left", "_log", "_position", "_segment", "_up_to", "is_complete")
 
@@ -125,10 +129,10 @@ class _Walk:
         self._segment: Segment | None = None
         self._position = 0
         self.is_complete = False
-        """Every batch below `up_to` was walked."""
+        """True if every batch below `up_to` was walked."""
 
     async def find(self, offset: int) -> bool:
-        """Go to the batch that holds `offset`; False where the log has none."""
+        """Go to the batch that holds `offset`; return False if the log has none."""
         reader, up_to = self._log.reader, self._up_to
         try:
             try:
@@ -143,7 +147,7 @@ class _Walk:
         return self._segment is not None
 
     async def take_all(self, tally: Tally, pace: Pace) -> None:
-        """Walk to the end, or as far as may be; a header that does not fit ends it, too."""
+        """Walk to the end or to the limit of headers; a faulty header ends the walk too."""
         while not self.is_complete and self._left > 0:
             segment = self._segment
             if segment is None or segment.is_removed or self._cuts != self._log.cuts:
@@ -164,7 +168,7 @@ class _Walk:
             await pace.step()
 
     def bytes_left(self, offset: int) -> int:
-        """Give about the bytes behind the walk, from `offset` on."""
+        """Estimate the bytes after the walk, from `offset` on."""
         left = 0
         for segment in self._log.segments:
             begin = self._position if segment is self._segment else _place_of(segment, offset)
@@ -179,7 +183,7 @@ class _Walk:
             self._segment, self._position = segments.after(segment), 0
 
     async def _read(self, segment: Segment) -> memoryview:
-        """Bytes from the position on, of one header at least unless the file has been cut."""
+        """Read bytes at the position: at least one header, unless the file has been cut."""
         size = segment.size - self._position
         view = memoryview(bytearray(min(_CHUNK, size)))
         try:
@@ -196,7 +200,7 @@ class _Walk:
     def _headers_in(
         self, chunk: memoryview, segment: Segment, due: int, at_most: int
     ) -> list[BatchHeader]:
-        """The headers of a chunk, as far as they fit; the position is behind the last batch."""
+        """Return the good headers in a chunk, and move the position past their batches."""
         found: list[BatchHeader] = []
         at = 0
         while at + HEADER_SIZE <= len(chunk) and len(found) < at_most:
@@ -209,7 +213,7 @@ class _Walk:
                 self.is_complete = True
                 break
             if next_offset <= due:
-                break  # It is not what was here when its place was found.
+                break  # The log has changed since the position was found.
             found.append(header)
             due = next_offset
             at += size
@@ -234,7 +238,7 @@ def _is_aborted(header: BatchHeader, aborted: Aborted) -> bool:
 
 
 def _place_of(segment: Segment, offset: int) -> int:
-    """Give about the position of an offset: by the index, or else as if all batches were alike."""
+    """Estimate the position of an offset: by the index, or as if all batches had one size."""
     if offset <= segment.base_offset:
         return 0
     if offset >= segment.next_offset:
