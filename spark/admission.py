@@ -1,14 +1,14 @@
-"""Decides when a micro-batch is worth its while, from counts and a clock's readings.
+"""Decides when a micro-batch is large enough to begin, from counts and the time.
 
-As the JVM connector's minOffsetsPerTrigger and maxTriggerDelay; how much a micro-batch takes at
-most is offsets.py's.
+It works as the JVM connector's minOffsetsPerTrigger and maxTriggerDelay. offsets.py limits how much
+a micro-batch reads.
 """
 
 from .source_options import Admission
 
 
 class Gathering:
-    """Holds micro-batches back until there is enough to read, or the last is long ago."""
+    """Delays micro-batches until there is enough to read, or the last one is long ago."""
 
     def __init__(self, admission: Admission) -> None:
         self._least = admission.min_offsets or 0
@@ -16,9 +16,10 @@ class Gathering:
         self._last: float | None = None
 
     def is_too_early(self, waiting: int, now: float) -> bool:
-        """True if `waiting` offsets should wait for more; False begins a micro-batch at `now`.
+        """True if `waiting` unread offsets should wait for more; if False, a batch begins now.
 
-        `now` is in seconds. The first batch of a query, also after a restart, is never held back.
+        `now` is in seconds. The first batch of a query, also after a restart, begins with any
+        records.
         """
         if self._least == 0:
             return False

@@ -1,7 +1,8 @@
 """Connections to a cluster, kept for as long as the Python worker lives.
 
-Spark reuses its workers, so a task finds the clients that an earlier one opened. Owns clients and
-their settings; what to read or write is decided elsewhere. One thread at a time, as in a worker.
+Spark reuses its workers, so a task finds the clients that an earlier task opened. This module keeps
+clients and their settings; other modules decide what to read or write. It is used by one thread at
+a time, as a worker has.
 """
 
 import re
@@ -35,12 +36,12 @@ from .worker_clients import WorkerClients, known_to
 
 POLL_MS: Final = 1000
 SUSPICIOUS_SECONDS: Final = 5.0
-"""After so much silence a read asks whether the log still reaches as far as was planned."""
+"""After this time without records, a read asks whether the log still reaches the planned end."""
 MISSING_SECONDS: Final = 5.0
-"""A missing topic is asked for again for this time: a broker may not have heard of it yet."""
+"""The time for which a missing topic is asked for again, because a broker may not know it yet."""
 DEFAULTS: Final = {
     "client.id": "minikafka-spark",
-    # Workers live long: a partition added to a topic must be known soon.
+    # Workers live long, so a partition added to a topic must become known soon.
     "metadata.max.age.ms": "10000",
 }
 SOURCE: Final = {
@@ -48,12 +49,12 @@ SOURCE: Final = {
     "enable.auto.commit": "false",
     "fetch.max.bytes": str(32 << 20),
     "max.partition.fetch.bytes": str(8 << 20),
-    # The records of a range exist. A fetch that waits beyond its end is over when the next one
-    # begins.
+    # The records of a range exist. A fetch that waits beyond the range's end is over when the next
+    # one begins.
     "fetch.max.wait.ms": "50",
 }
 SINK: Final = {
-    # Rows come by the ten thousand: larger batches cost client and broker less for each.
+    # Rows come in tens of thousands, and larger batches cost client and broker less for each.
     "batch.size": str(256 << 10),
 }
 ASKING: Final = {"default.api.timeout.ms": "15000", "bootstrap.timeout.ms": "10000"}
@@ -92,7 +93,7 @@ class Cluster:
         self._admin = self._consumer = self._producer = None
 
     def producer(self) -> Producer:
-        """Give the producer; acks=all unless the settings say otherwise."""
+        """Return the producer, opened on first use; acks=all unless the settings say otherwise."""
         if self._producer is None:
             self._producer = Producer.from_config({**SINK, **self._settings})
         return self._producer
@@ -100,10 +101,10 @@ class Cluster:
     def describe(
         self, topics: Sequence[str], expected: Partitions | None = None
     ) -> dict[str, TopicDescription]:
-        """Ask the cluster, not a cache, for topics; one that does not exist is left out.
+        """Ask the cluster, not a cache, for topics; those that do not exist are left out.
 
-        A topic that is missing, or lacks a partition, is asked for again for a while if that is
-        `expected` (by default, that every topic is there): the broker that answered may be behind.
+        If a topic or partition in `expected` is missing (by default, if a topic is), ask again for
+        a while, because the broker that answered may be behind.
         """
         wanted = dict.fromkeys(topics, ()) if expected is None else expected
         deadline = monotonic() + MISSING_SECONDS
@@ -119,7 +120,7 @@ class Cluster:
             sleep(0.1)
 
     def topics_matching(self, pattern: re.Pattern[str]) -> list[str]:
-        """List the topics in whose name the pattern is found."""
+        """List the topics whose names contain a match of the pattern."""
         internal = self._settings.get("exclude.internal.topics", "true").lower() == "false"
         listed = self._ask(lambda admin: admin.list_topics(include_internal=internal))
         return [topic.name for topic in listed if pattern.search(topic.name)]
@@ -133,9 +134,10 @@ class Cluster:
         return self.at_times(_everywhere(partitions, LATEST_TIMESTAMP))
 
     def at_times(self, times_ms: Offsets) -> Offsets:
-        """Ask for the first record at or after a time in each partition; -1: none is as young.
+        """Ask for the offset of the first record at or after a time in each partition.
 
-        Under read_committed nothing at or after the first open transaction is seen.
+        It is -1 if there is no such record. Under read_committed nothing at or after the first open
+        transaction is seen.
         """
         asked = {
             TopicPartition(t, p): time_ms for t, by in times_ms.items() for p, time_ms in by.items()
@@ -149,9 +151,9 @@ class Cluster:
     def read(self, partition: TopicPartition, start: int, end: int) -> Iterator[RawRecords]:
         """Read whole batches until `end` is reached; one read at a time.
 
-        OffsetOutOfRange when `start` is no longer (or not yet) in the log, LogTruncated when its
-        records were replaced, DataLoss when the log no longer reaches `end`, TimeoutError when
-        nothing arrives although it does.
+        Raises OffsetOutOfRange if the log does not hold `start` any more, or not yet; LogTruncated
+        if its records were replaced; DataLoss if the log no longer reaches `end`; TimeoutError if
+        it does but nothing arrives.
         """
         reader = self._reader()
         self._reads += 1
@@ -174,7 +176,7 @@ class Cluster:
                 else:
                     self._check_silence(partition, position, end, monotonic() - heard)
         except (OffsetOutOfRange, LogTruncated):
-            raise  # of the log; the consumer is as good as before
+            raise  # The error is the log's, and the consumer can still be used.
         except (TimeoutError, ClientError, ProtocolError):
             # The next read begins without the broken consumer, whatever the error was.
             if self._consumer is reader:
@@ -183,7 +185,7 @@ class Cluster:
             raise
         finally:
             # A read that was left unfinished may end after the next one began. Its fetch beyond the
-            # end is left to run out: to turn from it would cost the connection.
+            # end is left to time out, because cancelling it would cost the connection.
             if self._reads == this and self._consumer is reader:
                 reader.pause(partition)
 
@@ -223,7 +225,7 @@ class Cluster:
         return self._consumer
 
     def _ask(self, question: Callable[[Admin], T]) -> T:
-        """Ask again while brokers do not answer: the one that was asked may have stopped."""
+        """Ask the admin client, again while no broker answers: the one asked may have stopped."""
         left = self._patience.retries
         while True:
             try:

@@ -1,7 +1,7 @@
-"""Record batches to Arrow columns, without a Python object per record.
+"""Converts record batches to Arrow columns, without a Python object per record.
 
-Where fields are is found for many records at once (`record_columns`, by whichever codec is live);
-keys and values are copied once, by Arrow, out of the bytes that came from the broker.
+The positions of fields are found for many records at once by `record_columns`, in Python or C. Keys
+and values are copied only once, by Arrow, out of the bytes that came from the broker.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -24,14 +24,14 @@ Ints = NDArray[np.int64]
 
 ROWS_TOGETHER: Final = 10_000
 BYTES_TOGETHER: Final = 1 << 20
-"""More would not stay in a processor's cache between the steps."""
+"""Batches are decoded together up to this size: more would not stay in the processor's cache."""
 ROWS_PER_BATCH: Final = 10_000
-"""Spark handles Arrow batches of this size best; larger record batches are cut."""
+"""Spark handles Arrow batches of this size best, so longer ones are cut."""
 _MILLISECONDS: Final = pa.timestamp("ms", tz="UTC")
 
 
 class Columns(NamedTuple):
-    """Records of one partition: offsets, timestamps in ms and their types, keys and so on."""
+    """The columns of some records of one partition; keys, values and headers are Arrow arrays."""
 
     offsets: Ints
     timestamps_ms: Ints
@@ -39,11 +39,11 @@ class Columns(NamedTuple):
     keys: Any
     values: Any
     headers: Any
-    """Arrow arrays; None where they were not asked for."""
+    """`keys`, `values` and `headers` are Arrow arrays; None if the query does not need them."""
 
 
 class _Piece(NamedTuple):
-    """The records of one batch, as bytes, and what its header says of all of them."""
+    """The records of one batch, as bytes, and the batch's header."""
 
     payload: Buffer
     at: int
@@ -54,11 +54,11 @@ class _Piece(NamedTuple):
 def decode_batches(
     data: Buffer, batches: Iterable[Placed], wanted: range, fields: Collection[str]
 ) -> Iterator[Columns]:
-    """Decode batches of `data` that were checked, keeping the records at `wanted` offsets.
+    """Decode checked batches of `data`, and keep the records at `wanted` offsets.
 
-    Of key, value and headers only what `fields` names is read.
-    Small batches are decoded together, so that a topic of one-record batches costs little more
-    than one of large ones. RemoteProtocolError when a batch does not hold what its header says.
+    Of key, value and headers only those named in `fields` are decoded. Small batches are decoded
+    together, so that a topic of one-record batches costs little more than one of large batches.
+    Raises RemoteProtocolError if a batch does not match its header.
     """
     start, end = wanted.start, wanted.stop
     pieces: list[_Piece] = []
@@ -80,22 +80,21 @@ def decode_batches(
 
 
 class RecordBatches:
-    """Puts one partition's columns into Arrow batches, as a query's schema has them."""
+    """Makes Arrow batches of one partition's columns, by a query's schema."""
 
     def __init__(self, topic: str, partition: int, schema: pa.Schema) -> None:
-        """`schema` has some of the connector's columns, in the order wanted."""
+        """`schema` has some of the connector's columns, in any order."""
         self._schema = schema
-        # These columns are the same in every row: made once for the longest batch, and cut to
-        # length.
+        # These columns have one value in every row, so they are made once and cut to length.
         self._constants = {
             "topic": pa.repeat(pa.scalar(topic), 1),
             "partition": pa.repeat(pa.scalar(partition, pa.int32()), 1),
         }
 
     def of(self, columns: Columns) -> Iterator[pa.RecordBatch]:
-        """Make batches of at most ROWS_PER_BATCH rows.
+        """Yield batches of at most ROWS_PER_BATCH rows.
 
-        ArrowInvalid for a timestamp that microseconds cannot hold.
+        Raises ArrowInvalid for a timestamp that does not fit in microseconds.
         """
         count = len(columns.offsets)
         made: dict[str, Callable[[], pa.Array]] = {
@@ -170,6 +169,6 @@ def _located(data: Buffer, pieces: list[_Piece]) -> tuple[Buffer, Ints]:
 
 
 def _for_each_record(pieces: list[_Piece]) -> Callable[[list[int]], Ints]:
-    """Spread a value of each batch over the records of the batch."""
+    """Return a function that repeats each batch's value for all records of the batch."""
     counts = [piece.header.record_count for piece in pieces]
     return lambda values: np.repeat(np.array(values, dtype=np.int64), counts)

@@ -1,7 +1,7 @@
-"""Chooses the batches of a fetch that count: each is checked first, then judged by its header.
+"""Chooses the committed batches of a fetch: each is checked first, then selected by its header.
 
-Pure; of records only markers are read. A bit of a header decides whether a batch is passed over, so
-no header is believed before its batch's checksum holds.
+Pure. Only markers are read as records. A bit of the header decides whether a batch is skipped, so
+no header is trusted before the batch's checksum is checked.
 """
 
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ Placed = tuple[int, BatchHeader]
 
 
 def checked(data: Buffer, *, check_crcs: bool = True) -> Iterator[Placed]:
-    """Walk whole batches, each checked when it is its turn.
+    """Walk whole batches, and check each when it is reached.
 
-    RemoteProtocolError for another format, a wrong checksum, or offsets that do not rise: the
-    checksum does not cover the base offset.
+    Raises RemoteProtocolError for another format, a wrong checksum, or offsets that do not rise,
+    because the checksum does not cover the base offset.
     """
     last = -1
     for pos, header in headers(data):
@@ -39,10 +39,10 @@ def _refused(header: BatchHeader, why: str) -> RemoteProtocolError:
 
 
 def visible(raw: RawRecords, *, check_crcs: bool = True) -> Iterator[Placed]:
-    """Give the batches with records that count, in their order.
+    """Yield the batches with committed records, in order.
 
-    Not control batches, which hold markers, nor those of aborted transactions.
-    RemoteProtocolError as `checked`, and for a first batch that was not asked for.
+    Control batches, which hold markers, and batches of aborted transactions are left out. Raises
+    RemoteProtocolError as `checked` does, and if the first batch was not asked for.
     """
     aborted = AbortedBatches(raw.aborted_transactions) if raw.aborted_transactions else None
     is_first = True

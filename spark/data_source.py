@@ -1,4 +1,4 @@
-"""The data source behind `format("minikafka")`: options decide, source and sink do the work."""
+"""The data source behind `format("minikafka")`: makes a source or a sink from options."""
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -17,21 +17,18 @@ from .source_options import check_source, parse_columns, parse_source
 
 
 class MinikafkaDataSource(DataSource):
-    """A cluster's topics as a table: read and write, batch and streaming.
-
-    Options are those of Spark's Kafka connector; `docs/spark.md` lists them.
-    """
+    """A data source for topics: read and write, batch and streaming."""
 
     @classmethod
     def name(cls) -> str:
-        """Name the format, for `spark.read.format`."""
+        """Return the name of the format, for `spark.read.format`."""
         return "minikafka"
 
     def schema(self) -> StructType:
-        """Give the connector's schema, or the part of it that `columns` names.
+        """Return the connector's schema, or the part of it that `columns` names.
 
-        `headers` only where `includeHeaders` asks for it. Spark asks readers only, for each frame
-        that is made: wrong options are refused here already.
+        It has `headers` only with `includeHeaders`. Spark calls this for each frame that reads,
+        when it is made, so wrong options are refused as early as that.
         """
         check_source(self.options)
         return schema_of(parse_columns(self.options))
@@ -47,7 +44,7 @@ class MinikafkaDataSource(DataSource):
         return StreamReader(options, self._checked(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Plan a batch write; only append makes sense on a log."""
+        """Return the writer of a batch job; only append is possible, because a log only grows."""
         if overwrite:
             raise OptionError("mode", "overwrite", 'a log is only appended to: .mode("append")')
         options = parse_sink(self.options)
@@ -55,10 +52,10 @@ class MinikafkaDataSource(DataSource):
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Plan the write of a streaming query.
+        """Return the writer of a streaming query.
 
         In complete mode (`overwrite`) each trigger appends the whole result, as with the JVM
-        connector: the newest record of a key is its value. Spark offers Python no update mode.
+        connector, so that a key's newest record is its value. Spark offers Python no update mode.
         """
         options = parse_sink(self.options, streaming=True)
         check_columns(schema, options)

@@ -1,9 +1,9 @@
-"""Exactly once: each task prepares a transaction of its own, the driver commits all of a batch.
+"""Exactly once: each task prepares its own transaction, and the driver commits all of a batch.
 
-A task never makes its rows visible: Spark may run it twice, and decides afterwards which attempt
-counts. The commit is one atomic step at the broker that is keyed by group and batch: done again,
-after whatever crash, it does nothing. Owns the names of groups, runs and transactions, and what is
-done in a task and in the driver; never turns rows into records (rows.py).
+A task never makes its rows visible, because Spark may run it twice and decides afterwards which
+attempt counts. The commit is one atomic step at the broker, keyed by group and batch: repeated
+after a crash, it does nothing. This module names groups, runs and transactions, and does the work
+of task and driver; rows.py turns rows into records.
 """
 
 import logging
@@ -32,19 +32,19 @@ from .sink_options import Fallback, SinkOptions
 
 log = logging.getLogger(__name__)
 
-# These properties are no API of Spark, but its own sources rely on them; `Task.current` says if
-# they are missing.
+# These properties are no public API of Spark, but its own sources rely on them. `Job.of_stream`
+# refuses to go on without them.
 QUERY_ID: Final = "sql.streaming.queryId"
 RUN_ID: Final = "spark.jobGroup.id"
 
 
 class Task(NamedTuple):
-    """The labels Spark gives a task; correctness rests on the commit alone."""
+    """The labels that Spark gives a task. Correctness depends on the commit, not on them."""
 
     partition: int
     attempt: int
     query_id: str | None
-    """Stays over restarts from a checkpoint. None in a batch job."""
+    """The id of the query, kept over restarts from a checkpoint; None in a batch job."""
     run_id: str | None
     """The id of one start of the query."""
 
@@ -60,18 +60,18 @@ class Task(NamedTuple):
 
 
 class Job(NamedTuple):
-    """The names under which transactions are committed."""
+    """The names under which a job's transactions are committed."""
 
     group: str
-    """The group counts its batches: of two commits of one batch the second does nothing."""
+    """The name of the sink: a second commit of a batch of the same group does nothing."""
     run: str
-    """A newer run of the group fences older ones."""
+    """The id of one run; a newer run of the group fences older ones."""
     write: str = ""
-    """Tells the jobs of one run apart, which may try the same batch again."""
+    """The id of the job, since several jobs of one run may try the same batch."""
 
     @classmethod
     def of_stream(cls, options: SinkOptions, task: Task) -> Self:
-        """Name the group after the query: with a new checkpoint batches are counted anew."""
+        """Name the group after the query, so that a new checkpoint counts batches from 0."""
         if task.query_id is None:
             raise ExactlyOnceError(
                 f"Spark does not tell its tasks the query's id ({QUERY_ID}), by which exactly_once "
@@ -86,7 +86,7 @@ class Job(NamedTuple):
 
     @classmethod
     def of_batch(cls, options: SinkOptions, job_id: str, task: Task) -> Self:
-        """Name the group after the job, or as the user does, who numbers the batches then."""
+        """Name the group after the job, or by `sinkId` if the user numbers the batches."""
         if options.batch_id is None:
             return cls(f"{options.sink_id or 'spark'}-{job_id}", job_id, job_id)
         assert options.sink_id is not None
@@ -94,7 +94,7 @@ class Job(NamedTuple):
 
     @property
     def is_a_run(self) -> bool:
-        """True if the run ends with this job, so that its transactions' names never return."""
+        """True if the run ends with this job, so its transactional ids are never used again."""
         return self.run == self.write
 
 
@@ -104,18 +104,18 @@ class Prepared(WriterCommitMessage):
 
     job: Job
     generation: int | None
-    """None: the cluster has no commit groups, the ledger commits."""
+    """The run's generation in its commit group; None if the ledger commits instead."""
     transaction: PreparedTransaction | None
-    """None: no rows."""
+    """None if the task had no rows."""
     records: int
     recorded: int = -1
-    """The newest batch that was recorded, and finished, before anything was written."""
+    """The newest batch that was committed before the task wrote anything."""
 
 
 def write(
     options: SinkOptions, job: Job, task: Task, batches: Iterator[pa.RecordBatch]
 ) -> Prepared:
-    """Write a task's rows; they are all acknowledged, and invisible, when it returns."""
+    """Write a task's rows; on return all are acknowledged, and invisible until the commit."""
     clients = sink_clients_for(options.client)
     generation, recorded = _begin_run(clients, options, job)
     if _is_recorded(options, job, recorded):
@@ -137,7 +137,7 @@ def write(
             rows.finish()
             transaction = producer.prepare_transaction()
     except BaseException:
-        # The transaction is aborted at once: readers wait for every open one.
+        # The transaction is aborted at once, because readers wait for every open one.
         clients.drop(transactional_id)
         raise
     if job.is_a_run:
@@ -149,14 +149,14 @@ def write(
 def commit(
     options: SinkOptions, batch_id: int, messages: Sequence[WriterCommitMessage | None]
 ) -> None:
-    """Make a batch visible, all of it or nothing; ExactlyOnceError when it is not.
+    """Make a batch visible, all of it or nothing; ExactlyOnceError if it is not.
 
-    May be called again, by whomever, with the same messages or with those of another try of the
-    same batch: only the first counts. Once a later batch is recorded it is an error instead.
+    May be repeated by anyone, with the same messages or with those of another attempt at the same
+    batch: only the first commit counts. It is an error once a later batch is committed.
     """
     prepared = [message for message in messages if isinstance(message, Prepared)]
     if not prepared:
-        return  # no task, no rows, and nobody to say whose batch it was
+        return  # without tasks there are no rows, and no name of the job
     jobs = {(one.job, one.generation): None for one in prepared}
     if len(jobs) > 1:
         raise ExactlyOnceError(f"batch {batch_id} has tasks of several runs: {[*jobs]}")
@@ -177,23 +177,24 @@ def commit(
     if is_new:
         return
     if options.batch_id is not None and options.batch_id == max(one.recorded for one in prepared):
-        # Recorded before this job wrote anything: a number that was given by hand may be a mistake.
+        # It was committed before this job began: a number given by hand may be a mistake.
         log.warning("batch %d of %s was committed before: not written again", batch_id, job.group)
     else:
-        # It was recorded before a restart, or by this very call, whose answer was lost.
+        # It was committed before a restart, or by this very call, whose answer was lost.
         log.info("batch %d of %s is recorded already", batch_id, job.group)
 
 
 def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Let go of a batch that failed, so that readers need not wait for it; never undoes a commit.
+    """Abort a batch that failed, so that readers need not wait for it; never undo a commit.
 
-    Spark calls this also after a commit whose answer was lost. The coordinator knows: a
-    transaction whose commit is recorded cannot be aborted any more.
+    Spark calls this also after a commit whose answer was lost. The coordinator then refuses,
+    because a transaction whose commit is recorded cannot be aborted any more.
     """
     left = [
         message.transaction
         for message in messages
-        # A transaction the ledger has decided must not be touched; the ledger aborts the others.
+        # A transaction that the ledger has decided on must not be aborted; the ledger aborts the
+        # others.
         if isinstance(message, Prepared) and message.generation is not None
         if message.transaction is not None
     ]
@@ -210,9 +211,9 @@ def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) 
 
 
 def _begin_run(clients: SinkClients, options: SinkOptions, job: Job) -> tuple[int | None, int]:
-    """Return the generation of the run and the newest recorded batch.
+    """Return the run's generation and its newest committed batch.
 
-    The generation is None if the cluster has no commit groups: the ledger commits then.
+    The generation is None if the cluster has no commit groups, so that the ledger commits.
     """
     try:
         return clients.state_of(job.group, job.run)
@@ -231,8 +232,8 @@ def _begin_run(clients: SinkClients, options: SinkOptions, job: Job) -> tuple[in
 
 
 def _settled(clients: SinkClients, job: Job) -> int:
-    # The ledger finishes before anything is written: writing may take over transactional ids that a
-    # decided batch still needs, or outlast their timeout.
+    # The ledger finishes its decision before anything is written: a new writer may take over
+    # transactional ids that a decided batch still needs, or take longer than their timeout.
     try:
         return clients.once(job, lambda: Ledger(clients).settled(job.group, job.run))
     except (ApiError, AdminError) as error:
@@ -240,7 +241,7 @@ def _settled(clients: SinkClients, job: Job) -> int:
 
 
 def _is_recorded(options: SinkOptions, job: Job, recorded: int) -> bool:
-    """True if the batch, numbered by its user, is committed and need not be written again."""
+    """True if the batch, which has a number from the user, is committed already."""
     if options.batch_id is None:
         return False
     if options.batch_id < recorded:
@@ -249,19 +250,19 @@ def _is_recorded(options: SinkOptions, job: Job, recorded: int) -> bool:
 
 
 def _check_newest(clients: SinkClients, job: Job, batch_id: int) -> None:
-    """Refuse a batch older than the newest recorded one: only the newest can be a repetition."""
+    """Refuse a batch older than the newest committed one: only the newest can be a repetition."""
     recorded = clients.admin().init_commit_group(job.group, job.run).batch_id
     if batch_id < recorded:
         raise out_of_the_past(job.group, batch_id, recorded)
 
 
 def _transactional_id(job: Job, task: Task, generation: int | None) -> str:
-    # Spark's Python API does not tell the attempt of the stage. Two attempts of a stage with a task
-    # of the same number fence each other then, and the commit of the one fenced is refused.
+    # Spark's Python API does not tell the attempt of a stage. So two attempts of a stage may use
+    # one id for the same task: they fence each other, and the commit of the fenced one is refused.
     if generation is not None:
-        # The id is of this run only: a task of an older run that still works must not take it over.
+        # The id is of this run only, so that a task of an older run cannot take it over.
         return member_id(job.group, task.partition, generation, task.attempt)
-    # The ledger's id is of this run only: a later run must not abort what this one has decided.
+    # The id is of this run only, so that a later run cannot abort what this one has decided.
     return f"{job.group}/{job.run}/{task.partition}.{task.attempt}"
 
 

@@ -1,7 +1,7 @@
-"""Tells a consumer group how far a streaming query has come, so that every tool sees its lag.
+"""Commits a streaming query's progress for a consumer group, so that every tool sees its lag.
 
-A hint: Spark's checkpoint alone decides where a query goes on. Nothing reads these offsets back,
-no failure here reaches the query, and none holds it up for long.
+This is only a hint, because Spark's checkpoint alone decides where a query goes on. Nothing reads
+these offsets back, and a failure here neither fails the query nor delays it for long.
 """
 
 import logging
@@ -19,12 +19,12 @@ from .worker_clients import known_to
 log = logging.getLogger(__name__)
 
 PATIENCE_MS: Final = 5000
-"""The most that one commit may hold up a trigger."""
+"""The longest time that one commit may delay a trigger."""
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 60.0
-"""After a failure the next commit waits, each time twice as long, up to this."""
+"""After each failure in a row the pause before the next commit doubles, up to this."""
 AGAIN_SECONDS: Final = 3600.0
-"""An idle query commits the same offsets again: those of a group without members expire."""
+"""An idle query commits the same offsets again after this time, so that they do not expire."""
 
 
 class GroupProgress:
@@ -34,7 +34,7 @@ class GroupProgress:
         self.group = group
         self._settings = known_to(AdminConfig, settings)
         self._settings["default.api.timeout.ms"] = str(PATIENCE_MS)
-        # The first contact is made under the trigger too.
+        # The first connection is made within a trigger too.
         self._settings["bootstrap.timeout.ms"] = str(PATIENCE_MS)
         self._admin: Admin | None = None
         self._told: Offsets = {}
@@ -43,9 +43,9 @@ class GroupProgress:
         self._complaint = ""
 
     def tell(self, offsets: Offsets) -> None:
-        """Commit where the next batch starts; does nothing when that is known already.
+        """Commit where the next batch starts, unless that was committed already.
 
-        Never raises for what a cluster does: a failure is logged, and newer offsets are committed
+        Never raises for errors of the cluster: a failure is logged, and newer offsets are committed
         after a pause.
         """
         now = time.monotonic()

@@ -1,9 +1,10 @@
-"""Headers of many records to one Arrow column.
+"""Converts the headers of many records to one Arrow column.
 
-Header: keyLength:varint key valueLength:varint value         (varints are zigzag; -1 is null)
+Header: keyLength:varint key valueLength:varint value (varints are zigzag; -1 is null)
 
-The first header of all records is found at once, then the second of those that have one, and so
-on; where a record has very many, or a key is no UTF-8, they are walked one by one instead.
+The first headers of all records are located in one step, then the second ones of those that have
+one, and so on. If a record has very many headers, or a key is not UTF-8, records are read one by
+one.
 """
 
 from typing import Final
@@ -21,15 +22,15 @@ Ints = NDArray[np.int64]
 
 HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 MANY: Final = 64
-"""Beyond this many headers a record, a step over all records for each header is no gain."""
+"""If a record has more headers than this, records are read one by one, which is then as fast."""
 
 
 def pieces_of(payload: Buffer, begin: Ints, lengths: Ints) -> pa.Array:
-    """Give rising pieces of the payload as an Arrow array; null where a length is -1."""
+    """Return pieces of the payload, in rising order, as an Arrow array; null for length -1."""
     count = len(begin)
     if count == 0:
         return pa.array([], type=pa.binary())
-    # Elements 0, 2, 4 ... of an array laid over the payload are what we want, the odd ones lie
+    # Elements 0, 2, 4 ... of an array laid over the payload are the wanted pieces, the odd ones lie
     # between them; `take` copies the wanted ones together.
     edges = np.empty(2 * count, dtype=np.int32)
     edges[0::2] = begin
@@ -45,9 +46,9 @@ def pieces_of(payload: Buffer, begin: Ints, lengths: Ints) -> pa.Array:
 
 
 def headers_of(payload: Buffer, at: Ints, stops: Ints, counts: Ints) -> pa.Array:
-    """Read the headers of records: `counts` of them from `at` to `stops`; null where none are.
+    """Read the headers of records: `counts` of them from `at` to `stops`; null if none.
 
-    RemoteProtocolError where they do not fill that space.
+    Raises RemoteProtocolError if they do not fill that space exactly.
     """
     if not bool(counts.any()):
         return pa.nulls(len(counts), HEADERS_TYPE)
@@ -67,7 +68,7 @@ def headers_of(payload: Buffer, at: Ints, stops: Ints, counts: Ints) -> pa.Array
 
 
 def _located(raw: NDArray[np.uint8], at: Ints, stops: Ints, counts: Ints) -> Ints:
-    """Say where keys and values are and how long, a row each, one column for each header."""
+    """Return positions and lengths of keys, then of values: four rows, a column per header."""
     found = np.empty((4, int(counts.sum())), dtype=np.int64)
     slots = (np.cumsum(counts) - counts)[counts > 0]
     left, pos, stop = (each[counts > 0] for each in (counts, at, stops))
@@ -103,7 +104,7 @@ def _one_by_one(payload: Buffer, at: Ints, stops: Ints, counts: Ints) -> pa.Arra
 
 
 def _part(written: bytes, pos: int) -> tuple[bytes | None, int]:
-    """Read a length and so many bytes, none past the end."""
+    """Read a length and that many bytes; raise RemoteProtocolError if the bytes end before."""
     try:
         length, pos = read_varint(written, pos)
     except (IndexError, ValueError) as error:

@@ -1,9 +1,9 @@
-"""Java for Spark: find it, or get it. Spark 4 needs Java 17 or newer; nothing else here does.
+"""Finds a Java for Spark, or installs one. Only Spark 4 needs it: Java 17 or newer.
 
     python -m minikafka.spark.java
 
-As root without a terminal it installs a Java by apt; on a terminal it asks first; where it may not
-or cannot, it prints the command to run and ends with exit code 1.
+As root without a terminal it installs Java by apt; on a terminal it asks first. If it may not or
+cannot install Java, it prints the command to run and ends with exit code 1.
 """
 
 import os
@@ -18,7 +18,7 @@ APT_PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless", "openjdk-2
 
 
 def java_version() -> int | None:
-    """Give the major version of the Java that Spark would start; None when there is none."""
+    """Return the major version of the Java that Spark would start; None if there is none."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
@@ -29,7 +29,7 @@ def java_version() -> int | None:
 
 
 def main() -> int:
-    """Make sure that there is a Java; the exit code says whether there is."""
+    """Make sure that a suitable Java is installed; return exit code 0 if it is."""
     version = java_version()
     if version is not None and version >= OLDEST:
         return 0

@@ -1,7 +1,7 @@
 """The lag of streaming queries: records, bytes and seconds of each partition.
 
-`LagListener` hears Spark's progress and publishes; LogEnds asks the cluster. Owns what lag means
-and when it is measured; changes nothing, in the query or in the cluster.
+`LagListener` receives Spark's progress reports, computes lag and publishes it; LogEnds asks the
+cluster. Neither changes the query or the cluster.
 
     spark.streams.addListener(LagListener("localhost:9092"))
 """
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 5.0
 MOST_ENDED: Final = 100
-"""Ended queries whose last measurement is kept."""
+"""The number of ended queries whose last measurement is kept."""
 CLOSE_SECONDS: Final = 30.0
 
 
@@ -48,13 +48,13 @@ class PartitionLag:
     latest: int
     """The log ends before this offset."""
     bytes: int | None = None
-    """Estimated: records times the mean size of a record in this log, as stored (compressed)."""
+    """Estimated as records times the mean size of a record in this log, as stored (compressed)."""
     seconds: float | None = None
-    """Age of the oldest record that is not read, by its own timestamp."""
+    """Age in seconds of the oldest unread record, by its own timestamp."""
 
     @property
     def records(self) -> int:
-        """Offsets behind: records, and the markers and compacted gaps between them."""
+        """Number of unread offsets: records, and markers and compaction gaps among them."""
         return max(0, self.latest - self.position)
 
     def __str__(self) -> str:
@@ -68,34 +68,34 @@ class QueryLag:
     query_id: str
     name: str | None
     batch_id: int
-    """The newest micro-batch that was finished."""
+    """The newest micro-batch that is finished."""
     measured_ms: int
-    """Wall clock."""
+    """Wall time of the measurement, in ms."""
     is_active: bool
     partitions: tuple[PartitionLag, ...]
-    """Partitions in the order of their names; of two readers the one that is further behind."""
+    """Partitions in the order of their names; if two sources read one, the one further behind."""
 
     @property
     def records(self) -> int:
-        """Records behind, in all partitions."""
+        """Unread records of all partitions."""
         return sum(each.records for each in self.partitions)
 
     @property
     def bytes(self) -> int | None:
-        """Bytes behind, in all partitions; None where one of them is not known."""
+        """Unread bytes of all partitions; None if a partition's are not known."""
         known = [each.bytes for each in self.partitions if each.bytes is not None]
         return sum(known) if len(known) == len(self.partitions) else None
 
     @property
     def seconds(self) -> float | None:
-        """Age of the oldest unread record of all partitions, as far as known."""
+        """Age in seconds of the oldest unread record of all partitions, as far as known."""
         known = [each.seconds for each in self.partitions if each.seconds is not None]
         return max(known, default=None)
 
     def metrics(self) -> dict[str, float]:
-        """Give the figures by the names of Spark's Kafka connector, as far as known.
+        """Return the figures by the names of Spark's Kafka connector, as far as they are known.
 
-        `estimatedTotalBytesBehindLatest` is Databricks' name; the seconds are ours.
+        `estimatedTotalBytesBehindLatest` is Databricks' name; `maxSecondsBehindLatest` is ours.
         """
         behind = [each.records for each in self.partitions] or [0]
         found: dict[str, float] = {
@@ -111,7 +111,7 @@ class QueryLag:
 
     @property
     def amount(self) -> str:
-        """Say how much it is, as far as known: `1,200 records, 0.3 MB, 4.5 s`."""
+        """The lag as text, as far as known: `1,200 records, 0.3 MB, 4.5 s`."""
         parts = [f"{self.records:,} records"]
         if self.bytes is not None:
             parts.append(f"{self.bytes / 1e6:,.1f} MB")
@@ -130,9 +130,9 @@ class QueryLag:
 def behind(
     positions: Offsets, latest: Offsets, ends: Mapping[TopicPartition, LogEnd], now_ms: int
 ) -> tuple[PartitionLag, ...]:
-    """Put together what a query has read, what Spark said of the ends, and what the cluster says.
+    """Combine a query's positions with the ends that Spark and the cluster report.
 
-    The cluster's word is newer and counts where there is one. A partition that the query has not
+    The cluster's report is newer and is used if there is one. A partition that the query has not
     begun is read from its first offset.
     """
     found: list[PartitionLag] = []
@@ -153,7 +153,7 @@ def _measured(lag: PartitionLag, end: LogEnd, now_ms: int) -> PartitionLag:
     lag = replace(lag, latest=max(end.latest, lag.position))
     if lag.records == 0:
         return replace(lag, bytes=0, seconds=0.0)
-    # Deleted records count as offsets behind, but as no bytes any more.
+    # Deleted records count as offsets behind, but they have no bytes any more.
     left = end.latest - max(lag.position, end.first)
     size = end.size_bytes
     oldest = end.oldest_unread_ms
@@ -165,9 +165,10 @@ def _measured(lag: PartitionLag, end: LogEnd, now_ms: int) -> PartitionLag:
 
 
 def progress_offsets(progress: Mapping[str, Any]) -> tuple[Offsets, Offsets] | None:
-    """Read where a query is and where its topics end from one of Spark's progress reports.
+    """Read a query's positions and its topics' ends from one of Spark's progress reports.
 
-    None where none of its sources reads topics. Of a topic read twice the lower offset counts.
+    Return None if none of its sources reads topics. If two sources read one partition, the lower
+    position counts.
     """
     positions: Offsets = {}
     latest: Offsets = {}
@@ -185,7 +186,7 @@ def progress_offsets(progress: Mapping[str, Any]) -> tuple[Offsets, Offsets] | N
 
 
 def _offsets(text: str | None) -> Offsets | None:
-    """Read topics' offsets; None for those of any other source."""
+    """Read offsets of topics; None if the text is another source's."""
     try:
         value = json.loads(text or "null")
     except json.JSONDecodeError:
@@ -215,24 +216,24 @@ class _Query:
 
 
 class LagListener(StreamingQueryListener):
-    """Publishes how far the queries of a session are behind, for as long as they run.
+    """Publishes the lag of a session's queries for as long as they run.
 
         listener = LagListener("localhost:9092")
         spark.streams.addListener(listener)
         ...
         listener.snapshot()["my-query"].metrics()
 
-    With `bootstrap_servers` a thread of its own asks the cluster after a query's first micro-batch,
-    then every `every_seconds`, also while a micro-batch hangs and Spark reports nothing, and once
-    when the query has ended. Without them, records behind are what Spark reports with each
-    micro-batch; bytes and seconds stay unknown.
+    With `bootstrap_servers` a separate thread asks the cluster after a query's first micro-batch,
+    then every `every_seconds`, even while a micro-batch hangs and Spark reports nothing, and once
+    more when the query has ended. Without `bootstrap_servers` the records are those that Spark
+    reports with each micro-batch; bytes and seconds stay unknown.
 
-    Each lag goes three ways: to `snapshot`, as a line to the logger `minikafka.spark.lag` (INFO),
-    and to `on_lag`, which is called in the measuring thread and may take its time.
+    Each lag is kept for `snapshot`, logged as a line by `minikafka.spark.lag` (INFO), and passed to
+    `on_lag`, which is called in the measuring thread and may take its time.
 
-    Of queries that read anything but topics nothing is said; a topic that this cluster does not
-    have is told from Spark's reports alone. `settings` are those of our consumer, by their names in
-    Kafka, such as the `isolation.level` by which the queries read.
+    Queries that read no topics are ignored. For a topic that this cluster does not have, only
+    Spark's reports are used. `settings` are settings of our consumer, by their names in Kafka, such
+    as the `isolation.level` with which the queries read.
     """
 
     def __init__(
@@ -259,10 +260,10 @@ class LagListener(StreamingQueryListener):
     # -- what Spark calls
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Do nothing: where the query begins is known with its first micro-batch."""
+        """Do nothing, because the query's position is known after its first micro-batch."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Note how far the query is; never waits for a cluster."""
+        """Record the query's progress, without waiting for a cluster."""
         progress = event.progress
         found = progress_offsets(progress)
         if found is None:
@@ -278,10 +279,10 @@ class LagListener(StreamingQueryListener):
             self._measure_from_now_on()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Do nothing: the measuring goes on."""
+        """Do nothing, because measuring goes on while a query is idle."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Measure once more, then leave the query's last lag as it is."""
+        """Measure once more; the query's last lag is kept after that."""
         with self._changed:
             query = self._queries.get(str(event.id))
             if query is None:
@@ -296,15 +297,15 @@ class LagListener(StreamingQueryListener):
     # -- what users call
 
     def snapshot(self) -> dict[str, QueryLag]:
-        """Give the newest lag of each query, by its name, or by its id where it has none.
+        """Return the newest lag of each query, by its name, or by its id if it has no name.
 
-        Queries that ended keep their last one (`is_active` is false), the newest hundred of them.
+        Queries that ended keep their last lag (`is_active` is false); the newest hundred are kept.
         """
         with self._changed:
             return {lag.name or lag.query_id: lag for lag in self._lags.values()}
 
     def close(self) -> None:
-        """End the measuring and its connections. Remove the listener from Spark before."""
+        """Stop measuring and close the connections. Remove the listener from Spark first."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -328,7 +329,7 @@ class LagListener(StreamingQueryListener):
     # -- measuring
 
     def _measure_from_now_on(self) -> None:
-        """Wake the thread, or start it."""
+        """Wake the measuring thread, or start it."""
         self._changed.notify_all()
         if self._ends is None or self._is_closed:
             return
@@ -344,8 +345,8 @@ class LagListener(StreamingQueryListener):
                 try:
                     self._publish(query, self._measured(self._ends, query))
                 except Exception:
-                    # The error is not the cluster's, which `_measured` expects: it is a bug, of
-                    # this one look only.
+                    # The error is not the cluster's, which `_measured` handles, but a bug: only
+                    # this one measurement is lost.
                     log.exception("the lag of query %s was not measured", query.query_id)
                     if query.has_ended:
                         self._publish(query, {})
@@ -353,7 +354,7 @@ class LagListener(StreamingQueryListener):
             self._ends.close()
 
     def _next_due(self) -> _Query | None:
-        """Wait for a query that is due; None once closed."""
+        """Wait for a query that is due, and return it; None once closed."""
         with self._changed:
             while not self._is_closed:
                 now = time.monotonic()
@@ -405,5 +406,5 @@ class LagListener(StreamingQueryListener):
             try:
                 self._on_lag(lag)
             except Exception:
-                # An error in the users' function is no reason to measure no more.
+                # An error in the user's function must not stop the measuring.
                 log.exception("on_lag failed for query %s", lag.name or lag.query_id)

@@ -1,10 +1,10 @@
-"""The ledger: exactly once where the cluster cannot commit a group of transactions (any Kafka).
+"""The ledger: exactly once on a cluster without commit groups, such as any Apache Kafka.
 
-What is decided about a batch is a record of a compacted topic, written before any transaction of
-the batch is committed, one after the other; whoever comes next finishes what it says, before it
-writes anything. Exact unless an outage between the two outlasts the transaction timeout, which is
-then an error, never silent.
-Owns the ledger's topic and the order of these steps.
+The decision to commit a batch is a record in a compacted topic. It is written before the batch's
+transactions are committed, one after the other; the next task or driver first finishes a decision
+that it finds, before it writes anything. This is exact unless an outage between decision and commit
+outlasts the transaction timeout, which is reported as an error, never silent. This module owns the
+ledger's topic and the order of these steps.
 """
 
 import json
@@ -30,15 +30,15 @@ from .worker_clients import known_to
 TOPIC: Final = "spark-sink-ledger"
 RUNS_KEPT: Final = 16
 DECISION_TIMEOUT_MS: Final = 10_000
-"""A driver that dies while it writes to the ledger holds up others for no longer."""
+"""The transaction timeout of ledger writes: a driver that dies blocks others for no longer."""
 CONFIGS: Final = {
     "cleanup.policy": "compact,delete",
-    # Each sink writes anew with each batch: what is old is of a sink that is gone.
+    # Each sink writes a record with each batch, so an old record belongs to a sink that is gone.
     "retention.ms": str(30 * 24 * 3600 * 1000),
     "segment.ms": "600000",
 }
 FORGOTTEN: Final = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-"""Answers about an id that the coordinator has no transaction of, any more or yet."""
+"""The errors for an id of which the coordinator has no transaction, any more or yet."""
 _PARTITION: Final = TopicPartition(TOPIC, 0)
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class Entry:
     is_done: bool = True
 
     def to_json(self) -> bytes:
-        """Give the value of its record."""
+        """Return the value of the entry's record."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
@@ -71,7 +71,7 @@ class Entry:
         )
 
     def taken_over(self, group: str, run: str) -> Self:
-        """Return the entry with `run` as the present run; refuse one that another has followed."""
+        """Return the entry with `run` as the present run; refuse a run that another replaced."""
         if run in self.runs[:-1]:
             raise ExactlyOnceError(f"{group}, run {run}: a newer run has taken over")
         runs = self.runs if run in self.runs else (*self.runs, run)[-RUNS_KEPT:]
@@ -79,17 +79,17 @@ class Entry:
 
 
 class Ledger:
-    """The ledger of one cluster, as a driver's worker uses it."""
+    """The ledger of one cluster, as tasks and drivers use it."""
 
     def __init__(self, clients: SinkClients) -> None:
         self._clients = clients
         self._admin = clients.admin()
 
     def settled(self, group: str, run: str) -> int:
-        """Finish what is decided, and return the newest batch; for tasks, before they write.
+        """Finish a decided batch, and return the newest batch; tasks call it before they write.
 
-        Any number of tasks may do so at once. ExactlyOnceError for a run that another one has
-        followed, and if a transaction of the batch can no longer be committed.
+        Any number of tasks may call it at once. Raises ExactlyOnceError if a newer run has replaced
+        this one, or if a transaction of the batch can no longer be committed.
         """
         if not self._has_topic():
             return Entry().batch_id
@@ -114,12 +114,12 @@ class Ledger:
         transactions: Sequence[PreparedTransaction],
         settled: int = -1,
     ) -> bool:
-        """Commit a batch; False if it is committed already.
+        """Commit a batch; return False if it is committed already.
 
-        May be repeated until a later batch is committed. ExactlyOnceError for an older batch, for a
-        run that another one has followed, and if a transaction was ended by somebody else.
+        May be repeated until a later batch is committed. Raises ExactlyOnceError for an older
+        batch, for a run that a newer one replaced, and if a transaction was ended by somebody else.
         `settled` is the newest batch that the tasks knew of before they wrote: its transactions are
-        committed by then, and their ids may be in use again.
+        committed, and their ids may be in use again.
         """
         self._make_topic()
         with self._writing(group) as writer:
@@ -158,7 +158,7 @@ class Ledger:
     def _make_topic(self) -> None:
         if self._has_topic():
             return
-        # Set here, because the cluster's default is often a single copy.
+        # Set here, because a cluster's default is often a single replica.
         copies = min(3, len(self._admin.describe_cluster().brokers))
         configs = {**CONFIGS, "min.insync.replicas": str(max(1, copies - 1))}
         try:
@@ -190,7 +190,7 @@ class Ledger:
             while consumer.position(_PARTITION) < end:
                 for record in consumer.poll(1000):
                     if record.key == group.encode():
-                        # Somebody deleted the topic, and so wants the group forgotten.
+                        # A tombstone means that somebody wants the group forgotten.
                         text = record.value
                         found = Entry() if text is None else Entry.from_json(text)
                 if time.monotonic() > deadline:
@@ -198,7 +198,7 @@ class Ledger:
         return found
 
     def _check_open(self, batch: str, transactions: Sequence[PreparedTransaction]) -> None:
-        """Raise ExactlyOnceError unless every transaction is open, and so can be committed."""
+        """Raise ExactlyOnceError unless every transaction is open, so that it can be committed."""
         names = [one.transactional_id for one in transactions]
         try:
             described = self._admin.describe_transactions(names)
@@ -222,7 +222,7 @@ class Ledger:
             raise ExactlyOnceError(_unfinished(group, entry, refused or failed))
 
     def _abort_orphans(self, group: str, run: str) -> None:
-        """Abort what earlier runs of the group left open: readers wait for open transactions."""
+        """Abort transactions that earlier runs left open, because readers wait for them."""
         listed = self._admin.list_transactions(states=["Ongoing"])
         orphans = [
             one.transactional_id
@@ -235,7 +235,7 @@ class Ledger:
         try:
             self._admin.fence_producers(orphans)
         except AdminError as error:
-            # Their timeout ends the transactions; until then only readers are held up, and no row
+            # Their timeout ends the transactions; until then they only delay readers, and no row
             # depends on them.
             log.warning("%s: left by earlier runs and not aborted: %s", group, error)
 
@@ -248,7 +248,7 @@ def _is_open(found: TransactionDescription, wanted: PreparedTransaction) -> bool
 def _unfinished(
     group: str, entry: Entry, failed: Mapping[PreparedTransaction, ApiError | ClientError]
 ) -> str:
-    """Say which transactions of a decided batch are not committed, and what to do."""
+    """Return the error text: which transactions are not committed, and what to do."""
     one, error = next(iter(failed.items()))
     which = f"transaction {one.transactional_id}"
     if len(failed) > 1:

@@ -1,6 +1,6 @@
-"""Asks a cluster how far logs reach beyond a query, and what lies between: size and age.
+"""Asks a cluster where logs end, and for the size and age of what a query has not read.
 
-Owns its clients and what is asked; what lag means is decided in lag.py. One thread at a time.
+This module owns its clients and asks; lag.py computes the lag. It is used by one thread at a time.
 """
 
 import logging
@@ -21,14 +21,14 @@ from .worker_clients import known_to
 log = logging.getLogger(__name__)
 
 ANSWER_MS: Final = 5_000
-"""The limit for one question to the cluster."""
+"""The time limit for one request to the cluster."""
 OLDEST_SECONDS: Final = 5.0
-"""The limit for reading the first unread records of all partitions."""
+"""The time limit for reading the first unread records of all partitions."""
 CONSUMER: Final = {
     "client.id": "minikafka-spark-lag",
     "auto.offset.reset": "none",
     "max.poll.records": "1",
-    # A whole batch comes however small this limit is; more than one is not wanted.
+    # A whole batch is returned however small this limit is, and more than one is not wanted.
     "max.partition.fetch.bytes": "4096",
 }
 ADMIN: Final = {
@@ -38,25 +38,25 @@ ADMIN: Final = {
 
 
 class LogEnd(NamedTuple):
-    """The cluster's view of one partition."""
+    """The bounds of one partition's log, as the cluster reports them."""
 
     first: int
     latest: int
     """The end of the log for a reader of this isolation level."""
     size_bytes: int | None
-    """The size of the whole log as stored; None if the cluster does not tell it."""
+    """The size of the whole log as stored; None if the cluster does not report it."""
     oldest_unread_ms: int | None
-    """Timestamp of the first record that the query has not read; None where it is not known."""
+    """Timestamp of the first record that the query has not read; None if it is not known."""
 
 
 class LogEnds:
-    """The clients that look at the logs; opened on first use. ConfigError for a bad setting."""
+    """Measures logs with its own clients, opened on first use. ConfigError for a bad setting."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         admin_only = {row.key for row in settings_of(AdminConfig)} - {
             row.key for row in settings_of(ConsumerConfig)
         }
-        # Both clients would leave a misspelt name out without a word: it is refused here.
+        # Each client ignores the other's settings, so a misspelt name must be refused here.
         configured(ConsumerConfig, None, {k: v for k, v in settings.items() if k not in admin_only})
         self._settings = settings
         self._clients: tuple[Admin, Consumer] | None = None
@@ -69,11 +69,11 @@ class LogEnds:
         self._clients = None
 
     def measure(self, positions: Offsets) -> dict[TopicPartition, LogEnd]:
-        """Look at these partitions, each read up to its position by the query.
+        """Measure partitions, of each of which the query has read up to its position.
 
         Asks for leaders (describe topics), ends (ListOffsets), sizes (DescribeLogDirs), and one
         batch of each partition that is behind, for its age. Partitions that this cluster does not
-        have, or that have no leader now, are left out. Raises what clients raise.
+        have, or that have no leader now, are left out. Raises the errors of the clients.
         """
         admin, consumer = self._opened()
         leaders = {
@@ -113,7 +113,7 @@ class LogEnds:
 
 
 def _leaders(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, int]:
-    """Find the broker that leads each partition; topics that are not there are left out."""
+    """Return the leader of each partition; topics that do not exist are left out."""
     names = list(topics)
     try:
         described = admin.describe_topics(names)
@@ -129,13 +129,13 @@ def _leaders(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, int]:
 
 
 def _sizes(admin: Admin, leaders: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Give the bytes of each log at its leader; those of brokers that do not say are left out."""
+    """Return each log's size at its leader; brokers that do not answer are left out."""
     found: dict[TopicPartition, int] = {}
     for broker in sorted({*leaders.values()}):
         led = [partition for partition, leader in leaders.items() if leader == broker]
         try:
             described = admin.describe_log_dirs([broker], led)
-        except MinikafkaError as error:  # not allowed, too old, or just gone: the rest is known
+        except MinikafkaError as error:  # not allowed, too old or just gone
             log.debug("broker %s does not tell the sizes of its logs: %s", broker, error)
             continue
         for directory in described[broker].values():
@@ -146,9 +146,9 @@ def _sizes(admin: Admin, leaders: Mapping[TopicPartition, int]) -> dict[TopicPar
 
 
 def _oldest(consumer: Consumer, unread: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Give the timestamp, ms, of the first record at or after each offset.
+    """Return the timestamp, in ms, of the first record at or after each offset.
 
-    Partitions whose record does not come in time, or has no timestamp, are left out.
+    Partitions whose record does not arrive in time, or has no timestamp, are left out.
     """
     found: dict[TopicPartition, int] = {}
     awaited = dict(unread)
@@ -165,7 +165,7 @@ def _oldest(consumer: Consumer, unread: Mapping[TopicPartition, int]) -> dict[To
                 if record.timestamp_ms >= 0:
                     found[partition] = record.timestamp_ms
     except OffsetOutOfRange:
-        pass  # deleted at this moment: the next measurement knows
+        pass  # deleted at this moment; the next measurement shows it
     finally:
         consumer.assign([])
     return found

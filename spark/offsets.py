@@ -14,32 +14,32 @@ from .source_options import Bound, Splitting
 
 
 class DataLoss(RuntimeError):
-    """Records that the query should read are gone; `failOnDataLoss` decides what that means."""
+    """Records that the query should read are gone. `failOnDataLoss` decides whether it fails."""
 
 
 class ForeignOffsets(MinikafkaError, ValueError):
-    """A checkpoint whose offsets are not those of this source."""
+    """The offsets in a checkpoint are not those of this source."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Records of one partition from `start` up to, not including, `end`."""
+    """The offsets of one partition from `start` up to, but not including, `end`."""
 
     topic: str
     partition: int
     start: int
     end: int
     topic_id: str = field(default="", compare=False)
-    """The id of the topic that was planned for; empty if not known."""
+    """The id of the topic when the range was planned; empty if not known."""
 
     @property
     def size(self) -> int:
-        """Offsets in it: records at most."""
+        """The number of offsets; there are at most as many records."""
         return self.end - self.start
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Give offsets the form of a checkpoint: partition numbers become strings."""
+    """Return offsets in the form of a checkpoint: partition numbers become strings."""
     return {
         topic: {str(partition): offset for partition, offset in sorted(by_partition.items())}
         for topic, by_partition in sorted(offsets.items())
@@ -47,7 +47,7 @@ def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def from_json(offsets: object) -> Offsets:
-    """Read what `to_json` or the JVM connector made; ForeignOffsets for another source's."""
+    """Read offsets that `to_json` or the JVM connector wrote; ForeignOffsets for others."""
     if isinstance(offsets, Mapping) and all(
         isinstance(by, Mapping) and all(map(_is_offset, by.items())) for by in offsets.values()
     ):
@@ -67,10 +67,10 @@ def _is_offset(item: tuple[object, object]) -> bool:
 
 
 def resolve(bound: Bound, earliest: Offsets, latest: Offsets) -> Offsets:
-    """Turn a word or a JSON of offsets into an offset for every partition there is.
+    """Turn a bound into an offset for every partition there is.
 
-    A JSON must name exactly the partitions that are read: one that is forgotten would be
-    a silent gap, one too many a typing error.
+    A JSON of offsets must name exactly the partitions that are read: a partition left out would be
+    a silent gap, and an extra one is a typing error.
     """
     if bound.at == "earliest":
         return _copy(earliest)
@@ -89,7 +89,7 @@ def resolve(bound: Bound, earliest: Offsets, latest: Offsets) -> Offsets:
 
 
 def check_names_all(option: str, wanted: Offsets, existing: Offsets) -> None:
-    """Refuse a JSON that does not name exactly the partitions there are."""
+    """Refuse offsets that do not name exactly the partitions there are."""
     known = {(topic, partition) for topic, by in existing.items() for partition in by}
     named = {(topic, partition) for topic, by in wanted.items() for partition in by}
     if known != named:
@@ -99,7 +99,7 @@ def check_names_all(option: str, wanted: Offsets, existing: Offsets) -> None:
 
 
 def check_not_reversed(starting: Bound, start: Offsets, ending: Bound, end: Offsets) -> None:
-    """Refuse a start behind the end, which two bounds of different kinds may turn out to be."""
+    """Refuse a start after the end, which bounds of different kinds may turn out to be."""
     for topic, by in sorted(end.items()):
         for partition, last in sorted(by.items()):
             if last < start[topic][partition]:
@@ -111,10 +111,11 @@ def check_not_reversed(starting: Bound, start: Offsets, ending: Bound, end: Offs
 def limited(start: Offsets, latest: Offsets, limit: int | None) -> Offsets:
     """Move from `start` towards `latest` by at most `limit` records.
 
-    Each partition that is behind gets one record before any gets more, so that a small one is not
-    starved by large ones; the rest is shared by how far each is behind. Where the limit is below
-    their number they take turns from one call to the next. One whose log now ends before `start`
-    goes back to that end: the loss was told, and what comes next is to be read.
+    Each partition that is behind gets one record before any gets more, so that small partitions are
+    not starved by large ones; the rest is shared in proportion to how far each is behind. If the
+    limit is below the number of partitions, they take turns from call to call. A partition whose
+    log now ends before `start` goes back to that end: the loss was reported, and later records are
+    read.
     """
     behind = {
         (topic, partition): max(0, offset - start[topic][partition])
@@ -124,7 +125,7 @@ def limited(start: Offsets, latest: Offsets, limit: int | None) -> Offsets:
     if limit is None or sum(behind.values()) <= limit:
         return _copy(latest)
     waiting = sorted(each for each, count in behind.items() if count > 0)
-    # The count of records read so far decides whose turn it is: it grows by the limit, so nobody is
+    # The sum of the offsets decides whose turn it is. It grows by the limit, so no partition is
     # passed over.
     first = sum(sum(by.values()) for by in start.values()) % len(waiting)
     in_turn = [*waiting[first:], *waiting[:first]]
@@ -139,13 +140,13 @@ def limited(start: Offsets, latest: Offsets, limit: int | None) -> Offsets:
 
 
 def _shares(behind: dict[tuple[str, int], int], limit: int) -> dict[tuple[str, int], int]:
-    """Share out all of a limit below the sum: by want, but one to each while it lasts."""
+    """Share out a limit below the sum: in proportion, but at least one to each if possible."""
     if limit <= len(behind):
         return dict.fromkeys(list(behind)[:limit], 1)
     shares: dict[tuple[str, int], int] = {}
     left, wanting = limit, sum(behind.values())
-    # The smallest first, each of what is left among those who are left: so the ones rounded up
-    # take from the larger, and rounding leaves no rest.
+    # The smallest comes first, and each gets its part of what is left. So shares that are rounded
+    # up cost only larger partitions, and nothing remains in the end.
     for each, want in sorted(behind.items(), key=lambda item: item[1]):
         shares[each] = max(1, left * want // wanting)
         left -= shares[each]
@@ -154,9 +155,9 @@ def _shares(behind: dict[tuple[str, int], int], limit: int) -> dict[tuple[str, i
 
 
 def at_most(offsets: Offsets, target: Offsets, start: Offsets) -> Offsets:
-    """Cut offsets off at a target. A partition that it does not know stays where it is.
+    """Cut offsets off at a target. A partition that is not in the target stays where it is.
 
-    One that `start` does not know either is left out: it is for a later query.
+    If `start` does not have it either, it is left out, for a later query.
     """
     ends = {
         topic: {p: min(offset, target[topic][p]) for p, offset in by.items() if p in target[topic]}
@@ -171,7 +172,7 @@ def at_most(offsets: Offsets, target: Offsets, start: Offsets) -> Offsets:
 
 
 def with_new_partitions(start: Offsets, end: Offsets, earliest: Offsets) -> Offsets:
-    """Give each partition of `end` a start; one that `start` lacks is read from its beginning."""
+    """Give each partition of `end` a start: its earliest offset if `start` lacks it."""
     return {
         topic: {p: start[topic][p] if p in start.get(topic, {}) else earliest[topic][p] for p in by}
         for topic, by in end.items()
@@ -187,7 +188,7 @@ def new_partitions(start: Offsets, end: Offsets) -> dict[str, tuple[int, ...]]:
 def ranges(
     start: Offsets, end: Offsets, topic_ids: Mapping[str, str] | None = None
 ) -> list[OffsetRange]:
-    """List what lies between, without empty ranges, in a fixed order."""
+    """List the ranges from `start` to `end`, without empty ones, in a fixed order."""
     known = topic_ids or {}
     return [
         OffsetRange(topic, partition, start[topic][partition], offset, known.get(topic, ""))
@@ -198,10 +199,10 @@ def ranges(
 
 
 def split(ranges: list[OffsetRange], how: Splitting) -> list[OffsetRange]:
-    """Cut ranges into about equal parts, so that more tasks read them; their order stays.
+    """Cut ranges into about equal parts, so that more tasks read them; keep their order.
 
-    No part has more offsets than `max_records`; then the largest are cut further, until there are
-    `min_partitions` or every part is a single offset.
+    No part has more offsets than `max_records`. Then the largest ranges are cut further, until
+    there are `min_partitions` parts, or every part is a single offset.
     """
     most = how.max_records
     parts = [1 if most is None else -(-each.size // most) for each in ranges]
@@ -238,7 +239,7 @@ def waiting(start: Offsets, end: Offsets) -> int:
 
 
 def losses(previous: Offsets, latest: Offsets) -> list[str]:
-    """Name the partitions that vanished, and the logs that end before `previous`."""
+    """Describe the partitions that are gone, and the logs that end before `previous`."""
     found: list[str] = []
     for topic, by in sorted(previous.items()):
         for partition, offset in sorted(by.items()):
@@ -256,7 +257,7 @@ def losses(previous: Offsets, latest: Offsets) -> list[str]:
 
 
 def outside(wanted: Offsets, earliest: Offsets, latest: Offsets) -> list[str]:
-    """Say which offsets the logs do not hold: deleted already, or not written yet."""
+    """Describe the offsets that the logs do not hold: deleted already, or not written yet."""
     found: list[str] = []
     for topic, by in sorted(wanted.items()):
         for partition, offset in sorted(by.items()):
@@ -269,7 +270,7 @@ def outside(wanted: Offsets, earliest: Offsets, latest: Offsets) -> list[str]:
 
 
 def clamped(wanted: Offsets, earliest: Offsets, latest: Offsets) -> Offsets:
-    """Move offsets outside the logs to the nearest end of them."""
+    """Move offsets outside a log to its nearest end."""
     return {
         topic: {
             p: min(max(offset, earliest[topic][p]), latest[topic][p]) for p, offset in by.items()

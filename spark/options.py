@@ -1,8 +1,8 @@
-"""The common part of source and sink options: their errors, and how values are written.
+"""The common part of source and sink options: their errors, and the formats of values.
 
-Pure: strings in, values out, OptionError for what makes no sense. An option that nobody reads is
-refused, not ignored: a misspelt name would skip records silently. Spark hands options over with
-lower-case names.
+Pure: strings are turned into values, with OptionError for wrong ones. An unknown option is refused,
+not ignored, because a misspelt name would skip records silently. Spark passes the names of options
+in lower case.
 """
 
 import difflib
@@ -15,15 +15,15 @@ from ..client.config import ConsumerConfig, ProducerConfig, configured
 from ..runtime.errors import ConfigError, MinikafkaError
 
 EARLIEST: Final = -2
-"""The first offset there is, in a JSON of offsets."""
+"""Stands for the first readable offset in a JSON of offsets."""
 LATEST: Final = -1
-"""The offset that the next record gets, in a JSON of offsets."""
+"""Stands for the offset of the next record in a JSON of offsets."""
 
 LARGEST: Final = 2**63 - 1
-"""Offsets, times and counts are int64 everywhere."""
+"""The largest offset, time or count: each is an int64."""
 
 Offsets = dict[str, dict[int, int]]
-"""Topic -> partition -> offset."""
+"""Offsets by topic and partition."""
 
 CLIENT_OWN: Final = "kafka."
 """The prefix of the options that are settings of the client."""
@@ -39,9 +39,9 @@ _OURS_TO_SET: Final = {
 }
 _SECURITY: Final = ("kafka.sasl.", "kafka.ssl.")
 _JVM_CACHES: Final = "spark.kafka."
-"""The prefix of the JVM connector's caches: settings of the Spark session, not of a query."""
+"""The prefix of settings of the JVM connector's caches, which belong to a session, not a query."""
 _SPARKS_OWN: Final = ("checkpointlocation", "outputmode", "queryname")
-"""Spark keeps these among the options of a streaming query."""
+"""Options that Spark itself adds to those of a streaming query."""
 
 
 class OptionError(MinikafkaError, ValueError):
@@ -53,12 +53,12 @@ class OptionError(MinikafkaError, ValueError):
 
 
 def lower_names(options: Mapping[str, str]) -> dict[str, str]:
-    """Give options as Spark hands them over: names in lower case, values as they are."""
+    """Return options as Spark passes them: names in lower case, values unchanged."""
     return {name.lower(): value for name, value in options.items()}
 
 
 def check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
-    """Refuse names that nobody reads, with the nearest one that is read."""
+    """Refuse unknown names, and suggest the nearest known one."""
     by_lower = {name.lower(): name for name in known}
     for name, value in options.items():
         if name in by_lower or name in _SPARKS_OWN or name.startswith(CLIENT_OWN):
@@ -73,12 +73,12 @@ def check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
 def client_settings(
     options: Mapping[str, str], table: type[ConsumerConfig] | type[ProducerConfig]
 ) -> dict[str, str]:
-    """Give the kafka.* options without their prefix; refuse what the client would refuse."""
+    """Return the kafka.* options without their prefix; refuse those that a client would refuse."""
     for name, value in options.items():
         if name in _OURS_TO_SET:
             raise OptionError(name, value, _OURS_TO_SET[name])
         if name.startswith(_SECURITY):
-            # Values of these options are secrets, and an error is read by many.
+            # The values of these options are secrets, and errors are read by many.
             raise OptionError(name, "***", "this client has plaintext connections only")
     client = {
         name.removeprefix(CLIENT_OWN): value
@@ -119,7 +119,7 @@ def json_object(option: str, text: str) -> dict[str, Any]:
 
 
 def is_partition(text: str) -> bool:
-    """True if the text is the usual form of a partition's number; 00 would repeat 0."""
+    """True if the text is a partition number in its usual form; 00 would repeat 0."""
     return text.isascii() and text.isdecimal() and str(int(text)) == text
 
 
@@ -134,7 +134,7 @@ def flag(options: Mapping[str, str], option: str, *, default: bool) -> bool:
 
 
 def whole_number(options: Mapping[str, str], option: str, *, at_least: int) -> int | None:
-    """Read a whole number; None when the option is not given."""
+    """Read a whole number; None if the option is not given."""
     text = options.get(option.lower())
     if text is None:
         return None

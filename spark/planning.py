@@ -1,7 +1,7 @@
-"""Plans a query as the cluster has it: topics found, bounds turned into offsets, tasks.
+"""Plans a query on the cluster: finds topics, turns bounds into offsets, and makes tasks.
 
-Asks the cluster and lets offsets.py compute; keeps nothing. What is missing or lost is told to the
-reader, which knows what failOnDataLoss says.
+A plan asks the cluster and computes with offsets.py. Missing partitions and lost records are
+reported to the reader, which knows `failOnDataLoss`.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from .options import Offsets, OptionError
 from .source_options import AtTime, Bound, SourceOptions
 
 Lost = Callable[[str], None]
-"""Takes in what can no longer be read: raises, or lets the query go on without it."""
+"""Called with a text about lost records: raises, or lets the query go on without them."""
 
 
 class Plan:
@@ -22,7 +22,7 @@ class Plan:
     def __init__(
         self, options: SourceOptions, cluster: Cluster, expected: Offsets | None = None
     ) -> None:
-        """Find what the options name now; wait a moment for what is `expected`."""
+        """Find the partitions that the options name; wait a moment for those in `expected`."""
         self.options = options
         self._cluster = cluster
         assigned = options.assigned
@@ -55,14 +55,14 @@ class Plan:
         ]
 
     def check_complete(self) -> None:
-        """Refuse a topic or partition that is named and does not exist."""
+        """Refuse options that name a topic or partition which does not exist."""
         missing = self.missing()
         if missing:
             option = "assign" if self.options.assigned else "subscribe"
             raise OptionError(option, ", ".join(missing), "the cluster does not have it")
 
     def latest(self) -> Offsets:
-        """Ask where the partitions end."""
+        """Ask for the end offset of each partition."""
         return self._cluster.latest(self.partitions)
 
     def start(self, lost: Lost) -> Offsets:
@@ -95,7 +95,7 @@ class Plan:
         found = self._cluster.at_times(times)
         for topic, by in found.items():
             for partition, offset in by.items():
-                # Records written between the two questions belong to a later query.
+                # Records written between the two requests belong to a later query.
                 end = latest[topic][partition]
                 if offset < 0 and not at.or_latest:
                     raise OptionError(
@@ -111,9 +111,9 @@ class Plan:
 def tasks(
     options: SourceOptions, start: Offsets, end: Offsets, topic_ids: Mapping[str, str]
 ) -> list[OffsetRange]:
-    """List the ranges to read, one for each task; an empty one where there is nothing."""
+    """List the ranges to read, one for each task; a single empty range if there are none."""
     found = arithmetic.split(arithmetic.ranges(start, end, topic_ids), options.splitting)
-    # Spark makes one partition of an empty list, and reads it.
+    # Spark would make one partition of an empty list, and read it.
     return found or [OffsetRange("", 0, 0, 0)]
 
 
@@ -127,7 +127,7 @@ def with_named(options: SourceOptions, offsets: Offsets) -> Offsets:
 
 
 def _named(options: SourceOptions) -> Mapping[str, tuple[int, ...]]:
-    """Give the topics of `subscribe`, without partitions, or `assign`."""
+    """Return the topics of `subscribe`, without partitions, or those of `assign`."""
     return options.assigned or dict.fromkeys(options.topics, ())
 
 

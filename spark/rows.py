@@ -1,8 +1,8 @@
-"""Rows to records: an Arrow batch of the sink's columns handed to a producer.
+"""Turns rows into records: an Arrow batch of the sink's columns is handed to a producer.
 
-Owns where each row goes and the refusal of rows that cannot be records; the producer owns
-batching, partitioning by key and retries. Never opens a connection, a transaction or a commit, and
-makes no Python object for a row.
+This module decides where each row goes and refuses rows that cannot be records; the producer does
+batching, partitioning by key and retries. It never opens a connection, a transaction or a commit,
+and makes no Python object per row.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
     topic: str
     partition: int | None
-    """None: the partitioner chooses by the key."""
+    """The partition; None if the partitioner chooses it by the key."""
     rows: Ints | None
     """The rows' positions in the batch, rising; None for all rows."""
 
@@ -42,17 +42,17 @@ class RowWriter:
     """Hands the rows of one task to a producer, in their order."""
 
     def __init__(self, producer: Producer, topic: str | None) -> None:
-        """`topic` is for every row; None when each row names its own."""
+        """`topic` is the topic of every row, or None if each row names its own."""
         self._producer = producer
         self._topic = topic
         self._known: set[str] = set()
         self._under_way: deque[SyncBatchDelivery] = deque()
 
     def write(self, batch: pa.RecordBatch, first_row: int) -> None:
-        """Send a batch, whose first row is the task's `first_row`-th; waits only for room.
+        """Send a batch whose first row is number `first_row` of the task; wait only for room.
 
-        RowError, and nothing of the batch is sent, for a row that cannot be a record; whatever the
-        producer raises, also for batches written earlier.
+        Raises RowError if a row cannot be a record; nothing of the batch is sent then. Raises the
+        producer's errors, also those for batches sent earlier.
         """
         if batch.num_rows == 0:
             return
@@ -68,7 +68,7 @@ class RowWriter:
             self._under_way.popleft().result()
 
     def finish(self) -> None:
-        """Wait until every row was acknowledged; raise if one was not."""
+        """Wait until every row is acknowledged; raise if one is not."""
         self._producer.flush()
         while self._under_way:
             self._under_way.popleft().result()
@@ -89,11 +89,11 @@ class RowWriter:
         self._under_way.append(sent)
 
     def _places(self, batch: pa.RecordBatch, first_row: int) -> list[Place]:
-        """Sort a batch's rows by where they go."""
+        """Group a batch's rows by topic and partition."""
         topics, codes = _topics(batch, self._topic, first_row)
         partitions = _partitions(batch)
         if partitions is None:
-            # Rows for an unknown topic would be queued one by one.
+            # Learn the topic first, because rows for an unknown topic would be queued one by one.
             for topic in topics:
                 if topic not in self._known:
                     self._producer.partitions_for(topic)
@@ -121,7 +121,7 @@ class RowWriter:
 
 
 def _topics(batch: pa.RecordBatch, topic: str | None, first_row: int) -> tuple[list[str], Ints]:
-    """Give the topics there are, and for each row which of them."""
+    """Return the topics in the batch, and for each row the index of its topic."""
     if topic is not None:
         return [topic], np.zeros(batch.num_rows, dtype=np.int64)
     column = batch.column("topic")
@@ -134,7 +134,7 @@ def _topics(batch: pa.RecordBatch, topic: str | None, first_row: int) -> tuple[l
 
 
 def _partitions(batch: pa.RecordBatch) -> Ints | None:
-    """Give the partition of each row, -1 where it has none; None where no row has one."""
+    """Return the partition of each row, -1 if it has none; None if no row has one."""
     if "partition" not in batch.schema.names:
         return None
     column = batch.column("partition")
@@ -142,7 +142,7 @@ def _partitions(batch: pa.RecordBatch) -> Ints | None:
 
 
 def _check_headers(columns: dict[str, Any], first_row: int) -> None:
-    """Leave the column out where no row has headers; RowError for a header without a key."""
+    """Drop the column if no row has headers; RowError for a header without a key."""
     column = columns.get("headers")
     if column is None:
         return

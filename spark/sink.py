@@ -1,8 +1,8 @@
-"""The sink: what Spark calls to have rows written, in batch jobs and in streaming queries.
+"""The sink: the writers that Spark calls, in batch jobs and in streaming queries.
 
-At least once: each task writes its rows with acks=all and answers only when every one was
-acknowledged; a task that Spark runs again writes its rows again. Exactly once is exactly_once.py's.
-Owns the columns a row may have; how rows become records is rows.py's.
+At least once: each task writes its rows with acks=all and succeeds only when all are acknowledged;
+if Spark runs a task again, its rows are written again. exactly_once.py writes exactly once. This
+module checks the columns of a row; rows.py turns rows into records.
 """
 
 from collections.abc import Iterator
@@ -80,7 +80,7 @@ def _allowed(name: str) -> str:
 
 
 class _Writing:
-    """The work of a task and of the driver that batch and streaming writers share."""
+    """The part of a task's and the driver's work that batch and streaming writers share."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
@@ -90,7 +90,7 @@ class _Writing:
         raise NotImplementedError
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
-        """Write a task's rows; returns when every one was acknowledged, raises if one was not."""
+        """Write a task's rows and wait until all are acknowledged; raise if one was not."""
         if self._is_exact:
             task = exactly_once.Task.current()
             return exactly_once.write(self.options, self._job(task), task, iterator)
@@ -103,12 +103,12 @@ class _Writing:
         return Written(count)
 
     def _commit(self, batch_id: int, messages: list[WriterCommitMessage | None]) -> None:
-        # At least once: every record was acknowledged before its task answered.
+        # At least once needs no commit: every record was acknowledged before its task succeeded.
         if self._is_exact:
             exactly_once.commit(self.options, batch_id, messages)
 
     def _abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        # At least once: acknowledged records stay.
+        # At least once: acknowledged records stay in the topic.
         if self._is_exact:
             exactly_once.abort(self.options, messages)
 
@@ -118,18 +118,18 @@ class BatchWriter(_Writing, DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions) -> None:
         super().__init__(options)
-        # Spark pickles this writer for the tasks and again for the commit: one id for all of them.
+        # Spark pickles this writer for the tasks and again for the commit, so all share one id.
         self._job_id = uuid4().hex
 
     def _job(self, task: exactly_once.Task) -> exactly_once.Job:
         return exactly_once.Job.of_batch(self.options, self._job_id, task)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make the job's rows visible, if they are not yet."""
+        """Make the job's rows visible, unless they are already."""
         self._commit(self.options.batch_id or 0, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Let go of the job's rows, unless they are committed."""
+        """Give up the job's rows, unless they are committed."""
         self._abort(messages)
 
 
@@ -140,9 +140,9 @@ class StreamWriter(_Writing, DataSourceStreamArrowWriter):
         return exactly_once.Job.of_stream(self.options, task)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Make the rows of a micro-batch visible, if they are not yet."""
+        """Make the rows of a micro-batch visible, unless they are already."""
         self._commit(batchId, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Let go of the rows of a micro-batch, unless they are committed."""
+        """Give up the rows of a micro-batch, unless they are committed."""
         self._abort(messages)

@@ -1,8 +1,8 @@
-"""The transactional clients of a sink in a Python worker: producers, an admin, generations.
+"""The transactional clients of a sink in a Python worker: producers and an admin client.
 
-Spark reuses its workers, so that a task finds the producer which the partition before it opened.
-Owns clients and their settings; what is written and committed is decided in exactly_once.py.
-One thread at a time, as in a worker.
+Spark reuses its workers, so a task finds the producer that an earlier task opened. This module owns
+clients and their settings; exactly_once.py decides what is written and committed. It is used by one
+thread at a time, as a worker has.
 """
 
 import time
@@ -31,25 +31,25 @@ MOST_PRODUCERS: Final = 16
 MOST_RUNS: Final = 64
 CLOSE_MS: Final = 5_000
 COMMIT_MS: Final = 120_000
-"""The time that a commit is tried while the cluster does not answer."""
+"""The time limit of a commit while the cluster does not answer."""
 ABORT_MS: Final = 5_000
-"""The time that the driver tries to abort; the transaction timeout aborts in any case."""
+"""The time limit of an abort by the driver; the transaction timeout aborts in any case."""
 TRIES_IN_TIME: Final = 4
-"""One unanswered transaction may use up this part, 1 in so many, of the time given for all."""
+"""One unanswered transaction may use up one part in this many of the time for all."""
 
 T = TypeVar("T")
 _all: "WorkerClients[tuple[tuple[str, str], ...], SinkClients]" = WorkerClients()
 
 
 class ExactlyOnceError(MinikafkaError):
-    """A batch that is not committed, or cannot be: says which, why, and what to do."""
+    """A batch is not committed, or cannot be. The text says which, why, and what to do."""
 
 
 def out_of_the_past(group: str, batch_id: int, recorded: int) -> ExactlyOnceError:
-    """Make the error of a batch that is older than the newest recorded batch.
+    """Return the error for a batch that is older than the newest committed batch.
 
-    A repeated commit whose answer was lost repeats the newest batch, and never an older one. Nobody
-    can tell whether these rows were committed: to skip them could lose them.
+    A commit that is repeated because its answer was lost is always of the newest batch. Nobody can
+    tell whether the rows of this older batch were committed, and skipping them could lose them.
     """
     return ExactlyOnceError(
         f"batch {batch_id} of {group} is not committed: batch {recorded} of it is recorded. Its "
@@ -87,7 +87,7 @@ class SinkClients:
             self._admin = None
 
     def admin(self) -> Admin:
-        """Give the admin, which waits out what a cluster needs to find a new coordinator."""
+        """Return the admin client; it waits until a cluster has found a new coordinator."""
         if self._admin is None:
             settings = known_to(AdminConfig, self.settings)
             self._admin = Admin.from_config({"default.api.timeout.ms": str(COMMIT_MS), **settings})
@@ -96,7 +96,7 @@ class SinkClients:
     def end_all(
         self, transactions: Iterable[PreparedTransaction], *, commit: bool, within_ms: int
     ) -> dict[PreparedTransaction, ApiError | ClientError]:
-        """End each transaction by itself, all in that time; return the failed ones with errors."""
+        """End each transaction, all within a time limit; return the failed ones with errors."""
         deadline = time.monotonic() + within_ms / 1000
         failed: dict[PreparedTransaction, ApiError | ClientError] = {}
         for one in transactions:
@@ -112,15 +112,15 @@ class SinkClients:
         return failed
 
     def state_of(self, group: str, run: str) -> CommitGroupState:
-        """Begin a run of a group, or look up what was answered when this worker began it.
+        """Begin a run of a group, or return the answer that this worker got when it began it.
 
-        What is remembered may be old: the generation is that of the run, and never changes; the
-        recorded batch only grows. Raises as `Admin.init_commit_group`.
+        An answer may be old, but a run's generation never changes, and its newest committed batch
+        can only have grown. Raises the errors of `Admin.init_commit_group`.
         """
         return self.once((group, run), lambda: self.admin().init_commit_group(group, run))
 
     def once(self, key: Hashable, ask: Callable[[], T]) -> T:
-        """Ask once in this worker, and remember the newest answers."""
+        """Call `ask` once per key in this worker, and keep the newest answers."""
         if key not in self._answers:
             self._answers[key] = ask()
             if len(self._answers) > MOST_RUNS:
@@ -129,13 +129,13 @@ class SinkClients:
         return answer
 
     def begin(self, transactional_id: str) -> Producer:
-        """Begin a transaction, which fences and aborts whatever this id has open."""
+        """Begin a transaction, which fences and aborts any that this id has open."""
         known = self._producers.pop(transactional_id, None)
         if known is not None:
             try:
                 known.begin_transaction()
             except (TransactionError, ProducerFenced, ClientClosed):
-                # The producer was lost since its last transaction; a fresh one can take its place.
+                # The producer was lost after its last transaction; a new one can replace it.
                 _closed(known)
                 known = None
             except BaseException:
@@ -155,7 +155,7 @@ class SinkClients:
         return known
 
     def drop(self, transactional_id: str) -> None:
-        """Abort what this id has open here, as far as the cluster can be reached, and forget it."""
+        """Abort this id's open transaction, if the cluster answers, and close its producer."""
         producer = self._producers.pop(transactional_id, None)
         if producer is not None:
             _closed(producer)

@@ -1,7 +1,7 @@
 """Options of the sink, read once into typed values: strings in, frozen values out.
 
-Names and meanings are those of Spark's own Kafka connector; exactly once is added. A wrong option
-is an OptionError before any job starts.
+Names and meanings are those of Spark's own Kafka connector, with delivery=exactly_once added. A
+wrong option raises OptionError before any job starts.
 """
 
 import re
@@ -24,11 +24,12 @@ _KNOWN: Final = (
 _ONLY_EXACTLY_ONCE: Final = ("batchId", "exactlyOnceFallback", "sinkId")
 _SINK_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 TRANSACTION_TIMEOUT_MS: Final = 900_000
-"""The longest that a cluster allows by default: a transaction must outlive its micro-batch."""
+"""The longest timeout that a cluster allows by default; a transaction must outlast a micro-
+batch."""
 
 
 class Delivery(StrEnum):
-    """The number of times that a row is in the topic when a task, a query or a broker fails."""
+    """The guarantee for rows when a task, a query or a broker fails."""
 
     AT_LEAST_ONCE = "at_least_once"
     EXACTLY_ONCE = "exactly_once"
@@ -53,7 +54,8 @@ class SinkOptions:
     fallback: Fallback = Fallback.REFUSE
     sink_id: str | None = None
     batch_id: int | None = None
-    """The number of a batch job: one committed under this sink_id before is not written again."""
+    """The number of a batch job; one already committed under this `sink_id` is not written
+    again."""
 
 
 def parse_sink(options: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:

@@ -1,8 +1,8 @@
 """The source: batch and streaming reads of topics as Arrow batches.
 
-Owns what a query reads and when; never decodes a record (columns.py) nor computes a range
-(offsets.py). Readers are pickled into tasks, so they open no connection before they are used:
-connections live in `cluster`, one set for each Python worker.
+This module decides what a query reads and when; columns.py decodes records and offsets.py computes
+ranges. Readers are pickled into tasks, so they open no connection before they are used: connections
+are kept in `cluster`, one set for each Python worker.
 """
 
 import logging
@@ -61,7 +61,7 @@ _TYPES: Final = {
 
 
 def schema_of(columns: Sequence[str]) -> StructType:
-    """Give the connector's types to these columns."""
+    """Return the schema with these columns, in the connector's types."""
     # Built by hand: a worker has no JVM to parse DDL with.
     schema = StructType()
     for name in columns:
@@ -78,7 +78,7 @@ class RangePartition(InputPartition):
 
 
 class _Reading:
-    """The schema, and the reading of one range in a task, which all readers share."""
+    """The schema and the reading of one range in a task, which both readers share."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options = options
@@ -88,7 +88,7 @@ class _Reading:
         return cluster_for(self.options.client, self.options.patience)
 
     def read(self, partition: InputPartition) -> "Iterator[RecordBatch]":
-        """Read one range, ending exactly at its end also across gaps and control records."""
+        """Read one range; end exactly at its end, also across gaps and control records."""
         assert isinstance(partition, RangePartition)
         wanted = partition.wanted
         schema = to_arrow_schema(self.schema, timezone="UTC")
@@ -109,7 +109,7 @@ class _Reading:
                 raise RemoteProtocolError(f"{name}: {error}") from error
 
     def _fetched(self, wanted: OffsetRange) -> Iterator[RawRecords]:
-        """Yield whole batches of the range; lost records between them are reported."""
+        """Yield whole batches of the range; report records that are lost between them."""
         partition = TopicPartition(wanted.topic, wanted.partition)
         position = wanted.start
         is_fresh = True
@@ -122,11 +122,11 @@ class _Reading:
                     yield raw
             except (LogTruncated, OffsetOutOfRange) as error:
                 if error.partition != partition:
-                    continue  # of an earlier read, whose partition this worker no longer reads
+                    continue  # an error of an earlier read of another partition
                 if isinstance(error, OffsetOutOfRange):
                     position = self._after_gap(wanted, position)
                 elif is_fresh:
-                    is_fresh = False  # the worker knew the topic from before this was planned
+                    is_fresh = False  # the worker knew an older topic of this name
                 else:
                     self._lost(str(error))
             except DataLoss as loss:
@@ -134,7 +134,7 @@ class _Reading:
                 return
 
     def _after_gap(self, wanted: OffsetRange, position: int) -> int:
-        """Tell that the log does not hold `position`; give where to go on, maybe at the end."""
+        """Report that the log does not hold `position`; return where to go on, maybe the end."""
         name = f"{wanted.topic}-{wanted.partition}"
         where = {wanted.topic: (wanted.partition,)}
         first = self.cluster().earliest(where)[wanted.topic][wanted.partition]
@@ -145,9 +145,10 @@ class _Reading:
         return first
 
     def _check_is_written(self, raw: RawRecords) -> None:
-        """Refuse a batch beyond the log's end: its base offset, which no checksum covers, is wrong.
+        """Refuse a batch beyond the log's end: its base offset, which has no checksum, is wrong.
 
-        The end that came with the fetch may be older than the batches; only then is it asked for.
+        The end that came with the fetch may be older than the batches; only then ask for the end
+        again.
         """
         if raw.next_position <= raw.high_watermark:
             return
@@ -170,10 +171,10 @@ def _is_another_topic(raw: RawRecords, wanted: OffsetRange) -> bool:
 
 
 class BatchReader(_Reading, DataSourceReader):
-    """Reads what lies between two sets of offsets, both fixed when the job is planned."""
+    """Reads everything between two sets of offsets, both fixed when the job is planned."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan a task for each partition that holds something to read, or as many as are wanted."""
+        """Plan one task for each partition with records to read, or more if options say so."""
         plan = Plan(self.options, self.cluster())
         plan.check_complete()
         start, end = plan.between(self._lost)
@@ -181,7 +182,7 @@ class BatchReader(_Reading, DataSourceReader):
 
 
 class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads micro-batches; Spark keeps the offsets, in its checkpoint."""
+    """Reads micro-batches; Spark keeps their offsets in its checkpoint."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         super().__init__(options, schema)
@@ -203,10 +204,10 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         return arithmetic.to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Give `maxOffsetsPerTrigger` as Spark's own limit.
+        """Return `maxOffsetsPerTrigger` as Spark's own limit.
 
-        Spark's limits cannot say least and most at once: the least is kept here, and what Spark
-        hands back tells only whether everything is to be read (ReadAllAvailable) whatever was set.
+        Spark's limits cannot hold a minimum and a maximum at once, so the minimum is kept here. The
+        limit that Spark hands back is used only to learn whether everything is to be read.
         """
         admission = self.options.admission
         if admission.max_offsets is None and admission.min_offsets is not None:
@@ -218,14 +219,15 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         )
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Freeze the end of the query at the present end of the logs."""
+        """Fix the end of the query at the present end of the logs."""
         self._target = Plan(self.options, self.cluster()).latest()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Choose the end of the next micro-batch.
 
-        Spark asks with the end of what it has finished, at every trigger: that is what the group
-        of `commitOffsetsGroup` is told. `commit` comes later, and never for a query's last batch.
+        At every trigger Spark passes the end of what it has finished, which is then committed for
+        the group of `commitOffsetsGroup`. Spark's `commit` comes later, and never for the last
+        batch.
         """
         before = arithmetic.from_json(start)
         latest = self._latest(before)
@@ -245,8 +247,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         return arithmetic.to_json(arithmetic.limited(full_start, latest, most))
 
     def _latest(self, before: Offsets) -> Offsets:
-        """Ask where everything ends now, and tell what of `before` is lost."""
-        # A restart may name other topics than its checkpoint; later, a topic that is gone is known.
+        """Ask where all partitions end now, and report what of `before` is lost."""
+        # A restart may name other topics than its checkpoint; once the query runs, they are known.
         expected = before if self._is_under_way else with_named(self.options, before)
         plan = Plan(self.options, self.cluster(), expected)
         if not self._is_under_way:
@@ -266,7 +268,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         return latest
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Tell Spark's progress where the topics end, so that lag can be seen."""
+        """Return where the topics end, which Spark reports as progress to show the lag."""
         return None if self._seen is None else arithmetic.to_json(self._seen)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -284,9 +286,9 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         return [RangePartition(each) for each in planned]
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: Spark's checkpoint is the only place where progress counts."""
+        """Do nothing, because Spark's checkpoint is the only place where progress counts."""
 
     def stop(self) -> None:
-        """Leave the worker's connections to the next query."""
+        """Close the progress reporter; the worker's other connections stay for the next query."""
         if self._told is not None:
             self._told.close()

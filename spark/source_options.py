@@ -1,7 +1,7 @@
 """Options of the source, read once into typed values: strings in, frozen values out.
 
 Names, meanings and precedence are those of Spark's own Kafka connector (KafkaSourceProvider). A
-wrong or senseless option is an OptionError before any job starts.
+wrong or contradictory option raises OptionError before any job starts.
 """
 
 import re
@@ -59,9 +59,10 @@ _KNOWN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """The first record at or after a time, in ms since 1970: one for all partitions, or each its.
+    """A bound by timestamp, in ms since 1970: one time for all partitions, or one for each.
 
-    Where no record is as young: the end of the partition if `or_latest`, else an error.
+    It means the first record at or after that time. If there is none, it means the end of the
+    partition if `or_latest`, and an error otherwise.
     """
 
     times_ms: int | Offsets
@@ -73,22 +74,22 @@ class Bound(NamedTuple):
 
     option: str
     at: str | Offsets | AtTime
-    """A word ("earliest", "latest"), offsets or times."""
+    """Either "earliest" or "latest", or offsets, or times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The size of a micro-batch; None: no bound."""
+    """The bounds of a micro-batch's size, in offsets; None means no bound."""
 
     min_offsets: int | None = None
     max_offsets: int | None = None
     max_delay_ms: int = MAX_DELAY_MS
-    """After so long a micro-batch begins though it is below the minimum."""
+    """After this time a micro-batch begins even if it is smaller than `min_offsets`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Splitting:
-    """The cutting of ranges into tasks; None: one task for each partition that is read."""
+    """The rule for splitting ranges into tasks; without bounds each partition read is one task."""
 
     min_partitions: int | None = None
     max_records: int | None = None
@@ -99,9 +100,9 @@ class Patience:
     """The limits of waiting for a cluster."""
 
     poll_timeout_ms: int = 120_000
-    """The limit for records that are known to be there."""
+    """The time limit for records that are known to exist."""
     retries: int = 3
-    """Retries of a question about offsets or topics that nobody answered."""
+    """The number of retries of a request for offsets or topics that no broker answered."""
     retry_interval_ms: int = 10
 
 
@@ -113,7 +114,7 @@ class SourceOptions:
     """Client settings: the kafka.* options without their prefix."""
     topics: tuple[str, ...]
     pattern: re.Pattern[str] | None
-    """Topics in whose name the pattern is found are read, also those created later."""
+    """Topics whose names contain a match of the pattern are read, even if created later."""
     assigned: dict[str, tuple[int, ...]]
     starting: Bound
     ending: Bound
@@ -124,7 +125,7 @@ class SourceOptions:
     columns: tuple[str, ...]
     """The columns of the rows, in their order."""
     commit_offsets_group: str | None
-    """The consumer group that is told of the progress, as a hint for tools."""
+    """The consumer group to which progress is committed, as a hint for tools."""
 
 
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -155,10 +156,10 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
 
 
 def check_source(options: Mapping[str, str]) -> None:
-    """Refuse what neither a batch nor a stream could read.
+    """Refuse options that neither a batch nor a streaming query could use.
 
-    For where Spark does not say which it will be: when the frame is made, long before its job.
-    Options that name nothing to read are left to the readers: they may be a sink's.
+    Spark does not say which kind of query it will be when the frame is made, long before its job.
+    Options that name nothing to read may be a sink's, and are left to the readers.
     """
     if not any(option.lower() in lower_names(options) for option in _WHAT):
         return
@@ -168,16 +169,17 @@ def check_source(options: Mapping[str, str]) -> None:
         try:
             parse_source(options, streaming=False)
         except OptionError:
-            # Both kinds are given. An option that only streams have shows that a stream is meant.
+            # The options mix both kinds. An option that only streams have shows that a stream is
+            # meant.
             if any(option.lower() in lower_names(options) for option in _STREAMING_ONLY):
                 raise as_stream from None
             raise
 
 
 def parse_columns(options: Mapping[str, str]) -> tuple[str, ...]:
-    """Give the columns of the rows: all, or those that the option `columns` names.
+    """Return the columns of the rows: all, or those that the option `columns` names.
 
-    Names of options in any case.
+    Names of options may be in any case.
     """
     options = lower_names(options)
     headers = flag(options, "includeHeaders", default=False)
@@ -315,7 +317,7 @@ def _ending(options: Mapping[str, str]) -> Bound:
 
 
 def _by_time(options: Mapping[str, str], end: str, *, or_latest: bool) -> Bound | None:
-    """Read the two options of times, the one for all partitions first: it overrules the other."""
+    """Read the two options of times; the one for all partitions has precedence."""
     option = f"{end}Timestamp"
     everywhere = whole_number(options, option, at_least=0)
     if everywhere is not None:
@@ -329,7 +331,7 @@ def _by_time(options: Mapping[str, str], end: str, *, or_latest: bool) -> Bound 
 
 
 def _check_order(starting: Bound, ending: Bound) -> None:
-    """Refuse two bounds of one kind that contradict each other; others meet when resolved."""
+    """Refuse two bounds of one kind that contradict each other; others are checked later."""
     first, last = starting.at, ending.at
     if isinstance(first, AtTime) and isinstance(last, AtTime):
         first_ms, last_ms = first.times_ms, last.times_ms
@@ -362,7 +364,7 @@ def _check_each(start_option: str, first: Offsets, end_option: str, last: Offset
 
 
 def _client(options: Mapping[str, str]) -> dict[str, str]:
-    """Give the consumer's settings; no group, as partitions are assigned and none is joined."""
+    """Return the consumer's settings, without a group: partitions are assigned, not joined."""
     _name(options, "kafka.group.id")
     _name(options, "groupIdPrefix")
     client = client_settings(options, ConsumerConfig)

@@ -1,7 +1,7 @@
-"""Makes a Spark session usable in threads of one's own.
+"""Makes a Spark session usable in threads that a program starts itself.
 
-Spark looks a Python data source up in the session that is active in the JVM's thread, and a new
-Python thread gets a JVM thread where none is: writes and streams end with DATA_SOURCE_NOT_FOUND.
+Spark looks up a Python data source in the session that is active in the JVM's thread. A new Python
+thread gets a JVM thread without one, so writes and streams fail with DATA_SOURCE_NOT_FOUND.
 """
 
 from typing import Any
@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 
 def use_session(spark: SparkSession) -> None:
-    """Make `spark` the active session of this thread; call it first in every thread of yours.
+    """Make `spark` the active session of this thread; call it first in every thread you start.
 
-    Without effect on a session of Spark Connect, whose server does it.
+    It does nothing for a session of Spark Connect, whose server does the same.
     """
     jvm: Any = getattr(spark, "_jvm", None)
     if jvm is not None:

@@ -1,7 +1,7 @@
-"""Clients that outlive a task: one set for each use in a Python worker, which Spark uses again.
+"""Clients that outlive a task, because Spark uses a Python worker again for later tasks.
 
-Owns how long they are kept, in which process, and which settings a client is given; what they are
-for is decided by who makes them. One thread at a time, as in a worker.
+This module decides how long clients are kept, in which process, and which settings they get; their
+callers decide what they do. It is used by one thread at a time, as a worker has.
 """
 
 import atexit
@@ -26,7 +26,7 @@ C = TypeVar("C", bound=Closing)
 
 
 class WorkerClients(Generic[K, C]):
-    """The newest few, closed with the process; a forked one gets clients of its own."""
+    """The clients used last, closed with the process; a forked process gets its own."""
 
     def __init__(self) -> None:
         self.kept: dict[tuple[int, K], C] = {}
@@ -34,7 +34,7 @@ class WorkerClients(Generic[K, C]):
         atexit.register(self.close)
 
     def get(self, key: K, make: Callable[[], C]) -> C:
-        """Find or make the clients for a key; beyond MOST the longest unused are closed."""
+        """Find or make the clients for a key; beyond MOST the least recently used are closed."""
         place = (os.getpid(), key)
         clients = self.kept.pop(place, None) or make()
         self.kept[place] = clients
@@ -52,6 +52,6 @@ class WorkerClients(Generic[K, C]):
 
 
 def known_to(table: type, settings: Mapping[str, str]) -> dict[str, str]:
-    """Leave out the settings that a client does not have, by its table."""
+    """Return the settings that a client of this configuration table has."""
     known = {row.key for row in settings_of(table)}
     return {key: value for key, value in settings.items() if key in known}

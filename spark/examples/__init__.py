@@ -1,1 +1,1 @@
-"""Pipelines to copy: each runs by one command and says what it checked."""
+"""Pipelines to copy: each runs by one command, checks its results and prints the checks."""

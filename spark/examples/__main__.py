@@ -23,7 +23,7 @@ EXAMPLES = {
 @click.option("--bootstrap", metavar="HOST:PORT", help="A cluster that runs; else one is made.")
 @click.argument("names", nargs=-1, type=click.Choice(list(EXAMPLES)))
 def main(bootstrap: str | None, names: tuple[str, ...]) -> None:
-    """Exit with 0 only when everything that was checked held."""
+    """Exit with 0 only if every check passed."""
     wanted = [(name, EXAMPLES[name]) for name in names or EXAMPLES]
     sys.exit(1 if run_all(wanted, bootstrap) else 0)
 

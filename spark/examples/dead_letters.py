@@ -1,8 +1,8 @@
-"""Dead letters: what does not parse goes to a topic of its own, with the reason; the rest goes on.
+"""Dead letters: records that do not parse go to their own topic, with the reason.
 
     python -m minikafka.spark.examples.dead_letters [--bootstrap HOST:PORT]
 
-One query writes both topics, exactly once: a record is in one of them, its bytes as they came.
+One query writes both topics exactly once: each record goes to one of them, its bytes unchanged.
 """
 
 from pathlib import Path
@@ -17,13 +17,13 @@ from .harness import Run, command, finish
 ORDER = "id long, customer string, cents long, broken string"
 HEADERS = "array<struct<key: string, value: binary>>"
 ADDED = {"dead-letter.reason": "why", "dead-letter.source": "place"}
-"""Headers of a dead letter, behind its own, and the columns they come from."""
+"""The headers added to a dead letter after its own, and the columns that they come from."""
 
 # -- the job
 
 
 def sort_out(orders: DataFrame, good: str, dead: str) -> DataFrame:
-    """Name the topic of each record; a dead letter's last headers say why and whence it came."""
+    """Choose the topic of each record; add reason and origin to a dead letter's headers."""
     text = F.col("value").cast("string")
     order = F.from_json(text, ORDER, {"columnNameOfCorruptRecord": "broken"})
     why = (
@@ -50,7 +50,7 @@ def sort_out(orders: DataFrame, good: str, dead: str) -> DataFrame:
 def start(
     spark: SparkSession, bootstrap: str, topics: tuple[str, str, str], checkpoint: Path
 ) -> StreamingQuery:
-    """Sort out what there is of the first topic into the other two: good ones and dead letters."""
+    """Sort the records of the first topic into the other two: good ones and dead letters."""
     source, good, dead = topics
     orders = (
         spark.readStream.format("minikafka")

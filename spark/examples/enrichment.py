@@ -2,8 +2,8 @@
 
     python -m minikafka.spark.examples.enrichment [--bootstrap HOST:PORT]
 
-A task fails and a broker dies on the way. With delivery=exactly_once the rows of a micro-batch are
-one atomic step: whoever reads committed records sees each order once.
+A task fails and a broker is killed on the way. With delivery=exactly_once the rows of a micro-batch
+become visible in one atomic step: a reader of committed records sees each order once.
 """
 
 import json
@@ -54,7 +54,7 @@ def enrich(spark: SparkSession, bootstrap: str, orders: str, customers: str) -> 
 
 
 def write(enriched: DataFrame, bootstrap: str, topic: str, checkpoint: Path) -> StreamingQuery:
-    """Write what there is to a topic, exactly once."""
+    """Write the enriched orders to a topic, exactly once, and stop at the present end."""
     return (
         enriched.writeStream.format("minikafka")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -70,7 +70,7 @@ def write(enriched: DataFrame, bootstrap: str, topic: str, checkpoint: Path) -> 
 
 ORDERS = 72_000
 NOTE = "ring twice, then leave it at the door; " * 4
-"""Long, so that what a task has written is more than what waits in buffers."""
+"""The note of every order. It is long, so that a task writes more than its buffers hold."""
 COUNTRIES = ("DE", "FR", "IT")
 
 
@@ -118,7 +118,7 @@ def _customer(n: int, name: str) -> ProducerRecord[bytes, bytes]:
 
 
 def expected(n: int) -> dict[str, object]:
-    """Give what must come of order n."""
+    """Return the expected result for order n."""
     known = {"name": f"Customer {n % 60}", "country": COUNTRIES[n % 60 % 3]}
     return {"id": n, "cents": n * 7 % 1000, "note": NOTE, **(known if n % 60 < 50 else {})}
 

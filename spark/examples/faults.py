@@ -1,4 +1,4 @@
-"""The faults under an example, made on purpose: a task that fails, a broker that is killed."""
+"""Faults that examples cause on purpose: a task that fails, a broker that is killed."""
 
 import time
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ FIRST_BATCH_SECONDS = 300.0
 
 
 def fail_once(frame: DataFrame, marker: Path, bootstrap: str, target: str) -> DataFrame:
-    """Let one task of a query fail, once, when rows of it have already reached the target.
+    """Let one task of a query fail, once, when some of its rows have reached the target.
 
-    The marker is the file that the failing task leaves behind.
+    The failing task creates the file `marker`.
     """
     path = str(marker)
 
@@ -31,7 +31,8 @@ def fail_once(frame: DataFrame, marker: Path, bootstrap: str, target: str) -> Da
         rows = 0
         for batch in batches:
             rows += batch.num_rows
-            # In pieces: what is left in this worker's buffer goes on only with what follows.
+            # In small pieces, because the rest in this worker's buffer is sent only with later
+            # rows.
             for first in range(0, batch.num_rows, 500):
                 yield batch.slice(first, 500)
         if rows and _is_first(path):
@@ -62,12 +63,12 @@ def _wait_until_written(bootstrap: str, topic: str) -> None:
 
 
 def batches_done(query: StreamingQuery) -> int:
-    """Count the micro-batches that are over and had rows."""
+    """Count the finished micro-batches that had rows."""
     return len({each.batchId for each in query.recentProgress if each.numInputRows})
 
 
 def kill_leader(cluster: LocalCluster, topic: str) -> int:
-    """Kill the broker that leads partition 0 with SIGKILL; its id comes back."""
+    """Kill the broker that leads partition 0 with SIGKILL, and return its id."""
     with Admin(cluster.bootstrap) as admin:
         leader = admin.describe_topics([topic])[topic].partitions[0].leader_id
     cluster.kill(leader)
@@ -75,7 +76,7 @@ def kill_leader(cluster: LocalCluster, topic: str) -> int:
 
 
 def kill_under(query: StreamingQuery, cluster: LocalCluster, topic: str) -> tuple[int, int]:
-    """Wait for the first micro-batch, kill the topic's leader; its id and the batches so far."""
+    """Kill the leader after the first micro-batch; return its id and the batches so far."""
     deadline = time.monotonic() + FIRST_BATCH_SECONDS
     while query.isActive and not batches_done(query):
         if time.monotonic() > deadline:

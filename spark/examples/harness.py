@@ -1,7 +1,7 @@
-"""The ground of every example: a cluster, Spark, topics of its own, and checks that decide.
+"""The common part of every example: a cluster, a Spark session, topics, and checks.
 
-Nothing here belongs to a pipeline. An example is a module with its job on top and `verify(run)`
-below it, which feeds the job, runs it and compares what came out with what must have.
+An example is a module with its job at the top and `verify(run)` below it, which feeds the job, runs
+it and compares its results with the expected ones.
 """
 
 import os
@@ -31,9 +31,9 @@ from .flights.jobs import output_to
 
 LOGS = Path("run")
 SILENCE_SECONDS = 120.0
-"""The time that `records` waits for records that the cluster says are there."""
+"""The time limit for reading records that the cluster reports."""
 QUERY_SECONDS = 600
-"""No query of an example takes nearly as long."""
+"""The time limit of a query, far above what any query of an example needs."""
 TASK_ATTEMPTS = 3
 CLUSTER_CONFIG = {"default.replication.factor": "3", "min.insync.replicas": "2"}
 
@@ -42,21 +42,21 @@ Record = ConsumerRecord[bytes, bytes]
 
 @dataclass
 class Run:
-    """One example under way: its session, cluster, topics, and the problems found."""
+    """One run of an example: its session, cluster, topics, and the problems found."""
 
     spark: SparkSession
     bootstrap: str
     folder: Path
     """The folder of checkpoints and files; empty at the start."""
     cluster: LocalCluster | None = None
-    """The brokers, where they are ours to kill."""
+    """The cluster, if it was started here and its brokers may be killed; else None."""
     problems: list[str] = field(default_factory=list)
     checks: int = 0
     _topics: list[str] = field(default_factory=list)
     _suffix: str = field(default_factory=lambda: secrets.token_hex(3))
 
     def topic(self, name: str, partitions: int = 2, **configs: str) -> str:
-        """Create a topic of a name nobody has; it is deleted in the end."""
+        """Create a topic with a unique name; it is deleted at the end."""
         full = f"{name}-{self._suffix}"
         dotted = {key.replace("_", "."): value for key, value in configs.items()}
         with Admin(self.bootstrap) as admin:
@@ -65,12 +65,12 @@ class Run:
         return full
 
     def send(self, topic: str, records: Iterable[ProducerRecord[bytes, bytes]]) -> None:
-        """Write records, and wait until each is on every replica in sync."""
+        """Write records, and wait until they are acknowledged by every in-sync replica."""
         with Producer(self.bootstrap) as producer:
             producer.send_batch(topic, list(records)).result(60)
 
     def records(self, topic: str, *, committed: bool = True) -> list[Record]:
-        """Read a whole topic without Spark, by partition and offset."""
+        """Read a whole topic without Spark; return its records by partition and offset."""
         level = "read_committed" if committed else "read_uncommitted"
         settings = {"auto.offset.reset": "earliest", "isolation.level": level}
         found: list[Record] = []
@@ -96,7 +96,7 @@ class Run:
         )
 
     def holds(self, what: str, held: bool, instead: object = "it does not hold") -> None:
-        """Check one thing and say so."""
+        """Print and count one check, and record a problem if `held` is false."""
         self.checks += 1
         if held:
             click.echo(f"verified: {what}")
@@ -105,7 +105,7 @@ class Run:
             click.echo(f"NOT VERIFIED: {what}: {instead}", err=True)
 
     def close(self) -> None:
-        """Leave a cluster that is not ours as it was found."""
+        """Delete the example's topics if the cluster was not started here."""
         if self.cluster is None and self._topics:
             with Admin(self.bootstrap) as admin:
                 admin.delete_topics(self._topics)
@@ -115,9 +115,9 @@ Verify = Callable[[Run], None]
 
 
 def finish(query: StreamingQuery) -> int:
-    """Wait for a query that reads to the end; count the rows that came too late.
+    """Wait for a query that ends by itself; return the number of rows that came too late.
 
-    TimeoutError, and the query stopped, if it does not end within QUERY_SECONDS.
+    If it does not end within QUERY_SECONDS, stop it and raise TimeoutError.
     """
     if not query.awaitTermination(QUERY_SECONDS):
         status = query.status
@@ -131,7 +131,7 @@ def finish(query: StreamingQuery) -> int:
 
 
 def session(log: Path) -> SparkSession:
-    """Start Spark on this machine, with repeated tasks as on a cluster, its output in `log`."""
+    """Start Spark on this machine, with retries of tasks as on a cluster; it logs to `log`."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = (
@@ -150,7 +150,7 @@ def session(log: Path) -> SparkSession:
 
 
 def run_all(examples: Sequence[tuple[str, Verify]], bootstrap: str | None) -> list[str]:
-    """Run examples one after another on one cluster and one Spark; what failed comes back."""
+    """Run examples one after another on one cluster and session; return the problems."""
     start = time.monotonic()
     with ExitStack() as stack:
         cluster = None
@@ -180,7 +180,7 @@ def run_all(examples: Sequence[tuple[str, Verify]], bootstrap: str | None) -> li
 
 
 def command(name: str, verify: Verify) -> click.Command:
-    """Make the command of an example; exit code 0 only when everything that was checked held."""
+    """Make the command of an example; its exit code is 0 only if every check passed."""
 
     @click.command(name, help=f"Run the example {name} and check what came out.")
     @click.option("--bootstrap", metavar="HOST:PORT", help="A cluster that runs; else one is made.")

@@ -1,9 +1,9 @@
-"""Parquet: a topic to files, a folder a day, and the files to a topic again.
+"""Parquet: a topic is written to files, a folder per day, and the files to another topic.
 
     python -m minikafka.spark.examples.parquet [--bootstrap HOST:PORT]
 
-To files by a streaming query, each record once by Spark's own file sink; back by a batch job, each
-partition in its order, all of it or nothing.
+A streaming query writes the files, each record once, with Spark's own file sink. A batch job writes
+them to a topic again: each partition in its order, and all records or none.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ from .harness import Record, Run, command, finish
 def archive(
     spark: SparkSession, bootstrap: str, topic: str, files: Path, checkpoint: Path
 ) -> StreamingQuery:
-    """Append what is new in the topic to the files, every column of it."""
+    """Append the topic's new records to the files, with all columns."""
     records = (
         spark.readStream.format("minikafka")
         .option("kafka.bootstrap.servers", bootstrap)

@@ -1,9 +1,9 @@
-"""Sessions: a state of one's own for each user, kept over micro-batches and restarts.
+"""Sessions: a custom state for each user, kept over micro-batches and restarts.
 
     python -m minikafka.spark.examples.sessions [--bootstrap HOST:PORT]
 
-A session is a user's clicks with no half hour between two of them. It is written once, with the
-path the user took, when the watermark says that no click of it can come any more.
+A session is a series of a user's clicks without a pause of half an hour. It is written once, with
+the path that the user took, when the watermark shows that no click of it can follow.
 """
 
 import json
@@ -33,11 +33,11 @@ Click = list[Any]
 def close_sessions(
     key: tuple[Any, ...], arrived: Iterable[pd.DataFrame], state: GroupState
 ) -> Iterator[pd.DataFrame]:
-    """Give the sessions of one user that are over; the state is the clicks of those that are not.
+    """Yield a user's sessions that are over; the state keeps the clicks of the others.
 
-    Called with the clicks of a micro-batch, and with none when the watermark passes the timeout.
+    Called with the clicks of a micro-batch, and without any when the watermark passes the timeout.
     """
-    # JSON, because Spark 4.3 takes no array in this state.
+    # The state is JSON, because Spark 4.3 allows no array in it.
     clicks: list[Click] = json.loads(state.get[0]) if state.exists else []
     for frame in arrived:
         times = frame["at"].to_numpy().astype("datetime64[ms]").astype("int64")
@@ -60,7 +60,7 @@ def close_sessions(
 
 
 def split(clicks: list[Click]) -> Iterator[list[Click]]:
-    """Cut clicks in order of time where nothing happened for GAP_MS."""
+    """Split clicks, sorted by time, at pauses of GAP_MS or more."""
     begin = 0
     for n in range(1, len(clicks) + 1):
         if n == len(clicks) or clicks[n][0] - clicks[n - 1][0] >= GAP_MS:
@@ -69,7 +69,7 @@ def split(clicks: list[Click]) -> Iterator[list[Click]]:
 
 
 def sessions_of(records: DataFrame) -> DataFrame:
-    """Make records of the sessions that are over."""
+    """Return records of the sessions that are over."""
     return (
         records.select(F.from_json(F.col("value").cast("string"), CLICK).alias("click"))
         .select("click.*")
@@ -85,7 +85,7 @@ def sessions_of(records: DataFrame) -> DataFrame:
 def start(
     spark: SparkSession, bootstrap: str, topics: tuple[str, str], checkpoint: Path
 ) -> StreamingQuery:
-    """Read what there is of the first topic; sessions that are over go to the second."""
+    """Read the first topic to its end, and write sessions that are over to the second."""
     clicks = (
         spark.readStream.format("minikafka")
         .option("kafka.bootstrap.servers", bootstrap)

@@ -1,9 +1,9 @@
-"""Windows: clicks counted by five minutes of event time; late ones count until the watermark.
+"""Windows: clicks are counted per five minutes of event time, late ones up to the watermark.
 
     python -m minikafka.spark.examples.windows [--bootstrap HOST:PORT]
 
-A window is written once, when the watermark has passed its end; what comes later is dropped, and
-Spark counts it.
+A window is written once, when the watermark has passed its end. Clicks that come later are dropped,
+and Spark counts them.
 """
 
 import json
@@ -24,7 +24,7 @@ CLICK = "page string, at timestamp"
 
 
 def count_clicks(records: DataFrame) -> DataFrame:
-    """Count the clicks of each page in windows of five minutes, ten minutes of lateness allowed."""
+    """Count each page's clicks in windows of five minutes; they may be ten minutes late."""
     window = F.window("at", "5 minutes")
     return (
         records.select(F.from_json(F.col("value").cast("string"), CLICK).alias("click"))
@@ -44,7 +44,7 @@ def count_clicks(records: DataFrame) -> DataFrame:
 def start(
     spark: SparkSession, bootstrap: str, topics: tuple[str, str], checkpoint: Path
 ) -> StreamingQuery:
-    """Count what there is of the first topic; windows that are over go to the second."""
+    """Count the clicks of the first topic; write windows that are over to the second."""
     clicks = (
         spark.readStream.format("minikafka")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -70,7 +70,7 @@ def start(
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 PAGES = ("cart", "home", "search")
 Click = tuple[str, float]
-"""A page, and minutes after noon."""
+"""A page, and the click's time in minutes after noon."""
 
 
 def verify(run: Run) -> None:

@@ -2,6 +2,6 @@
 
     python -m minikafka.spark.examples.flights
 
-`jobs` is the pipeline, plain PySpark; the rest prepares its input, kills and restarts a broker
-under it, and verifies what came out against the input read without the cluster.
+`jobs` is the pipeline, in plain PySpark. The other modules prepare its input, kill and restart a
+broker while it runs, and compare the results with the input read without the cluster.
 """

@@ -1,6 +1,6 @@
-"""Run the flights pipeline on a cluster of its own, kill a leader under it, verify the result.
+"""Run the flights pipeline on its own cluster, kill a leader meanwhile, verify the result.
 
-Exit code 0 only when everything that was checked holds.
+The exit code is 0 only if every check passed.
 """
 
 import sys
@@ -31,7 +31,7 @@ BATCHES_BEFORE_THE_KILL = 2
 TOPICS = [jobs.FLIGHTS_TOPIC, jobs.DELAYS_TOPIC]
 LAST_LAG_SECONDS = 10.0
 BATCH_SECONDS = 600.0
-"""A micro-batch takes seconds; one that takes so long will never end."""
+"""The time limit of a micro-batch, which usually takes seconds."""
 READING = {"isolation.level": "read_committed"}
 
 
@@ -47,7 +47,7 @@ class Run:
     lag: LagListener
 
     def verify(self, checkpoint: Path, png: Path) -> list[str]:
-        """Run the three jobs; what could not be verified comes back."""
+        """Run the three jobs; return the checks that failed."""
         tell, during, bootstrap = self.progress.tell, self.progress.during, self.cluster.bootstrap
         config = {"min.insync.replicas": "2"}
         self.admin.create_topics([NewTopic(name, PARTITIONS, 3, configs=config) for name in TOPICS])
@@ -86,7 +86,7 @@ class Run:
     def stream(self, chaos: Chaos, checkpoint: Path) -> dict[int, int]:
         """Run the streaming job to its end; kill and restart the leader while it runs.
 
-        Gives the number of rows that each micro-batch wrote.
+        Return the number of rows that each micro-batch wrote.
         """
         kill, tell = chaos.kill, self.progress.tell
         airlines, bootstrap = self.dataset.airlines_csv, self.cluster.bootstrap
@@ -111,7 +111,7 @@ class Run:
             time.sleep(0.2)
         query.awaitTermination()
         self.tell_batches(query, told)
-        # In complete mode a micro-batch writes every group that there is.
+        # In complete mode every micro-batch writes all groups.
         results = {each.batchId: groups(each) for each in query.recentProgress if each.numInputRows}
         kill.batches_after = len(results) - kill.batches_before
         kill.acknowledged_after = self.acknowledged(jobs.DELAYS_TOPIC) - kill.acknowledged_before
@@ -121,7 +121,7 @@ class Run:
         return results
 
     def tell_batches(self, query: StreamingQuery, told: int) -> int:
-        """Tell of the micro-batches after `told`; the newest one's number comes back."""
+        """Print the micro-batches after `told`; return the number of the newest one."""
         new = [each for each in query.recentProgress if each.batchId > told and each.numInputRows]
         for each in new:
             self.progress.tell(
@@ -130,12 +130,12 @@ class Run:
         return new[-1].batchId if new else told
 
     def behind(self) -> str:
-        """Say how far the streaming job is behind, as measured last."""
+        """Return how far the streaming job is behind, as text, by the last measurement."""
         lag = self.lag.snapshot().get(jobs.DELAYS_QUERY)
         return "" if lag is None else f"; {lag.amount} behind"
 
     def wait_for_last_lag(self) -> None:
-        """Wait until the listener has heard of the query's end and measured once more."""
+        """Wait until the listener has measured once more after the query's end."""
         deadline = time.monotonic() + LAST_LAG_SECONDS
         while time.monotonic() < deadline:
             lag = self.lag.snapshot().get(jobs.DELAYS_QUERY)
@@ -144,7 +144,7 @@ class Run:
             time.sleep(0.1)
 
     def group_behind(self) -> int:
-        """Count what the streaming job's group has not committed, as any tool would."""
+        """Count the records that the streaming job's group has not committed, as any tool would."""
         committed = self.admin.list_group_offsets(jobs.PROGRESS_GROUP)
         ends = self.ends(jobs.FLIGHTS_TOPIC)
         return sum(
@@ -153,16 +153,16 @@ class Run:
         )
 
     def restart(self, chaos: Chaos) -> None:
-        """Restart the killed broker when it is time."""
+        """Restart the killed broker if it was away long enough."""
         if chaos.maybe_restart():
             self.progress.tell(f"broker {chaos.kill.killed_broker} is back")
 
     def acknowledged(self, topic: str) -> int:
-        """Count what a topic holds, also of open transactions: all is on every in-sync replica."""
+        """Count a topic's records, also those of open transactions, by its end offsets."""
         return sum(self.ends(topic).values())
 
     def ends(self, topic: str) -> dict[TopicPartition, int]:
-        """Ask where a topic's partitions end."""
+        """Ask for the end offset of each partition of a topic."""
         asked = {TopicPartition(topic, p): LATEST_TIMESTAMP for p in range(PARTITIONS)}
         return {tp: listed.offset for tp, listed in self.admin.list_offsets(asked).items()}
 
@@ -182,7 +182,7 @@ def main(png: Path) -> None:
 
 
 def run_all(folder: Path, png: Path, log: Path, progress: Progress) -> list[str]:
-    """Prepare the input, start a cluster and Spark, run; what could not be verified comes back."""
+    """Prepare the input, start a cluster and Spark, run; return the checks that failed."""
     tell = progress.tell
     tell("reading the input without the cluster: the answer to compare with")
     dataset = prepare(folder)
@@ -208,7 +208,7 @@ def run_all(folder: Path, png: Path, log: Path, progress: Progress) -> list[str]
 
 
 def groups(progress: StreamingQueryProgress) -> int:
-    """Count the groups that the aggregation knows after a micro-batch."""
+    """Return the number of groups in the aggregation after a micro-batch."""
     (aggregation,) = progress.stateOperators
     return aggregation.numRowsTotal
 

@@ -12,7 +12,7 @@ WAIT_SECONDS = 30.0
 
 @dataclass
 class LeaderKill:
-    """The course of a partition whose leader was killed with SIGKILL."""
+    """The kill of a partition's leader with SIGKILL, and what was observed before and after."""
 
     topic: str
     partition: int
@@ -29,11 +29,11 @@ class LeaderKill:
 
     @property
     def happened(self) -> bool:
-        """Tell whether the broker has been killed."""
+        """True if the broker has been killed."""
         return self.killed_broker >= 0
 
     def problems(self) -> list[str]:
-        """Say why this was no real kill under load; empty when it was."""
+        """Return why this was no real kill under load; empty if it was one."""
         checks = {
             "the leader was never killed": self.happened,
             "the leader epoch did not grow": self.epoch_after > self.epoch_before >= 0,
@@ -79,7 +79,7 @@ class Chaos:
         return False
 
     def wait_until_in_sync(self, topics: list[str]) -> list[str]:
-        """Wait until every partition has all its replicas in sync; names those that have not."""
+        """Wait until every partition has all replicas in sync; return those that have not."""
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             behind = [

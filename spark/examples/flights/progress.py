@@ -1,4 +1,4 @@
-"""Prints the progress of the example, and never stays silent for long."""
+"""Prints the progress of the example, at least every few seconds."""
 
 import os
 import sys
@@ -14,11 +14,11 @@ SILENT_SECONDS = 5.0
 
 
 class Progress:
-    """Lines on the terminal, each with the time since the start."""
+    """Prints lines to the terminal, each with the time since the start."""
 
     def __init__(self) -> None:
         self._start = self._told = time.monotonic()
-        # A copy: standard output itself is lent to Spark while that starts.
+        # A copy, because standard output itself is redirected while Spark starts.
         self._output = os.fdopen(os.dup(sys.stdout.fileno()), "w")
 
     def tell(self, text: str) -> None:
@@ -27,7 +27,7 @@ class Progress:
         click.echo(f"[{self._told - self._start:6.1f} s] {text}", file=self._output)
 
     def close(self) -> None:
-        """Let go of the terminal."""
+        """Close the copy of standard output."""
         self._output.close()
 
     def __enter__(self) -> Self:
@@ -37,13 +37,13 @@ class Progress:
         self.close()
 
     def tell_if_silent(self, text: Callable[[], str]) -> None:
-        """Write one line if there was none for a while."""
+        """Write one line if there was none for SILENT_SECONDS."""
         if time.monotonic() - self._told > SILENT_SECONDS:
             self.tell(f"... {text()}")
 
     @contextmanager
     def during(self, text: Callable[[], str]) -> Iterator[None]:
-        """Write a line now and then while the block waits for something."""
+        """Write a line every few seconds while the block waits for something."""
         done = threading.Event()
 
         def watch() -> None:

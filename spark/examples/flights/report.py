@@ -1,4 +1,4 @@
-"""The results of the pipeline: the table of airlines, and the plot."""
+"""The results of the pipeline: a table of airlines and a plot."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -7,7 +7,7 @@ from .dataset import Delay, Delays
 
 
 def by_airline(delays: Delays) -> dict[str, Delay]:
-    """Add up the days of each airline, most departures first."""
+    """Add up the days of each airline; the airline with most departures comes first."""
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for (airline, _), delay in delays.items():
         sums[airline][0] += delay.departures
@@ -17,7 +17,7 @@ def by_airline(delays: Delays) -> dict[str, Delay]:
 
 
 def table(delays: Delays) -> str:
-    """Write one line for each airline."""
+    """Return a table with one line for each airline."""
     lines = [f"{'AIRLINE':<28} {'DEPARTURES':>10} {'MEAN DELAY (min)':>17}"]
     for airline, delay in by_airline(delays).items():
         mean = delay.delay_minutes / delay.departures
