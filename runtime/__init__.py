@@ -1,1 +1,1 @@
-"""The seam to the world: clock, randomness, files, configuration, errors."""
+"""The interface to the outside world: clock, randomness, files, configuration, logging, errors."""

@@ -1,10 +1,11 @@
 """The configuration table: one frozen class per owner, one declared setting per field.
 
-From the declaration come parsing of properties files and overrides, bounds, DescribeConfigs and
-docs/config.md. This module never decides what a setting means, and opens nothing.
+From this declaration come the parsing of properties files and overrides, the bounds,
+DescribeConfigs and docs/config.md. This module never decides what a setting means, and opens
+nothing.
 
-A field's type is one of int, float, bool, str, tuple[str, ...], list[str], or any of these or
-None (then an empty value is None). A class may define `check(self)` for rules across fields.
+A field's type is one of int, float, bool, str and tuple[str, ...], or one of these or None; an
+empty value then is None. A class may define `check(self)` for rules across fields.
 """
 
 import dataclasses
@@ -32,7 +33,7 @@ PLUGIN_PREFIXES = (
     "metric.reporters.",
     "metrics.reporter.",
 )
-"""Keys that belong to plugins: taken without a word."""
+"""Prefixes of keys that belong to Kafka's plugins: such keys are accepted without a warning."""
 
 _BOOLEANS = {"true": True, "false": False}
 _REQUIRED: Any = object()
@@ -45,22 +46,22 @@ class Setting:
     key: str
     """Kafka's dotted name."""
     field: str
-    """The attribute that holds it."""
+    """The name of the attribute that holds the value."""
     type: type
-    """int, float, bool, str, tuple or list."""
+    """The type of the value: int, float, bool, str or tuple."""
     optional: bool
     default: Any
     doc: str
-    """The effect of choosing the value, in a sentence."""
+    """The effect of the setting, in a sentence."""
     at_least: float | None = None
     at_most: float | None = None
     choices: tuple[str, ...] = ()
     dynamic: bool = False
-    """May change while the daemon runs."""
+    """True if the setting may change while the daemon runs."""
     secret: bool = False
-    """Never shown."""
+    """True if the value is never shown."""
     aliases: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Other keys, in order of precedence, and what their number is multiplied by."""
+    """Other keys for the setting, in order of precedence, each with a factor for its number."""
 
     @property
     def required(self) -> bool:
@@ -77,7 +78,7 @@ class Setting:
         return {float: "DOUBLE", bool: "BOOLEAN", str: "STRING"}.get(self.type, "LIST")
 
     def parse(self, text: str, key: str | None = None) -> Any:
-        """Turn text into a checked value; ConfigError names `key` (or the setting's own)."""
+        """Turn text into a checked value; ConfigError names `key`, or the setting's own key."""
         key = key or self.key
         text = text.strip()
         if not text and self.optional:
@@ -89,7 +90,7 @@ class Setting:
         return value
 
     def check(self, value: Any, key: str | None = None, text: str | None = None) -> None:
-        """ConfigError if the value is out of bounds or not one of the choices."""
+        """Raise ConfigError if the value is out of bounds or not one of the choices."""
         key, shown = key or self.key, self.format(value) if text is None else text
         if value is None:
             if not self.optional:
@@ -103,7 +104,7 @@ class Setting:
                     raise ConfigError(key, shown, f"must be one of {', '.join(self.choices)}")
 
     def _check_bounds(self, value: float, key: str, shown: str) -> None:
-        """ConfigError if the number is out of bounds, an int beyond 64 bits or not finite."""
+        """Raise ConfigError if it is out of bounds, not finite, or an int beyond 64 bits."""
         least, most = self.at_least, self.at_most
         if self.type is int:
             least = INT64_MIN if least is None else least
@@ -116,7 +117,7 @@ class Setting:
             raise ConfigError(key, shown, f"must be at most {most}")
 
     def format(self, value: Any) -> str:
-        """The text that `parse` would turn into this value."""
+        """Return the text that `parse` would turn into this value."""
         if value is None:
             return ""
         if self.type is bool:
@@ -153,8 +154,8 @@ def setting(
 ) -> Any:
     """Declare one field. Without a default the key is required.
 
-    `aliases` are other keys for the same setting; where it maps to numbers, the alias's value is
-    multiplied (`{"log.retention.hours": 3_600_000}`) unless it is zero or negative.
+    `aliases` are other keys for the same setting. If it maps them to numbers, the value given by an
+    alias is multiplied (`{"log.retention.hours": 3_600_000}`) unless it is zero or negative.
     """
     scales = aliases if isinstance(aliases, Mapping) else dict.fromkeys(aliases, 1)
     row = {
@@ -206,13 +207,13 @@ def _kind_of(hint: Any) -> tuple[type, bool]:
 
 
 def settings_of(cls: type) -> tuple[Setting, ...]:
-    """The rows of a config table, in the order of declaration."""
+    """Return the settings of a config table, in the order of declaration."""
     rows: tuple[Setting, ...] = cls.SETTINGS  # type: ignore[attr-defined]
     return rows
 
 
 def from_mapping(cls: type[C], mapping: Mapping[str, str]) -> C:
-    """Read the table's own keys out of `mapping`, ignoring others."""
+    """Make a table's object from its own keys in `mapping`; other keys are ignored."""
     values: dict[str, Any] = {}
     for row in settings_of(cls):
         key = next((k for k in (row.key, *row.aliases) if k in mapping), None)
@@ -286,7 +287,7 @@ def _unescaped(text: str) -> str:
 
 
 def apply_overrides(mapping: Mapping[str, str], overrides: Iterable[str]) -> dict[str, str]:
-    """Lay `key=value` texts from the command line over the file's."""
+    """Return the mapping with `key=value` texts from the command line added or replaced."""
     merged = dict(mapping)
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -299,10 +300,10 @@ def apply_overrides(mapping: Mapping[str, str], overrides: Iterable[str]) -> dic
 def check_keys(
     mapping: Mapping[str, str], *tables: type, known_unused: Mapping[str, str]
 ) -> list[str]:
-    """Warn of keys that mean nothing here; refuse keys that nobody knows.
+    """Return warnings for keys that have no effect here; refuse unknown keys.
 
-    `known_unused` maps Kafka's keys without meaning here to the reason. ConfigError suggests the
-    nearest known key.
+    `known_unused` maps Kafka's keys without effect here to the reason. The ConfigError for an
+    unknown key suggests the nearest known one.
     """
     known = {
         key: None

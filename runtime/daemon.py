@@ -1,7 +1,7 @@
-"""The life of a daemon process: command line, logging, signals, lifeline, readiness, exit code.
+"""Runs a daemon process: command line, logging, signals, lifeline, readiness and exit code.
 
-Broker and controller bring a `prepare` (configuration only, opens nothing) and a `start`. Exit
-codes: 0 stopped cleanly, 1 failure, 2 configuration. What a daemon does is none of its business.
+Broker and controller supply `prepare`, which reads the configuration and opens nothing, and
+`start`. Exit codes: 0 for a clean stop, 1 for a failure, 2 for a wrong configuration.
 """
 
 import asyncio
@@ -29,21 +29,21 @@ log = logging.getLogger(__name__)
 STOP_WITHIN_S = 60
 CLOSE_WITHIN_S = 2.0
 PROPERTIES_MAX = 1 << 20
-"""Characters of a properties file; every key there is makes some 20 KB."""
+"""The most characters of a properties file, because each key in it costs about 20 KB of memory."""
 
 
 class Service(Protocol):
     """A daemon that has started."""
 
     def ready(self) -> Mapping[str, object]:
-        """Return the node id and the bound listeners, for the reader of --ready-fd."""
+        """Return the node id and the bound listeners, which are written to --ready-fd."""
 
     async def stop(self) -> None:
-        """End cleanly: answer what can be answered, flush, leave the marks of a clean stop."""
+        """Stop cleanly: answer what can be answered, flush, write the clean-shutdown marker."""
 
 
 class Stop:
-    """The single request to end the process; the first reason counts."""
+    """The request to end the process; only the first reason is logged."""
 
     def __init__(self) -> None:
         self.requested = asyncio.Event()
@@ -51,14 +51,14 @@ class Stop:
         self.is_clean = True
 
     def request(self, exit_code: int, why: str) -> None:
-        """Ask for a clean stop. A second request can only make the exit code worse."""
+        """Request a clean stop. A second request can only raise the exit code."""
         self.exit_code = max(self.exit_code, exit_code)
         if not self.requested.is_set():
             log.log(logging.ERROR if exit_code else logging.INFO, "stopping: %s", why)
             self.requested.set()
 
     def crash(self, why: str) -> None:
-        """End without a clean stop: state that may be wrong must not be marked as clean."""
+        """End without a clean stop, because state that may be wrong must not be marked as clean."""
         self.is_clean = False
         self.request(1, why)
 
@@ -71,28 +71,25 @@ class Plan:
     """The outcome of `prepare`: how to start the daemon, and its warnings."""
 
     name: str
-    """Names the process in logs: broker-1."""
+    """The name of the process in logs, such as broker-1."""
     start: Start
     warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Pipes:
-    """Descriptors inherited from the launcher."""
+    """Descriptors of pipes that the launcher passed to this process."""
 
     lifeline: int | None = None
-    """Ends the daemon, cleanly, when its other end is closed."""
+    """A pipe to read: when its other end is closed, the daemon stops cleanly."""
     ready: int | None = None
-    """Gets one line of JSON once the daemon accepts connections."""
+    """A pipe to write: one line of JSON, once the daemon accepts connections."""
 
 
 def daemon_command(
     program: str, prepare: Callable[[dict[str, str]], Plan], *, help: str
 ) -> click.Command:
-    """Make the entry point: PROGRAM [FILE] [--override k=v] and the options of its log.
-
-    --lifeline-fd N and --ready-fd N are for launchers.
-    """
+    """Make the command: PROGRAM [FILE] [--override k=v] and the options of its log."""
 
     def run(
         properties: str | None,
@@ -142,7 +139,7 @@ def daemon_command(
 
 
 def load_properties(path: str | None, overrides: Sequence[str]) -> dict[str, str]:
-    """Read the properties file, if any, and lay the overrides over it."""
+    """Read the properties file, if any, and apply the overrides to it."""
     text = ""
     if path is not None:
         try:
@@ -158,7 +155,7 @@ def load_properties(path: str | None, overrides: Sequence[str]) -> dict[str, str
 
 
 def run_daemon(plan: Plan, pipes: Pipes = Pipes()) -> int:
-    """Run on uvloop's loop until stopped, and return the exit code."""
+    """Run the daemon on uvloop until it is stopped, and return the exit code."""
     import uvloop
 
     raise_descriptor_limit()
@@ -177,8 +174,8 @@ def run_daemon(plan: Plan, pipes: Pipes = Pipes()) -> int:
 
 
 def _close(runner: asyncio.Runner, code: int) -> None:
-    # uvloop 0.23 now and then waits for ever in close() when a datagram socket was in use. Nothing
-    # is left to lose by then.
+    # uvloop 0.23 sometimes hangs in close() after a datagram socket was used. Nothing can be lost
+    # any more by then, so the process exits.
     late = threading.Timer(CLOSE_WITHIN_S, _exit_at_once, (code,))
     late.daemon = True
     late.start()
@@ -200,7 +197,7 @@ async def _live(plan: Plan, pipes: Pipes) -> int:
             service = starting.result()
             if not stop.requested.is_set():
                 _tell_ready(service, pipes.ready)
-                # What lives now lives long: the collector need not walk it again.
+                # Objects that exist now live long, so the collector need not walk them again.
                 gc.collect()
                 gc.freeze()
             await stopping

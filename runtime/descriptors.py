@@ -1,7 +1,7 @@
-"""File descriptors: the limit of the process, and a few kept back for the disk.
+"""File descriptors: the limit of the process, and a few that are reserved for the disk.
 
-A process that has none left cannot write a checkpoint, though its disk is well: clients must not
-be able to take the last ones.
+A process without a free descriptor cannot write a checkpoint, even though its disk works. So
+clients must not be able to take the last ones.
 """
 
 import errno
@@ -24,9 +24,9 @@ def descriptor_limit() -> int:
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit to the hard one, or to what is enough for anything; give the limit.
+    """Raise the soft limit to the hard one, but at most to ENOUGH, and return the limit.
 
-    A shell's usual soft limit of 1,024 is spent by the files of a few hundred partitions.
+    The usual soft limit of 1,024 is used up by the files of a few hundred partitions.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
@@ -36,12 +36,12 @@ def raise_descriptor_limit() -> int:
 
 
 def is_exhaustion(error: OSError) -> bool:
-    """True if the call failed because too many descriptors are open, here or on the machine."""
+    """True if the call failed because too many descriptors are open, here or in the system."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 class SpareDescriptors:
-    """Some descriptors held for nothing, until a call on the disk needs one."""
+    """Descriptors kept open in reserve, to be freed when a call on the disk needs one."""
 
     def __init__(self, count: int = SPARE) -> None:
         self._count = count
@@ -68,4 +68,4 @@ class SpareDescriptors:
             while len(self._held) < self._count:
                 self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         except OSError:
-            return  # The few that are left are for the caller.
+            return  # The few that are left stay free for the call.

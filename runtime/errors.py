@@ -1,16 +1,16 @@
-"""The roots of every error raised on purpose.
+"""The base classes of every error that is raised on purpose.
 
-`ApiError` and `ProtocolError` grow from here in protocol/, `ClientError` in client/. An
-`InvariantViolation` is our own bug: it ends the process and is never caught.
+`ApiError` and `ProtocolError` are derived in protocol/, `ClientError` in client/. An
+`InvariantViolation` is a bug of ours: it ends the process and is never caught.
 """
 
 
 class MinikafkaError(Exception):
-    """Anything that minikafka raises on purpose."""
+    """The base class of errors that minikafka raises on purpose."""
 
 
 class ConfigError(MinikafkaError):
-    """A setting that cannot be used: names the key, the value and the reason in one line."""
+    """A setting cannot be used; the text names the key, the value and the reason in one line."""
 
     def __init__(self, key: str, value: object, why: str) -> None:
         super().__init__(key, value, why)
@@ -24,7 +24,7 @@ class ConfigError(MinikafkaError):
 
 
 class StorageError(MinikafkaError):
-    """A file could not be read or written as it should."""
+    """A file could not be read or written correctly."""
 
 
 class CorruptLog(StorageError):
@@ -53,8 +53,8 @@ class LogDirectoryFailed(StorageError):
 
 
 class WorkerLost(MinikafkaError):
-    """The worker process ended under a job, twice, or had too little memory for it."""
+    """The worker process ended twice during a job, or had too little memory for it."""
 
 
 class InvariantViolation(AssertionError):
-    """Our own bug. Never caught: a process in an impossible state must not go on."""
+    """A bug of ours. It is never caught: a process in an impossible state must not go on."""

@@ -1,8 +1,9 @@
-"""The only system calls on files: a narrow seam that the simulator replaces.
+"""The only system calls on files: a narrow interface that the simulator replaces.
 
-Everything here raises `OSError`; storage/files.py turns it into `StorageError`. Calls that may
-wait for the disk are awaitable and leave the loop; the others touch only the page cache. Never
-maps a file into memory: truncation under a mapping is SIGBUS.
+Everything here raises `OSError`, which storage/files.py turns into `StorageError`. Calls that may
+wait for the disk are awaitable and run in threads, except those named `_wait`; the others touch
+only the page cache. Files are never mapped into memory, because truncation under a mapping is
+SIGBUS.
 """
 
 # The protocols say what each method promises; their implementations do not repeat it.
@@ -24,15 +25,15 @@ T = TypeVar("T")
 _RWF_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _DISK_THREADS = 4
 FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
-"""Records are for the daemon and its group to read; a stricter umask counts."""
+"""File modes: the daemon and its group may read the records; a stricter umask has precedence."""
 
 
 class LockHeld(OSError):
-    """Another process, or another part of this one, holds the lock."""
+    """The lock is held by another process or by another part of this one."""
 
 
 class Lock(Protocol):
-    """An exclusive hold on a path, ended by `release` or by the end of the process."""
+    """An exclusive lock on a path, until `release` or the end of the process."""
 
     def release(self) -> None:
         """Release the lock."""
@@ -42,31 +43,31 @@ class File(Protocol):
     """One open file, read and written at positions."""
 
     def pwritev(self, buffers: Sequence[Buffer], offset: int) -> int:
-        """Write at most 1,024 buffers; may write fewer bytes than they hold."""
+        """Write at most 1,024 buffers and return the bytes written, which may be fewer."""
 
     def preadv(self, buffer: bytearray | memoryview, offset: int) -> int:
-        """Read what the page cache holds; BlockingIOError where the first page is cold."""
+        """Read what the page cache holds; BlockingIOError if it lacks the first page."""
 
     def preadv_wait(self, buffer: bytearray | memoryview, offset: int) -> int:
-        """Read, waiting for the disk: for start-up and small reads."""
+        """Read and wait for the disk, on the event loop: for start-up and small reads."""
 
     async def preadv_cold(self, buffer: bytearray | memoryview, offset: int) -> int:
-        """Read off the loop, through the page cache."""
+        """Read in a thread, through the page cache."""
 
     async def preadv_disk(self, buffer: bytearray | memoryview, offset: int) -> int:
-        """Read from the disk, off the loop, past the page cache, and leave nothing in the cache."""
+        """Read from the disk in a thread, and leave nothing of it in the page cache."""
 
     def truncate(self, size: int) -> None:
-        """Cut or extend with zeros."""
+        """Cut the file to this size, or extend it with zeros."""
 
     def size(self) -> int:
-        """Bytes in the file now."""
+        """Return the size of the file in bytes."""
 
     async def fdatasync(self) -> None:
-        """Data and size on stable storage when this returns; an error means they may be lost."""
+        """Bring data and size to stable storage; an error means that they may be lost."""
 
     def fdatasync_wait(self) -> None:
-        """The same, waiting for the disk: for the rare thing that nothing may overtake."""
+        """Do `fdatasync` on the event loop, for the rare write that must come first."""
 
     def close(self) -> None:
         """Release the descriptor; a second call does nothing."""
@@ -76,16 +77,16 @@ class FileSystem(Protocol):
     """Names and directories."""
 
     def open(self, path: str, *, create: bool = False, write: bool = False) -> File:
-        """Open an existing file, or make it with `create` (which implies `write`)."""
+        """Open an existing file, or make it if need be with `create`, which implies `write`."""
 
     def exists(self, path: str) -> bool:
         """True if there is a file or directory of this name."""
 
     def listdir(self, path: str) -> list[str]:
-        """Names in the directory, sorted."""
+        """Return the names in the directory, sorted."""
 
     def mkdir(self, path: str) -> None:
-        """Make the directory and its parents; fine if it exists."""
+        """Make the directory and its parents; it may exist already."""
 
     def rename(self, source: str, target: str) -> None:
         """Rename, replacing a file of the target's name."""
@@ -97,39 +98,39 @@ class FileSystem(Protocol):
         """Remove a directory and all in it."""
 
     async def fsync_dir(self, path: str) -> None:
-        """Names made, renamed and removed in this directory are stable when this returns."""
+        """Bring the names made, renamed and removed in this directory to stable storage."""
 
     def fsync_dir_wait(self, path: str) -> None:
-        """The same, waiting for the disk."""
+        """Do `fsync_dir` on the event loop, which waits for the disk."""
 
     def lock(self, path: str) -> Lock:
         """Take an exclusive lock on a file, made if absent; LockHeld if it is taken."""
 
     def space(self, path: str) -> tuple[int, int]:
-        """Bytes of this file system in all, and those that we could still write."""
+        """Return the bytes of this file system in all, and those that we could still write."""
 
 
 class DiskThreads:
-    """The few threads in which calls wait for the disk; made at first use."""
+    """The threads in which calls wait for the disk; they are made at first use."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
 
     async def run(self, call: Callable[..., T], *args: object) -> T:
-        """Run `call` in a thread. A cancelled caller does not stop it: the call ends by itself."""
+        """Run `call` in a thread. It runs to its end even if the caller is cancelled."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="disk")
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
 
     def close(self) -> None:
-        """Wait for what runs, then end the threads."""
+        """Wait for running calls, then end the threads."""
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
 
 
 class OsFile:
-    """A descriptor of the operating system."""
+    """A file of the operating system, by its descriptor."""
 
     __slots__ = ("_descriptor", "_nowait", "_spare", "_threads")
 
@@ -185,8 +186,8 @@ class OsFile:
         os.fdatasync(self._descriptor)
 
     async def _on_a_copy(self, call: Callable[[int], T]) -> T:
-        # A descriptor closed while a thread still uses it may already be another file: the
-        # thread gets its own.
+        # A descriptor closed while a thread still uses it may by then be another file's, so the
+        # thread gets its own copy.
         copy = self._spare.call(os.dup, self._descriptor)
 
         def run() -> T:
@@ -204,7 +205,7 @@ class OsFile:
 
 
 class OsLock:
-    """An advisory lock held through an open descriptor."""
+    """An flock that is held through an open descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -264,7 +265,7 @@ class OsFileSystem:
             os.close(descriptor)
 
     def lock(self, path: str) -> OsLock:
-        # Others who may write in the directory could have put a link there to somebody else's file.
+        # Others who can write in the directory could have put a link there to somebody else's file.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(path, flags, FILE_MODE)
         try:
@@ -283,6 +284,6 @@ class OsFileSystem:
         return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
 
     def close(self) -> None:
-        """End the threads that read and write."""
+        """End the threads, and close the reserved descriptors."""
         self._threads.close()
         self._spare.close()

@@ -1,7 +1,8 @@
-"""Kafka's server keys that mean nothing here, with the reason. A warning each, never an error.
+"""Kafka's server keys that have no effect here, with the reason. Each gives a warning, no error.
 
-A key leaves this table when a configuration class declares it: `check_keys` looks there first.
-Those that Kafka changes at run time can be set so here too, checked and shown, to the same effect.
+If a configuration class declares a key, that declaration counts: `check_keys` looks there first.
+Keys that Kafka can change at run time can be set here too: they are checked and shown, without
+effect.
 """
 
 from .config import Setting
@@ -189,4 +190,4 @@ DYNAMIC_UNUSED: dict[str, Setting] = {
         "transaction.partition.verification.enable": (bool, None),
     }.items()
 }
-"""The unused keys that Kafka changes while a broker runs, with the bounds that Kafka checks."""
+"""The keys without effect that Kafka can change at run time, with the bounds that Kafka checks."""

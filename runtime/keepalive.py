@@ -1,8 +1,8 @@
-"""Has the kernel notice a peer that went away without a word, while an answer may take minutes.
+"""Makes the kernel notice a silent peer that is gone, although an answer may take minutes.
 
-A member that joins a group waits for all others, as long as each may take between two polls. Where
-the broker's host lost its power meanwhile, or a firewall forgot the connection, nothing would ever
-arrive to end that wait: the deadline of the request is minutes away.
+A member that joins a group waits for all others, as long as each may take between two polls. If the
+broker's host loses power meanwhile, or a firewall drops the connection, nothing arrives that would
+end the wait before the deadline of the request, minutes later.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ _PROBES: Final = {
     "TCP_KEEPIDLE": IDLE_S,
     "TCP_KEEPINTVL": PROBE_EVERY_S,
     "TCP_KEEPCNT": (LOST_AFTER_S - IDLE_S) // PROBE_EVERY_S,
-    # The limit for data that was sent and not acknowledged: no probes go out then, and TCP alone
-    # takes a quarter of an hour (RFC 5482).
+    # The time limit for data that is sent and not acknowledged: no probes are sent then, and TCP
+    # alone waits for a quarter of an hour (RFC 5482).
     "TCP_USER_TIMEOUT": LOST_AFTER_S * 1000,
 }
-"""The options by name: not every system has each of them."""
+"""The socket options by name, because not every system has all of them."""
 
 
 def keep_alive(transport: asyncio.BaseTransport) -> None:
-    """End the connection about LOST_AFTER_S after its peer was last heard of, busy or idle."""
+    """Make the connection end about LOST_AFTER_S after its peer was last heard of, busy or idle."""
     found = transport.get_extra_info("socket")
     if found is None:
         return
-    # Some systems refuse options to a connection that was reset already: it ends by itself.
+    # Some systems refuse options for a connection that was already reset; it ends by itself.
     with contextlib.suppress(OSError):
         found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _PROBES.items():

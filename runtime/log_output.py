@@ -43,7 +43,7 @@ OPTIONS: Final = (
         help="Older files that are kept: PATH.1 is the newest of them.",
     ),
 )
-"""The options of a daemon's command line that make a LogSettings."""
+"""The options on a daemon's command line that set LogSettings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +58,26 @@ class LogSettings:
 
 
 class OneLine(logging.Formatter):
-    """A record is one line, tracebacks too: a log is read by tools."""
+    """Formats a record as one line, tracebacks too, because tools read the log."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
         self.default_msec_format = "%s.%03d"
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give the line, with ` | ` where the text has a line end."""
+        """Return the line, with ` | ` in place of line ends."""
         return super().format(record).replace("\n", " | ")
 
 
 class OneObject(logging.Formatter):
-    """A record is one line with one JSON object, in ASCII; `ts` is in UTC, after RFC 3339."""
+    """Formats a record as one JSON object in a line of ASCII; `ts` is UTC, as in RFC 3339."""
 
     def __init__(self, node: str) -> None:
         super().__init__()
         self._node = node
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give the line; `exception` is there only where an error was logged with its traceback."""
+        """Return the line; `exception` is in it only if the record has a traceback."""
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         told = {
             "ts": when.replace("+00:00", "Z"),
@@ -92,9 +92,9 @@ class OneObject(logging.Formatter):
 
 
 def set_up_logging(node: str, settings: LogSettings) -> None:
-    """Send every record of this process where the settings say; `node` names it in JSON.
+    """Send every log record of this process where the settings say; `node` is its name in JSON.
 
-    ConfigError for a level or logger that there is not, and for a file that cannot be written.
+    Raises ConfigError for an unknown level or logger, and for a file that cannot be written.
     """
     handler = _handler(settings)
     handler.setFormatter(OneObject(node) if settings.log_format == "json" else OneLine())

@@ -11,12 +11,12 @@ from .runtime import Runtime
 
 
 class OwnedTask:
-    """A task that is running or not; between two runs nothing is left of it."""
+    """A task that runs at most once at a time and can be started again when it has ended."""
 
     __slots__ = ("_name", "_runtime", "_task")
 
     def __init__(self, runtime: Runtime, name: str) -> None:
-        """`name` is said in the log if an exception leaves the task."""
+        """`name` is logged if an exception leaves the task."""
         self._runtime = runtime
         self._name = name
         self._task: asyncio.Task[None] | None = None
@@ -27,7 +27,7 @@ class OwnedTask:
         return self._task is not None and not self._task.done()
 
     def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run what `run` makes, unless the task is running."""
+        """Start the coroutine that `run` makes, unless the task is running."""
         if not self.is_running:
             self._task = self._runtime.spawn(run(), self._name)
 

@@ -1,7 +1,7 @@
-"""The world as a process may know it: its clocks, its dice, its files, its tasks, its loggers.
+"""All that a process gets from outside: clocks, randomness, files, tasks, loggers, workers.
 
-Product code takes a `Runtime` and otherwise uses plain asyncio on the loop it is given. In
-production that is `SystemRuntime`; in the simulator time, disk and scheduling come from a seed.
+Product code is given a `Runtime` and otherwise uses plain asyncio on its event loop. In production
+that is `SystemRuntime`; in the simulation time, disk and scheduling come from a seed.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Runtime(Protocol):
-    """The seam between product code and the world."""
+    """The interface between product code and the outside world."""
 
     name: str
-    """Names the process in logs: broker-1, controller-100, client."""
+    """The name of the process in logs: broker-1, controller-100, client."""
     rng: random.Random
-    """Every random choice and every fresh id comes from here."""
+    """The source of every random choice and of every new id."""
 
     @property
     def fs(self) -> FileSystem:
@@ -44,20 +44,20 @@ class Runtime(Protocol):
 
     @property
     def log_levels(self) -> LogLevels:
-        """The loggers of this process, which an operator makes say more or less."""
+        """The loggers of this process, whose levels an operator may change."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds on a clock that never jumps back; only differences mean anything.
+        """Return milliseconds on a clock that never jumps back; only differences mean anything.
 
-        It goes on while the machine is suspended, where the system has such a clock: a lease must
-        not last longer because its holder slept.
+        The clock goes on while the machine is suspended, if the system has such a clock, because a
+        lease must not last longer when its holder sleeps.
         """
 
     def monotonic_us(self) -> int:
-        """Microseconds on the same clock: for durations that are told, never deadlines."""
+        """Return microseconds on that clock, to measure durations, never for deadlines."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch: for record timestamps and retention, never deadlines."""
+        """Return milliseconds since the epoch: for timestamps and retention, never deadlines."""
 
     def descriptor_limit(self) -> int:
         """Return how many files and connections the process may have open."""
@@ -66,7 +66,7 @@ class Runtime(Protocol):
         """Start a supervised task: an exception that leaves it is logged and reported."""
 
     async def offload(self, job: Callable[..., T], *args: Any) -> T:
-        """Run a module-level function in a worker process: heavy work must not hold the loop."""
+        """Run a module-level function in a worker process, so that the loop is not blocked."""
 
 
 class SystemRuntime:
@@ -82,11 +82,11 @@ class SystemRuntime:
         self._workers: ProcessPoolExecutor | None = None
 
     def monotonic_ms(self) -> int:
-        """Milliseconds on a clock that goes on while the machine is suspended."""
+        """Return milliseconds on a clock that goes on while the machine is suspended."""
         return time.clock_gettime_ns(_CLOCK) // 1_000_000
 
     def monotonic_us(self) -> int:
-        """Microseconds on the same clock."""
+        """Return microseconds on that clock."""
         return time.clock_gettime_ns(_CLOCK) // 1_000
 
     def wall_ms(self) -> int:
@@ -98,7 +98,7 @@ class SystemRuntime:
         return descriptor_limit()
 
     def spawn(self, coro: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
-        """Start a supervised task; it is held until it ends."""
+        """Start a supervised task, and keep a reference to it until it ends."""
         task = asyncio.get_running_loop().create_task(coro, name=name)
         self._tasks[task] = None
         task.add_done_callback(self._on_done)
@@ -113,10 +113,10 @@ class SystemRuntime:
             self._on_crash(task.get_name(), error)
 
     async def offload(self, job: Callable[..., T], *args: Any) -> T:
-        """Run `job` in the worker process, started at first use, and again if it was killed.
+        """Run `job` in the worker process, which is started at first use.
 
-        A job that takes the worker with it twice raises WorkerLost, as does one that finds too
-        little memory there: what is offloaded may come from a client, and must end nobody else.
+        The job is tried once more if the worker ends during it. WorkerLost is raised if the worker
+        ends again, or if it has too little memory: a job from a client must not end the daemon.
         """
         for _ in range(2):
             workers = self._workers = self._workers or _start_workers()
@@ -132,7 +132,7 @@ class SystemRuntime:
         raise WorkerLost("the worker process ended twice under the same job")
 
     def close(self) -> None:
-        """End threads and worker processes. Call after the loop has stopped using them."""
+        """End threads and worker processes. The event loop must not use them any more."""
         if self._workers is not None:
             self._workers.shutdown(cancel_futures=True)
             self._workers = None
@@ -144,13 +144,13 @@ def _start_workers() -> "ProcessPoolExecutor":
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
-    # A fresh interpreter, not a fork: a fork would hold our sockets, locks and descriptors.
+    # A new interpreter, not a fork, because a fork would hold our sockets, locks and descriptors.
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(1, mp_context=context, initializer=_end_with_the_parent)
 
 
 def _end_with_the_parent() -> None:
-    """End the worker with its daemon: a killed daemon leaves nothing behind."""
+    """End the worker when its daemon ends, so that a killed daemon leaves no process behind."""
     import multiprocessing
 
     parent = multiprocessing.parent_process()

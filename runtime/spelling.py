@@ -1,4 +1,4 @@
-"""Near names for a misspelt one: of settings, commands and topics.
+"""Suggests the nearest known names for a misspelt one: of settings, commands and topics.
 
 Pure.
 """
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from itertools import islice
 
 CUTOFF = 0.6
-"""The likeness that two names must have, from 0 to 1: difflib's ratio."""
+"""The least similarity of a suggested name, from 0 to 1, by difflib's ratio."""
 MOST_COMPARED = 10_000
-"""Names compared at most: each takes about 10 us, on the caller's event loop."""
+"""The most names that are compared: each takes about 10 us, on the caller's event loop."""
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
-    """Name up to `most` of the nearest names, as the end of a sentence; empty if none is near."""
+    """Return the end of a sentence with up to `most` near names; empty if none is near."""
     import difflib  # only needed once something is misspelt
 
     compared = list(dict.fromkeys(islice(known, MOST_COMPARED)))

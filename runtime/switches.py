@@ -1,7 +1,7 @@
-"""Switches in the environment, read at import: which record codec to use."""
+"""Environment variables that are read at import: which record codec to use."""
 
 import os
 from typing import Final
 
 RECORDS: Final = os.environ.get("MINIKAFKA_RECORDS", "")
-"""The record codec to use: `python`, `compiled`, or empty for the best there is."""
+"""The record codec to use: `python`, `compiled`, or empty for the best one available."""

@@ -1,4 +1,4 @@
-"""Waits that end: for an event within its time, and for tasks that are cancelled."""
+"""Waits for an event within a time limit, and for cancelled tasks."""
 
 import asyncio
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from typing import Any
 
 
 async def happens_within(event: asyncio.Event, within_ms: float | None) -> bool:
-    """Wait for the event for so many milliseconds, or for ever (None); False if time was over."""
+    """Wait for the event, up to `within_ms` unless that is None; return False if time ran out."""
     if event.is_set():
         return True
     try:
