@@ -12,7 +12,7 @@ from itertools import accumulate, chain, islice
 from typing import Final
 
 LINES_PER_SLICE: Final = 1_000
-"""Lines that are made before the caller may do something else: about 1 ms."""
+"""The lines that are made before the caller may do other work: about 1 ms."""
 
 _STEPS_BITS: Final = 3
 _STEPS: Final = 1 << _STEPS_BITS
@@ -34,10 +34,10 @@ Sample = tuple[str, float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """One metric with all its samples. `_total` of a counter's samples is added when written."""
+    """One metric with all its samples. `_total` is added to the names of a counter's samples."""
 
     name: str
-    """Without `_total`."""
+    """The name, without `_total`."""
     kind: Kind
     help: str
     """One sentence, in one line."""
@@ -47,13 +47,13 @@ class Family:
 
 
 Collector = Callable[[], Iterable[Family]]
-"""Called at each scrape. No two of a process give a family of the same name."""
+"""Called at each scrape. No two collectors of a process return a family of the same name."""
 
 
 def labels(**values: str | int) -> str:
     """Return `{name="value",...}`, escaped, in the order given.
 
-    Make it once where the same labels are written at every scrape.
+    Labels that are written at every scrape should be made only once.
     """
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in values.items()) + "}"
 
@@ -79,15 +79,15 @@ def gauge(name: str, help_text: str, samples: Iterable[Sample] | float) -> Famil
 class Durations:
     """Measured durations: quantiles of the last one to two minutes, and count and sum of all.
 
-    Buckets grow by an eighth of a power of two, so that a quantile is at most 12 % too high.
-    Recording is one list item and two sums. The two windows move on when somebody reads.
+    Eight buckets make a power of two, so a quantile is at most 12 % too high. Recording changes one
+    list item and two sums. The two windows move on when quantiles are read.
     """
 
     __slots__ = ("_before", "_now", "_turned_ms", "count", "sum_us")
 
     WINDOW_MS: Final = 60_000
     QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
-    """The ones that the rules of Kafka's JMX exporter write."""
+    """The quantiles that the rules of Kafka's JMX exporter write."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -97,9 +97,9 @@ class Durations:
         self._turned_ms: int | None = None
 
     def record(self, microseconds: int, count: int = 1) -> None:
-        """Count so many durations of that many microseconds.
+        """Count `count` durations of `microseconds` each.
 
-        Those below 0 count as 0, beyond 12 days as 12.
+        A negative duration counts as 0, one of more than 12 days as 12 days.
         """
         self.count += count
         self.sum_us += microseconds * count
@@ -111,7 +111,7 @@ class Durations:
         self._now[index if index < _BUCKETS else _BUCKETS - 1] += count
 
     def quantiles(self, now_ms: int) -> list[tuple[float, float]]:
-        """Return (quantile, milliseconds) of late, NaN of nothing; the windows move on."""
+        """Return (quantile, milliseconds) of the last minutes, NaN if nothing was recorded."""
         self._move_on(now_ms)
         cumulated = list(accumulate(map(int.__add__, self._now, self._before)))
         wanted = ((quantile, quantile * cumulated[-1]) for quantile in self.QUANTILES)
@@ -135,7 +135,7 @@ def _first_at_least(cumulated: list[int], wanted: float) -> int:
 
 
 def _upper_ms(index: int) -> float:
-    """The end of a bucket, in milliseconds."""
+    """Return the upper end of a bucket, in milliseconds."""
     following = index + 1
     if following <= _STEPS:
         return following / 1000
@@ -146,7 +146,7 @@ def _upper_ms(index: int) -> float:
 def summary(
     name: str, help_text: str, each: Iterable[tuple[str, Durations]], now_ms: int
 ) -> Family:
-    """Return quantiles, count and sum in milliseconds; `each` pairs labels in braces with them."""
+    """Return quantiles, count and sum in ms; `each` pairs labels, in braces, with durations."""
     return Family(
         name,
         Kind.SUMMARY,
@@ -173,7 +173,7 @@ class Format(StrEnum):
 def write(families: Iterable[Family], text_format: Format) -> Iterator[bytes]:
     """Write families in slices of about LINES_PER_SLICE lines.
 
-    Whoever serves others too does their work between the slices.
+    A caller on an event loop lets other tasks run between the slices.
     """
     is_open_metrics = text_format is Format.OPEN_METRICS
     parts: list[str] = []

@@ -1,9 +1,10 @@
 """Serves a daemon's metrics and health over HTTP: GET /metrics, /health/live and /health/ready.
 
-Owns the listener, its few connections and the measuring of the loop's delay. One request is served
-on each connection. Metrics are written slice by slice, one slice in a turn of the loop over all
-connections, and the next one when the last has been sent: whoever reads slowly holds one slice.
-HTTP is h11's business. Knows nothing of brokers and controllers.
+This module has the listener, its few connections and the measuring of the event loop's delay. Each
+connection serves one request. Metrics are made slice by slice: in one turn of the event loop one
+slice for all connections together, and the next slice of a connection only when its last one was
+sent, so that a slow reader holds one slice in memory. h11 handles HTTP. Nothing here knows brokers
+or controllers.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ CONNECTIONS_MAX: Final = 16
 HEAD_BYTES_MAX: Final = 16 << 10
 REQUEST_WITHIN_S: Final = 5.0
 RESPONSE_WITHIN_S: Final = 10.0
-"""Prometheus gives up a scrape after as long."""
+"""The time limit of a response; Prometheus gives up a scrape after the same time."""
 
 _PLAIN: Final = "text/plain; charset=utf-8"
 _FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -33,11 +34,11 @@ _FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnec
 log = logging.getLogger(__name__)
 
 WhyNotReady = Callable[[], str | None]
-"""Gives a sentence that says why the daemon is not in service, None if it is."""
+"""Returns a sentence that says why the daemon is not ready, or None if it is."""
 
 
 class MetricsListener:
-    """The address at which one daemon tells of itself, from `open` until `close`."""
+    """Serves the metrics and the health of one daemon, from `open` until `close`."""
 
     def __init__(
         self,
@@ -46,10 +47,10 @@ class MetricsListener:
         collectors: Sequence[Collector],
         why_not_ready: WhyNotReady,
     ) -> None:
-        """`collectors` give the daemon's own metrics; those of its process are added here."""
+        """`collectors` return the daemon's own metrics; those of its process are added here."""
         self._runtime = runtime
         self.address = address
-        """Host and port; once it is open, the port that was bound."""
+        """Host and port; after `open`, the port that was bound."""
         self._delay = LoopDelay(runtime.monotonic_us)
         process = ProcessMetrics(self._delay, runtime.monotonic_ms)
         self._collectors: tuple[Collector, ...] = (process, *collectors)
@@ -59,7 +60,7 @@ class MetricsListener:
         self._turn = asyncio.Lock()
 
     async def open(self) -> None:
-        """Listen, and begin to measure the loop; ConfigError if the address is not available."""
+        """Listen, and start measuring the loop; ConfigError if the address is not available."""
         host, port = self.address
         try:
             self._server = await asyncio.start_server(
@@ -72,7 +73,7 @@ class MetricsListener:
         self._delay.start()
 
     async def close(self) -> None:
-        """Listen no more, and end the connections that are open."""
+        """Stop listening, and end all open connections."""
         self._delay.close()
         if self._server is not None:
             self._server.close()
@@ -91,7 +92,7 @@ class MetricsListener:
         self._visits[visit] = self._runtime.spawn(self._serve(visit), "metrics request")
 
     def _end_an_idle_one(self) -> bool:
-        """Give away the place of the oldest connection that is not being served, if any."""
+        """Close the oldest connection that is not being served; False if there is none."""
         idle = next((each for each in self._visits if not each.is_served), None)
         if idle is None:
             return False
@@ -110,11 +111,11 @@ class MetricsListener:
                 elif visit.request is not None:
                     await self._answer(visit)
         except (TimeoutError, OSError):
-            pass  # It is slow, or gone.
+            pass  # The peer is slow or gone.
         except Exception:
             log.exception("a request for metrics could not be served")
         finally:
-            # Nothing that was written waits in the process any more, unless it is given up.
+            # No written data is left in this process then, unless the connection is given up.
             visit.end()
             self._visits.pop(visit, None)
 
@@ -147,7 +148,7 @@ class MetricsListener:
         await visit.finish()
 
     async def _next(self, slices: Iterator[bytes]) -> bytes | None:
-        """Make one slice; between two of them, whoever asks, the loop does all its other work."""
+        """Make the next slice; between any two slices the event loop does all its other work."""
         async with self._turn:
             lines = next(slices, None)
             await asyncio.sleep(0)
@@ -158,7 +159,8 @@ class _Visit:
     """One connection: its request and the response to it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # Written is what the system has taken: no slice waits in the process beside another one.
+        # A write is complete when the system has taken the data, so only one slice is kept in the
+        # process.
         writer.transport.set_write_buffer_limits(high=0)
         self.request: h11.Request | None = None
         self.is_served = False
@@ -169,12 +171,12 @@ class _Visit:
 
     @property
     def path(self) -> bytes:
-        """The path that was asked for, without a query."""
+        """The path of the request, without a query."""
         return b"" if self.request is None else self.request.target.partition(b"?")[0]
 
     @property
     def wants_body(self) -> bool:
-        """False for HEAD: the body would not be read."""
+        """False for a HEAD request, whose response has no body."""
         return self.request is None or self.request.method != b"HEAD"
 
     def header(self, name: bytes) -> bytes:
@@ -183,14 +185,14 @@ class _Visit:
         return b",".join(value for key, value in self.request.headers if key == name)
 
     async def read(self) -> tuple[HTTPStatus, str] | None:
-        """Read the head of the request; status and sentence if it must be refused."""
+        """Read the head of the request; return status and sentence if it must be refused."""
         try:
             while (event := self._http.next_event()) is h11.NEED_DATA:
                 self._http.receive_data(await self._reader.read(HEAD_BYTES_MAX))
         except h11.RemoteProtocolError as error:
             return HTTPStatus(error.error_status_hint), str(error)
         if not isinstance(event, h11.Request):
-            return None  # It has closed the connection without a word.
+            return None  # The peer has closed the connection without a request.
         self.request, self.is_served = event, True
         if event.method not in (b"GET", b"HEAD"):
             return HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are served"
@@ -223,7 +225,7 @@ class _Visit:
         await self.finish()
 
     async def linger(self) -> None:
-        """Take in what the peer still sends: closed at once, it might never see the response."""
+        """Read what the peer still sends: if closed at once, it might never see the response."""
         self._writer.write_eof()
         while await self._reader.read(HEAD_BYTES_MAX):
             pass

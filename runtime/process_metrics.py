@@ -1,7 +1,7 @@
 """Metrics of the process itself, under the names that Prometheus client libraries use.
 
-Read from /proc when they are asked for: there are none where there is no /proc. The delay of the
-event loop is measured all the time, so its meter runs only while somebody may ask for it.
+Most are read from /proc at each scrape, and left out on systems without /proc. The delay of the
+event loop has to be measured all the time, so that is done only while a listener is open.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from .metrics import Durations, Family, counter, gauge, labels, summary
 from .version import VERSION
 
 BEAT_S: Final = 0.1
-"""Seconds between two looks at the loop: ten small callbacks a second."""
+"""The seconds between two measurements of the event loop's delay."""
 
 _PROC: Final = "/proc/self"
 _START_TICKS: Final = 19
@@ -33,7 +33,7 @@ class LoopDelay:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Look at the loop every BEAT_S from now on."""
+        """Measure the delay every BEAT_S from now on."""
         self._due_us = self._now_us() + int(BEAT_S * 1_000_000)
         self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._on_beat)
 
@@ -43,26 +43,26 @@ class LoopDelay:
         self.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop measuring."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
 class ProcessMetrics:
-    """Collects what the system knows of this process, and how late its loop is."""
+    """Collects what the system reports of this process, and the delay of its event loop."""
 
     def __init__(self, delay: LoopDelay, now_ms: Callable[[], int]) -> None:
-        """`now_ms` is the monotonic clock by which the quantiles of the delay move on."""
+        """`now_ms` is the monotonic clock for the time windows of the delay's quantiles."""
         self._delay = delay
         self._now_ms = now_ms
         self._build = ((labels(version=VERSION), 1),)
         self._has_proc = os.path.exists(_PROC)
-        # Once: a clock that is set must not look like a restart.
+        # Read only once, because a change of the clock must not look like a restart.
         self._started = _start_time() if self._has_proc else 0.0
 
     def __call__(self) -> Iterator[Family]:
-        """Read everything now."""
+        """Return all metrics, as read now."""
         yield gauge("minikafka_build_info", "The version that runs, as a label.", self._build)
         yield summary(
             "minikafka_event_loop_delay_ms",
@@ -92,7 +92,7 @@ class ProcessMetrics:
 
 
 def _open_count() -> int:
-    """Count descriptors. Linux 6.2 and later give the number as a size; a list is long."""
+    """Count open descriptors. From Linux 6.2 on stat returns the number, so no list is made."""
     path = f"{_PROC}/fd"
     return os.stat(path).st_size or len(os.listdir(path))
 
