@@ -1,5 +1,6 @@
 """The coordinators of groups and of transactions, whose state is the log of an internal topic.
 
-Owns the shards led here and carries out what the pure machines in `group/` and `transaction/`
-decide: it appends, waits for the commit, answers. It never decides a request itself.
+A shard is one partition of such a topic, led by this broker. This package owns the shards. The pure
+machines in `group/` and `transaction/` decide each request; the code here appends what they decide,
+waits for the commit and answers.
 """

@@ -1,7 +1,7 @@
-"""Commit groups of this broker: requests carried out, and the transactions left over aborted.
+"""Carries out requests about commit groups, and aborts transactions that a commit leaves open.
 
-Asks the pure rules of `transaction/commit_group.py`, appends a whole decision as one batch, and
-answers once that is committed. Owns no state: groups are in the ledgers of `Transactions`.
+The pure rules are in `transaction/commit_group.py`. A whole decision is appended as one batch, and
+answered once that batch is committed. Owns no state: groups are in the ledgers of `Transactions`.
 """
 
 import asyncio
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from .transactions import Transactions
 
 Decide = Callable[[Ledger, Now, Sequence[int]], GroupDecision | NeedsProducerIds]
-"""Makes the decision; it is also given as many unused producer ids as it asked for."""
+"""Makes the decision. Its last argument holds the unused producer ids that it has asked for."""
 Decided = Callable[[GroupDecision], None]
 """Called once with the decision to answer with, perhaps before the call returns."""
 LOSER_PATIENCE_MS: Final = 10_000
-"""Milliseconds to wait while a transaction that must be aborted is changing."""
+"""The most milliseconds to wait for a pending change of a transaction that must be aborted."""
 
 log = logging.getLogger(__name__)
 
 
 class CommitGroups:
-    """The coordinator's requests about whole groups."""
+    """The handlers of InitCommitGroup and CommitGroup, and the expiry of unused groups."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class CommitGroups:
     # Requests.
 
     def init(self, asked: InitGroup, done: Decided) -> None:
-        """Let a run take over a group; answered once that is committed."""
+        """Let a run of an application take over a group; answer once the change is committed."""
 
         def decide(ledger: Ledger, now: Now, fresh_ids: Sequence[int]) -> GroupDecision:
             is_new = ledger.groups.get(asked.group) is None
@@ -75,7 +75,7 @@ class CommitGroups:
         self._decide_in_turn(asked.group, decide, lambda shard, decision: None, done)
 
     def commit(self, asked: Commit, done: Decided) -> None:
-        """Commit what is named, and abort what else is open in the group."""
+        """Commit the named transactions, and abort the group's other open transactions."""
 
         def decide(
             ledger: Ledger, now: Now, fresh_ids: Sequence[int]
@@ -96,9 +96,10 @@ class CommitGroups:
         then: Callable[[Shard[Ledger], GroupDecision], None],
         done: Decided,
     ) -> None:
-        """Decide; while a named transaction is changing, wait, but not for ever.
+        """Decide; wait up to a bound for pending changes of the group or of named transactions.
 
-        `then` is called once the decision holds: at once if it changes nothing.
+        `then` is called when the decision is committed, or at once if it changes nothing. After an
+        error it is not called.
         """
         patience_ms = self._transactions.config.verification_retry_max_ms
         until_ms = self._runtime.monotonic_ms() + patience_ms
@@ -126,7 +127,7 @@ class CommitGroups:
     def _take_fresh(
         self, ids: list[int], count: int, again: Callable[[], None], done: Decided
     ) -> None:
-        """Decide again, perhaps later, with so many more unused producer ids."""
+        """Add unused producer ids to `ids`, and then call `again`; wait for one if none is left."""
 
         def on_taken(error: ErrorCode, producer_id: int) -> None:
             if error:
@@ -172,11 +173,11 @@ class CommitGroups:
         shard.state.groups.settle(name, is_committed=is_committed)
         self._turns.on_changed(name)
 
-    # Those that are not committed.
+    # Transactions that a commit leaves open.
 
     def _abort(self, losers: list[Named]) -> None:
-        """Abort each transaction that is still open in its turn."""
-        # Not at once: a commit may be told from the middle of an append to the very same log.
+        """Abort the transactions that are still open, each in a later turn of the event loop."""
+        # Not at once, because a commit may be reported in the middle of an append to the same log.
         for loser in losers:
             asyncio.get_running_loop().call_soon(self._abort_one, loser)
 
@@ -186,7 +187,7 @@ class CommitGroups:
 
         def done(decision: Decision) -> None:
             if decision.error:
-                # It is aborted with the next commit, or when its time is over.
+                # The next commit aborts it, or else its timeout does.
                 log.info("%s: not aborted: %s", loser.transactional_id, decision.error.name)
 
         self._transactions.decide_in_turn(loser.transactional_id, decide, done, LOSER_PATIENCE_MS)
@@ -194,7 +195,7 @@ class CommitGroups:
     # Time.
 
     def forget_unused(self, shard: Shard[Ledger], wall_ms: int, unused_ms: int) -> None:
-        """Write the tombstones of groups that are unused, and so are all their ids."""
+        """Write tombstones of groups unused for `unused_ms` that have no transactional ids left."""
         groups = shard.state.groups
         unused = commit_group.unused_groups(shard.state, wall_ms, unused_ms)
         if not unused:

@@ -1,14 +1,14 @@
-"""The group coordinator of this broker: requests to decisions, to the log, to answers.
+"""The group coordinator of this broker: it carries out what the groups decide about requests.
 
-Carries out what groups decide: appends records and replays them, answers when they are committed,
-and keeps one deadline of the wheel for each group. Decides nothing of a group itself.
+It appends records and replays them, answers when they are committed, and keeps one deadline on the
+timer wheel for each group. The rules of a group are in `group/`.
 
     decided -> appended to __consumer_offsets -> replayed at once -> committed -> answered
                       | refused                                         | not in time
                       +-> answered with the error, state untouched      +-> answered with the error
 
-An answer that shows a group's offsets or assignment waits until they are committed: a failover
-cannot take them back then.
+An answer that shows a group's offsets or assignment waits until they are committed, so that no
+failover can take them back.
 """
 
 import logging
@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The way to write records, and the callback for the result."""
+    """The options of an append: a callback for the result, and the transaction of the records."""
 
     done: Done
     producer: tuple[int, int] | None = None
@@ -68,7 +68,7 @@ class Write:
 
 
 class Groups:
-    """Every group that this broker coordinates."""
+    """The coordinator of all groups whose shard this broker leads."""
 
     def __init__(
         self,
@@ -89,17 +89,17 @@ class Groups:
         care = ShardCare(lambda: GroupsState(config), self._on_loaded, self._on_unloaded)
         self.shards = Shards(runtime, partitions, settings, care)
         self._armed: dict[ClassicGroup, tuple[int, Deadline]] = {}
-        """The next deadline of each group, and its time."""
+        """The time (monotonic ms) and the handle of each group's next deadline."""
         self.upkeep = OffsetUpkeep(runtime, deadlines, config, self.shards, self.append)
 
     async def close(self) -> None:
-        """Close everything: the broker stops."""
+        """Stop the upkeep and unload all shards, because the broker stops."""
         self.upkeep.close()
         await self.shards.close()
 
     @property
     def now(self) -> Now:
-        """The time for a decision."""
+        """The present time, for a decision."""
         return Now(self._runtime.monotonic_ms(), self._runtime.wall_ms())
 
     # Membership.
@@ -123,14 +123,14 @@ class Groups:
         group = state.group(group_id)
         self._carry_out(shard, group, group.join(join, ticket, self.now))
         if state.is_blank(group):
-            del state.groups[group_id]  # Refused, and there was none before.
+            del state.groups[group_id]  # The join was refused, and the group was new.
 
     def sync(self, group_id: str, sync: Sync, ticket: Ticket) -> None:
         """Carry out SyncGroup; the ticket gets a `Synced`."""
         found = self._find(group_id)
         if isinstance(found, ErrorCode):
             if found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                # The assignment is not known yet: the member begins anew, as in Kafka.
+                # The assignment is not known yet, so the member must join again, as in Kafka.
                 found = ErrorCode.REBALANCE_IN_PROGRESS
             ticket(Synced(error=found))
             return
@@ -138,10 +138,10 @@ class Groups:
         self._carry_out(shard, group, group.sync(sync, ticket, self.now))
 
     def heartbeat(self, group_id: str, who: Who, generation: int) -> ErrorCode:
-        """Carry out Heartbeat."""
+        """Carry out Heartbeat and return its result."""
         found = self._find(group_id)
         if isinstance(found, ErrorCode):
-            # While the group is being read its state is unknown: the member goes on.
+            # While the shard is loading, the group's state is unknown, so the member may go on.
             is_loading = found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return ErrorCode.NONE if is_loading else found
         shard, group = found
@@ -150,7 +150,7 @@ class Groups:
         return error
 
     def leave(self, group_id: str, leaving: Sequence[Who]) -> list[ErrorCode] | ErrorCode:
-        """Carry out LeaveGroup: one result for each member, or an error for them all."""
+        """Carry out LeaveGroup; return one result for each member, or an error for them all."""
         found = self._find(group_id)
         if isinstance(found, ErrorCode):
             return found
@@ -167,9 +167,10 @@ class Groups:
         done: Callable[[ErrorCode, list[ErrorCode]], None],
         guard: Verification | None = None,
     ) -> None:
-        """Commit offsets; `done` gets an error for them all, or one for each.
+        """Commit offsets; `done` gets an error for all offsets, and a list with one for each.
 
-        `guard`: the verification of their transaction, if it begins here.
+        The list counts only if the first error is NONE. `guard` is the verification of the
+        offsets' transaction, if the transaction begins in this partition.
         """
         shard = self.shards.of(request.group_id)
         if isinstance(shard, ErrorCode):
@@ -191,7 +192,10 @@ class Groups:
         self._arm(shard, group)
 
     def read(self, group_id: str, ready: Callable[[ErrorCode, GroupsState | None], None]) -> None:
-        """Look at a group's offsets, once what there is to see is committed."""
+        """Call `ready` with the shard's state once the group's newest record is committed.
+
+        If that fails, `ready` gets the error and None.
+        """
         shard = self.shards.of(group_id)
         if isinstance(shard, ErrorCode):
             ready(shard, None)
@@ -209,7 +213,7 @@ class Groups:
         places: Sequence[Place],
         done: Callable[[ErrorCode, list[ErrorCode]], None],
     ) -> None:
-        """Forget offsets; `done` gets an error for them all, or one for each."""
+        """Delete offsets; `done` gets the same arguments as in `commit`."""
         found = self._find(group_id, if_unknown=ErrorCode.GROUP_ID_NOT_FOUND)
         if isinstance(found, ErrorCode):
             done(found, [])
@@ -239,9 +243,9 @@ class Groups:
         self.upkeep.forget(shard, records, done)
 
     def complete_transaction(self, index: int, marker: TransactionMarker, done: Done) -> None:
-        """End a transaction with commits in partition `index`: they count, or are forgotten.
+        """Write a transaction's marker to partition `index`; apply or drop its pending offsets.
 
-        `done` gets what a partition's leader would answer.
+        `done` gets the error that a partition leader would answer to WriteTxnMarkers.
         """
         shard = self.shards.at(index)
         if isinstance(shard, ErrorCode):
@@ -260,7 +264,7 @@ class Groups:
     # Carrying out.
 
     def append(self, shard: GroupShard, records: Sequence[AppendRecord], done: Done) -> bool:
-        """Write records and replay them; False if they were refused, and `done` got the reason."""
+        """Append records and replay them; return False if refused, after `done` got the error."""
         return self._write(shard, records, Write(done))
 
     def _write(self, shard: GroupShard, records: Sequence[AppendRecord], write: Write) -> bool:
@@ -315,7 +319,7 @@ class Groups:
             if error:
                 log.warning("%r: %r is not stored: %s", shard, group, error.name)
             if error is ErrorCode.INVALID_COMMIT_OFFSET_SIZE:
-                error = ErrorCode.UNKNOWN_SERVER_ERROR  # What Kafka calls members it cannot store.
+                error = ErrorCode.UNKNOWN_SERVER_ERROR  # As in Kafka, if members are too large.
             for reply in store.then:
                 _answer(reply, error)
 
@@ -325,7 +329,7 @@ class Groups:
     # Time.
 
     def _arm(self, shard: GroupShard, group: ClassicGroup) -> None:
-        """Arm the wheel for the group's next deadline; a later one is not worth a change."""
+        """Set the group's next deadline on the timer wheel, unless an earlier one is set."""
         armed = self._armed.get(group)
         wake_ms = group.phases.wake_ms
         if armed is not None:
@@ -377,7 +381,7 @@ def _log(group: ClassicGroup, effect: Joins | Began) -> None:
 
 
 def _encoded(records: Sequence[AppendRecord]) -> list[KeyValue] | None:
-    """Encode records; None if a text is too long for one: requests may carry longer texts."""
+    """Encode records; return None if a string from a request is too long for a record."""
     try:
         return [encode_record(record) for record in records]
     except LocalProtocolError as error:

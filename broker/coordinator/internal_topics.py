@@ -1,6 +1,6 @@
-"""The making of internal topics: their partitions, copies and settings.
+"""Descriptions of the internal topics to create: partitions, replicas and settings.
 
-Values only; `AutoCreation` asks the controller for them.
+Values only; `AutoCreation` asks the controller to create the topics.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ def offsets_topic(config: GroupConfig) -> CreatableTopic:
 
 
 def transactions_topic(config: TransactionConfig) -> CreatableTopic:
-    """Describe the topic of transactional ids: a replica that misses decisions never leads it."""
+    """Describe the topic of transactional ids, which never elects a leader outside the ISR."""
     return internal_topic(
         TRANSACTIONS_TOPIC,
         config.topic_partitions,
@@ -38,7 +38,7 @@ def transactions_topic(config: TransactionConfig) -> CreatableTopic:
 def internal_topic(
     name: str, partitions: int, replicas: int, configs: Mapping[str, str]
 ) -> CreatableTopic:
-    """Describe a compacted topic."""
+    """Describe a compacted topic with these further settings."""
     wanted = {"cleanup.policy": "compact", "compression.type": "producer", **configs}
     return CreatableTopic(
         name=name,

@@ -1,7 +1,7 @@
-"""The partition of an internal topic that keeps a key, as every Kafka client computes it.
+"""The partition of an internal topic that keeps a key, computed as Kafka computes it.
 
-Pure. A group or a transactional id lives on the partition that Java's hash of its name gives; the
-leader of that partition is its coordinator.
+Pure. Java's hash of a group id or transactional id chooses the partition that keeps it; the leader
+of that partition is its coordinator.
 """
 
 from functools import lru_cache
@@ -11,9 +11,9 @@ GROUPS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 INT32_MIN: Final = -(2**31)
 KEY_BYTES_MAX: Final = 2**15 - 1
-"""The most bytes of UTF-8 in a string of a record's key; requests carry longer strings."""
+"""The most bytes of UTF-8 in a string of a record's key; strings in requests may be longer."""
 CACHED_MAX: Final = 256
-"""Longer names are hashed each time, so that strangers cannot fill the memory with them."""
+"""The longest name, in characters, whose hash is cached; the bound keeps the cache small."""
 
 
 def is_key(text: str) -> bool:
@@ -31,7 +31,7 @@ def java_hash(text: str) -> int:
 
 
 def partition_of(key: str, count: int) -> int:
-    """Return the key's partition of `count`: `Utils.abs(hash) % count`, with abs(MIN) = 0."""
+    """Return the key's partition among `count`: `abs(java_hash(key)) % count`, abs(MIN) being 0."""
     return (_absolute(key) if len(key) <= CACHED_MAX else _absolute.__wrapped__(key)) % count
 
 

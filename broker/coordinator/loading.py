@@ -1,8 +1,8 @@
 """Reads a partition of an internal topic from its beginning, record by record, into a state.
 
-Loading reads everything that this broker's log holds as it begins to lead, and ends once the high
-watermark has passed that. Records of earlier leaders that are still in the log will be committed,
-and no request may be answered before they are.
+Loading reads all records that this broker's log holds when loading begins, and ends once the high
+watermark has reached the end of these records. Some of them, from earlier leaders, may not be
+committed yet, and no request may be answered before they are.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from ..partition.partition import Partition
 from .shard import Shard, State
 
 READ_BYTES = 64 << 10
-"""Bytes decoded in one turn of the loop: some milliseconds."""
+"""The most bytes decoded in one turn of the event loop, which takes some milliseconds."""
 RETRY_S = 1.0
 COMMIT_MARKER = 1
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 async def load(shard: Shard[State]) -> bool:
-    """Fill the state of a shard; False if this broker ceased to lead it meanwhile."""
+    """Fill the state of a shard; return False if the shard was closed meanwhile."""
     partition = shard.partition
     partition.write_staged()
     end = partition.log_end_offset
@@ -34,7 +34,7 @@ async def load(shard: Shard[State]) -> bool:
     while shard.is_open and offset < end:
         data = await _read(partition, offset, end)
         if data is None:
-            await asyncio.sleep(RETRY_S)  # Damaged, and perhaps being mended; or the disk is lost.
+            await asyncio.sleep(RETRY_S)  # A damaged log may be under repair; or the disk failed.
             continue
         if not len(data):
             offset = _behind_gap(partition, offset, end)
@@ -73,7 +73,7 @@ def _replay(shard: Shard[State], data: Buffer, position: int, header: BatchHeade
 
 
 async def _read(partition: Partition, offset: int, end: int) -> Buffer | None:
-    """Read whole batches from `offset` on; empty in a gap, None if none can be read."""
+    """Read whole batches from `offset` on; return no bytes in a gap, None if reading failed."""
     reader = partition.log.reader
     try:
         try:
@@ -90,7 +90,7 @@ async def _read(partition: Partition, offset: int, end: int) -> Buffer | None:
 
 
 def _behind_gap(partition: Partition, offset: int, end: int) -> int:
-    """Return the next offset behind a gap where a batch may be: compaction leaves gaps."""
+    """Return the next offset at which a batch may begin after a gap that compaction left."""
     if offset < partition.log_start_offset:
         return partition.log_start_offset
     for segment in partition.log.segments:
@@ -112,7 +112,7 @@ async def _wait_for_commit(shard: Shard[State], end: int) -> None:
 
 
 class _CommitWatch:
-    """Woken when the high watermark moves, and when the partition changes its role."""
+    """A waiter that is called when the high watermark moves or the partition's role changes."""
 
     is_follower = False
 
@@ -120,8 +120,8 @@ class _CommitWatch:
         self.called = asyncio.Event()
 
     def on_data(self, partition: Partition) -> None:
-        """The high watermark moved, or the role changed."""
+        """Wake the loading task, because the high watermark moved or the role changed."""
         self.called.set()
 
     def note(self, partition: Partition) -> None:
-        """Ignore the call: nobody fetches here."""
+        """Ignore the call, which matters only to fetches."""

@@ -1,6 +1,6 @@
-"""Forgets offsets by itself: those unused for too long, and those of deleted topics.
+"""Deletes committed offsets that are unused for the retention time or belong to deleted topics.
 
-One deadline of the wheel for all groups. `group.deletion` decides what is due.
+One deadline on the timer wheel serves all groups. `group.deletion` decides what to delete.
 """
 
 import logging
@@ -22,15 +22,15 @@ Append = Callable[[GroupShard, Sequence[AppendRecord], Done], bool]
 
 MINUTE_MS = 60_000
 BYTES_AT_ONCE = 128 << 10
-"""Bytes of tombstones in one batch: well below the least max.message.bytes that makes sense."""
+"""The most bytes of tombstones in one batch, well below any sensible max.message.bytes."""
 RECORD_BYTES = 32
-"""A tombstone without its names, at the most."""
+"""The most bytes that a tombstone takes besides the names in its key."""
 
 log = logging.getLogger(__name__)
 
 
 class OffsetUpkeep:
-    """Looks through the groups that are coordinated here."""
+    """Checks the groups that this broker coordinates at intervals, and deletes old offsets."""
 
     def __init__(
         self,
@@ -49,17 +49,17 @@ class OffsetUpkeep:
         self._deadline: Deadline | None = None
 
     def begin(self) -> None:
-        """Look after groups from now on."""
+        """Start the checks, unless they run already."""
         if self._deadline is None:
             self._expire_later()
 
     def close(self) -> None:
-        """Cancel the deadline: the broker stops."""
+        """Stop the checks, because the broker stops."""
         if self._deadline is not None:
             self._deadline.cancel()
 
     def expire(self, shard: GroupShard) -> None:
-        """Forget offsets that were unused for the retention time."""
+        """Delete a shard's offsets that were unused for the retention time."""
         state, wall_ms = shard.state, self._runtime.wall_ms()
         state.forget_blank()
         state.forget_written(shard.partition.high_watermark)
@@ -70,7 +70,7 @@ class OffsetUpkeep:
         self._write(shard, records)
 
     def forget_topics(self, topics: Sequence[str]) -> None:
-        """Topics are gone, and with them what was committed in them."""
+        """Delete the offsets that groups committed in topics that are deleted."""
         if not topics:
             return
         gone = dict.fromkeys(topics)
@@ -87,10 +87,10 @@ class OffsetUpkeep:
         self._expire_later()
 
     def forget(self, shard: GroupShard, records: Sequence[AppendRecord], done: Done) -> None:
-        """Write tombstones, in batches that the log takes; `done` when the last is committed.
+        """Write tombstones in batches that the log accepts; `done` gets the last one's result.
 
-        A group's own tombstone comes last: if a failover cuts in, the group is still there, to be
-        deleted again.
+        If a batch is refused, `done` gets that error at once. A group's own tombstone comes last,
+        so that the group can be deleted again if a failover comes in between.
         """
         *before, last = in_batches(records)
         for batch in before:
@@ -110,7 +110,7 @@ class OffsetUpkeep:
 
 
 def in_batches(records: Sequence[AppendRecord]) -> Iterator[list[AppendRecord]]:
-    """Cut tombstones so that none of their batches is too large, however long the names are."""
+    """Divide tombstones into batches of at most BYTES_AT_ONCE, however long the names are."""
     batch: list[AppendRecord] = []
     size = 0
     for record in records:

@@ -1,7 +1,7 @@
-"""Producer ids from blocks that the controller reserved for this broker: each given out once.
+"""Gives out producer ids, each once, from blocks that the controller reserved for this broker.
 
-A spare block is kept ahead of the present one, so that producers can begin while no controller is
-there. The next block is requested once, for all callers that wait; each is answered within a bound.
+A spare block is kept besides the present one, so that producers can begin while no controller is
+available. One request fetches a block for all waiting callers; each caller is answered in time.
 """
 
 import asyncio
@@ -19,8 +19,7 @@ Taken = Callable[[ErrorCode, int], None]
 
 WAITING_MAX: Final = 10_000
 ANSWER_WITHIN_MS: Final = 2_500
-"""Milliseconds after which a waiting caller gets an error; the request to the controller goes
-on."""
+"""Milliseconds after which waiting callers get an error, while the request for a block goes on."""
 
 
 class ProducerIds:
@@ -31,12 +30,12 @@ class ProducerIds:
         self._next = 0
         self._end = 0
         self._spare: tuple[int, int] | None = None
-        """First id and end of the block after this one."""
+        """The first id and the end (exclusive) of the next block; None if there is none."""
         self._waiting: deque[Taken] = deque()
         self._asking = OwnedTask(runtime, "producer-ids")
 
     def take(self) -> int | None:
-        """Take an unused id; None if the stock is empty: then `wait`."""
+        """Take an unused id; return None if the stock is empty, so that the caller must `wait`."""
         if self._next == self._end and self._spare is not None:
             (self._next, self._end), self._spare = self._spare, None
         if self._spare is None:
@@ -47,11 +46,11 @@ class ProducerIds:
         return self._next - 1
 
     def stock_up(self) -> None:
-        """Ask for a block, unless that is under way."""
+        """Request a block from the controller, unless a request is under way."""
         self._asking.start(self._refill)
 
     def wait(self, taken: Taken) -> None:
-        """Call `taken` once: with an unused id, at once if there is one, or with an error."""
+        """Call `taken` once, with an unused id or an error; at once if the stock has an id."""
         producer_id = self.take()
         if producer_id is not None:
             taken(ErrorCode.NONE, producer_id)
@@ -61,11 +60,11 @@ class ProducerIds:
             self._waiting.append(taken)
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Cancel the request for a block, because the broker stops."""
         await self._asking.stop()
 
     async def _refill(self) -> None:
-        """Fetch one block, or as many as the waiting callers need."""
+        """Fetch blocks from the controller until no caller waits: at least one."""
         while True:
             try:
                 first, count = await self._block()

@@ -1,8 +1,8 @@
-"""One partition of an internal topic as its coordinator has it: the state, and its writes.
+"""A shard: one partition of an internal topic that this broker coordinates, with its state.
 
-Records are appended as one batch under acks=all. Owns the callers that wait for those appends, and
-answers them all when the shard is unloaded. The state gives records their meaning; `Shards` follows
-leadership.
+Records are appended as one batch under acks=all. The shard owns the callers that wait for those
+appends, and answers them all when it is unloaded. The state gives records their meaning; `Shards`
+loads and unloads shards as leadership changes.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from ..partition.verification import Verification
 from ..partition.waiters import Waiter
 
 KeyValue = tuple[bytes, bytes | None]
-"""A record of an internal topic; None is a tombstone."""
+"""The key and value of a record; the value of a tombstone is None."""
 Done = Callable[[ErrorCode], None]
-"""Called once: NONE when committed, else an error that a coordinator may give to a client."""
+"""Called once, with NONE after the commit or an error that a coordinator may give to a client."""
 
 _COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.NOT_COORDINATOR,
@@ -39,19 +39,19 @@ TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class State(Protocol):
-    """The memory of a shard: made by replaying its log from the beginning."""
+    """The in-memory state of a shard, built by replaying its log from the beginning."""
 
     def replay(
         self, key: bytes, value: bytes | None, offset: int, header: BatchHeader
     ) -> Unread | None:
-        """Take in a record of the log; tombstones of nothing change nothing.
+        """Apply a record of the log; a tombstone of an unknown key changes nothing.
 
-        `header` says whether it belongs to a transaction: then it counts when its marker says so. A
-        record that had to be passed over is returned, so that it can be logged.
+        `header` says whether the record belongs to a transaction; then it takes effect with the
+        commit marker. If the record cannot be applied, return the reason, so that it is logged.
         """
 
     def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
-        """Take in the end of a producer's transaction."""
+        """Apply a marker, which ends a producer's transaction."""
 
 
 S = TypeVar("S", bound=State)
@@ -63,18 +63,17 @@ class ShardSettings:
 
     topic: str
     append_timeout_ms: int = 5_000
-    """An append that is not committed by then is answered COORDINATOR_NOT_AVAILABLE."""
+    """An append not committed within this time is answered with COORDINATOR_NOT_AVAILABLE."""
     too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
-    """The error if records exceed what the topic takes."""
+    """The error if a batch exceeds the topic's max.message.bytes."""
     invalid_key: ErrorCode = ErrorCode.INVALID_REQUEST
-    """The error for a key that no record can hold."""
+    """The error for a key that is too long for a record."""
     home_of: Callable[[str], str] = str
-    """The name by which a key is placed among the partitions: its own, unless keys belong
-    together."""
+    """Returns the name that is hashed to choose a key's partition; related keys share a name."""
 
 
 class Pending:
-    """One append, or one reader, that waits for a commit."""
+    """One append or one reader that waits for a commit."""
 
     __slots__ = ("done", "waiter")
 
@@ -84,7 +83,7 @@ class Pending:
 
 
 class Shard(Generic[S]):
-    """The state of one partition, led here in one leader epoch."""
+    """One partition of an internal topic, while this broker leads it in one leader epoch."""
 
     __slots__ = (
         "_is_flush_due",
@@ -109,7 +108,7 @@ class Shard(Generic[S]):
         settings: ShardSettings,
         write_staged: Callable[[], None],
     ) -> None:
-        """Use `Shards`. `write_staged` writes what was appended, if nothing else does before."""
+        """Create a shard; only `Shards` does. `write_staged` writes staged batches to the log."""
         self._runtime = runtime
         self._settings = settings
         self._write_staged = write_staged
@@ -122,7 +121,7 @@ class Shard(Generic[S]):
         self.state = state
         self.is_loaded = False
         self.is_open = True
-        """False once another broker coordinates: nothing may be answered from the state then."""
+        """False once the shard is unloaded; nothing may be answered from its state then."""
         self.last_offset = -1
         """The offset of the last record appended here."""
 
@@ -137,12 +136,12 @@ class Shard(Generic[S]):
         producer: tuple[int, int] | None = None,
         guard: Verification | None = None,
     ) -> bool:
-        """Append the records as one batch; `done` is called once, never before a batch is written.
+        """Append the records as one batch; call `done` once, after the commit or with an error.
 
-        False: refused, and `done` got the error. True: the records are in the log here, the last
-        of them at `last_offset`; they are lost only with the leadership. `producer` is the id and
-        epoch of a transaction that the records belong to, and `guard` its verification, if they
-        begin it in this partition.
+        Return False if the batch is refused; `done` has got the error by then. Return True if the
+        records are in this broker's log, the last of them at `last_offset`. They are lost only
+        with the leadership, and `done` is called later. `producer` is the id and epoch of the
+        records' transaction; `guard` is its verification, if it begins in this partition.
         """
         builder = BatchBuilder(is_transactional=producer is not None)
         wall_ms = self._runtime.wall_ms()
@@ -163,18 +162,18 @@ class Shard(Generic[S]):
         return True
 
     def wait_for(self, appended: Appended, done: Done) -> None:
-        """`done` once something that was appended to this partition is committed."""
+        """Call `done` once a batch that was appended to this partition is committed."""
         self.last_offset = max(self.last_offset, appended.last_offset)
         self._wait(appended, done)
         if not self._is_flush_due:
-            # Requests write at the end of their read event; timers have nobody to do it.
+            # Staged batches are written at the end of a read event, but a timer has none.
             self._is_flush_due = True
             asyncio.get_running_loop().call_soon(self._flush)
 
     def when_settled(self, offset: int, done: Done) -> None:
-        """Call `done` once all up to `offset` is committed, perhaps at once.
+        """Call `done` once all records up to `offset` are committed, perhaps at once.
 
-        It is for answers that show the state: after a failover that state must still be there.
+        Answers that show the state wait so, because that state must survive a failover.
         """
         if not self.is_open:
             done(ErrorCode.NOT_COORDINATOR)
@@ -184,7 +183,7 @@ class Shard(Generic[S]):
             self._wait(Appended(base_offset=offset, last_offset=offset), done)
 
     def close(self) -> None:
-        """Answer all waiting callers with an error: another broker coordinates from now on."""
+        """Close the shard, and answer all waiting callers with NOT_COORDINATOR."""
         self.is_open = False
         pending, self._pending = self._pending, {}
         for each in pending:

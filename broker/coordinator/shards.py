@@ -1,8 +1,8 @@
-"""The partitions of one internal topic that this broker coordinates: loaded, found, unloaded.
+"""Loads, finds and unloads the partitions of one internal topic that this broker coordinates.
 
-Follows the leadership of the partitions hosted here. A shard is dropped when this broker leads no
-more, when the replica or the topic goes, and when the leader epoch grows; it never outlives one.
-Knows nothing of what its records mean.
+Follows the leadership of the partitions on this broker. A shard belongs to one leader epoch. It is
+unloaded when this broker ceases to lead, when the replica or the topic is deleted, and when the
+leader epoch grows. The meaning of the records is left to the shard's state.
 
     led here, new epoch   ->  LOADING (COORDINATOR_LOAD_IN_PROGRESS)  ->  loaded
     anything else         ->  unloaded (NOT_COORDINATOR)
@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ShardCare(Generic[S]):
-    """The coordinator's callbacks for its shards."""
+    """The callbacks by which a coordinator makes states and follows its shards."""
 
     make_state: Callable[[], S]
-    """Gives the empty state of a partition."""
+    """Returns a new empty state for a partition."""
     on_loaded: Callable[[Shard[S]], None]
-    """Called with a shard that may be used from now on: begin its background work."""
+    """Called with a shard that has been loaded; it begins the shard's background work."""
     on_unloaded: Callable[[Shard[S]], None]
-    """Called with a loaded shard that is closed: end that work. Waiting requests were answered."""
+    """Called with a loaded shard after its waiting requests were answered; it ends that work."""
 
 
 class Shards(Generic[S]):
@@ -60,7 +60,7 @@ class Shards(Generic[S]):
         partitions.on_role_changed.append(self._on_role_changed)
 
     def __iter__(self) -> Iterator[Shard[S]]:
-        """The loaded ones, by index."""
+        """Iterate over the loaded shards, in the order of their partitions."""
         return (self._shards[at] for at in sorted(self._shards) if self._shards[at].is_loaded)
 
     @property
@@ -69,21 +69,21 @@ class Shards(Generic[S]):
         return any(not shard.is_loaded for shard in self._shards.values())
 
     def index_of(self, key: str) -> int | None:
-        """The partition that keeps this key; None without the topic, or if none can keep it."""
+        """Return the partition of this key; None if the topic is unknown or the key too long."""
         topic = self._partitions.image.topic(self._settings.topic)
         if topic is None or not is_key(key):
             return None
         return partition_of(self._settings.home_of(key), len(topic.partitions))
 
     def of(self, key: str) -> Shard[S] | ErrorCode:
-        """The shard of a key, or why it cannot be had here."""
+        """Return the loaded shard that keeps a key, or the error to answer with."""
         if not is_key(key):
             return self._settings.invalid_key
         index = self.index_of(key)
         return ErrorCode.NOT_COORDINATOR if index is None else self.at(index)
 
     def at(self, index: int) -> Shard[S] | ErrorCode:
-        """The shard of this index, or why it cannot be had here."""
+        """Return the loaded shard of this partition, or the error to answer with."""
         if self._is_closed:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         shard = self._shards.get(index)
@@ -92,7 +92,7 @@ class Shards(Generic[S]):
         return shard if shard.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     async def close(self) -> None:
-        """Unload all shards: the broker stops."""
+        """Unload all shards, because the broker stops."""
         self._is_closed = True
         for index in list(self._shards):
             self._unload(index)

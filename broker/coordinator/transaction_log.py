@@ -1,8 +1,8 @@
-"""Appends to the shards of `__transaction_state`: the answers, and the fate of the records.
+"""Appends to the shards of `__transaction_state`, and follows each append until it is settled.
 
-Owns the records whose commit was not known in time. They are answered with an error, but stay in
-the log. Until they are committed after all, or the shard is lost, nothing may be decided that would
-come behind them. Knows nothing of what they mean.
+Owns the appends whose commit was not known in time. Their requests are answered with an error, but
+the records stay in the log. Until they are committed after all, or the shard is unloaded, their
+transactional ids count as changing, so that no later record of the same id can follow them.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,15 +14,15 @@ from .shard import Done, KeyValue, Shard
 from .transaction.ledger import Ledger
 
 Settled = Callable[[bool], None]
-"""Called once: True when records are committed, False when they never will be."""
+"""Called once, with True when the records are committed, with False when they never will be."""
 
 RETRY_MS: Final = 500
-"""Before it is looked again whether a record has been committed."""
+"""Milliseconds until the next check whether a late record has been committed."""
 NOT_IN_LOG: Final = -1
 
 
 class TransactionLog:
-    """Every append of the transaction coordinator."""
+    """Makes the appends of the transaction coordinator."""
 
     def __init__(self, deadlines: Deadlines) -> None:
         self._deadlines = deadlines
@@ -30,9 +30,10 @@ class TransactionLog:
     def append(
         self, shard: Shard[Ledger], records: Sequence[KeyValue], settled: Settled, done: Done
     ) -> None:
-        """Append a batch; `done` gets the error to answer with, `settled` the records' fate.
+        """Append a batch; `done` gets the result to answer with, `settled` if it is committed.
 
-        Both at once, `settled` first, unless the commit is not known in time.
+        Both are called together, `settled` first. But if the commit is not known in time, `done`
+        gets an error first, and `settled` is called as soon as the commit or its failure is known.
         """
         offset = NOT_IN_LOG
 

@@ -1,7 +1,7 @@
 """Sends the markers of decided transactions to partition leaders, until every one is written.
 
-Drives the pure `Markers`: one task per leader with a request in flight, none while there is nothing
-to send. Owns the pace of retries; the end of a transaction is the coordinator's.
+Drives the pure `Markers`, with one task for each leader that has a request in flight. Owns the pace
+of retries. When all markers of a transaction are written, the coordinator completes it.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ QUIET: Final = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-"""Refusals that pass by themselves, while leaders change or brokers are away."""
+"""Errors that pass by themselves, after leaders change or brokers return; logged at DEBUG."""
 
 log = logging.getLogger(__name__)
 
 
 class MarkerSender:
-    """Everything that is under way to partition leaders."""
+    """The markers on their way to partition leaders, and the tasks that send them."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class MarkerSender:
         image: Callable[[], MetadataImage],
         finished: Callable[[Ending], None],
     ) -> None:
-        """`finished` is called with each transaction that has every marker."""
+        """`finished` is called with each transaction whose markers are all written."""
         self.markers = Markers()
         self._runtime = runtime
         self._deadlines = deadlines
@@ -70,7 +70,7 @@ class MarkerSender:
         self._is_closed = False
 
     def add(self, ending: Ending) -> None:
-        """Write the markers of a transaction whose outcome is committed."""
+        """Send the markers of a transaction whose outcome is committed to the log."""
         self.markers.add(ending)
         self._kick()
 
@@ -79,13 +79,13 @@ class MarkerSender:
         self.markers.drop_shard(shard)
 
     def retry_now(self) -> None:
-        """Try resting markers at once: leaders have changed."""
+        """Send the markers that wait for a retry at once, because leaders have changed."""
         if self._retry is not None:
             self._retry.cancel()
             self._on_rested()
 
     async def close(self) -> None:
-        """Stop sending. The next coordinator sends again what was not answered."""
+        """Stop sending. The next coordinator sends the markers that were not answered again."""
         self._is_closed = True
         if self._retry is not None:
             self._retry.cancel()
@@ -93,8 +93,8 @@ class MarkerSender:
         await end_tasks(tasks.values())
 
     def _kick(self) -> None:
-        # Not at once: a commit may be told from the middle of an append to the very log that the
-        # end of a transaction is written to.
+        # Not at once, because a commit may be reported in the middle of an append to the same log
+        # that the completion of a transaction is written to.
         if not self._is_pump_due and not self._is_closed:
             self._is_pump_due = True
             asyncio.get_running_loop().call_soon(self._pump)
@@ -165,7 +165,7 @@ Errors = dict[tuple[int, TopicPartition], int]
 
 
 def _errors(response: WriteTxnMarkersResponse) -> Errors:
-    """Return the errors by producer id: a request has no two markers of the same id."""
+    """Return the errors by producer id and partition; a request has one marker for each id."""
     return {
         (marker.producer_id, TopicPartition(topic.name, each.partition_index)): each.error_code
         for marker in response.markers

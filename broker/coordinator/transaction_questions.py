@@ -1,9 +1,9 @@
-"""Asks coordinators, for partition leaders, before a transaction begins there (KIP-890).
+"""Verifies partitions of transactions with their coordinators, for partition leaders (KIP-890).
 
-The question is whether the partition is in the transaction; for producers that do not add
-partitions themselves it adds the partition. If this broker coordinates, it is asked here. Another
-broker is sent one request at a time, with every question that came up meanwhile. Never decides what
-the leader does with the answer.
+A leader asks, before a transaction begins in its partition, whether the partition was added to it;
+for producers that rely on that, the question adds the partition. If this broker is the coordinator,
+it answers itself. Any other broker is sent one request at a time, with all questions that came up
+meanwhile. The leader decides what to do with the answer.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ UNAVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 Errors = Mapping[TopicPartition, ErrorCode]
 Verified = Callable[[Errors], None]
-"""Called once, perhaps before the call returns, with each partition's error. NONE: go on.
-TRANSACTION_ABORTABLE: it is not in the transaction. CONCURRENT_TRANSACTIONS and errors of
-coordinators pass by themselves; INVALID_PRODUCER_ID_MAPPING and PRODUCER_FENCED do not."""
+"""Called once, perhaps before `ask` returns, with each partition's error. NONE means that it is in
+the transaction, TRANSACTION_ABORTABLE that it is not. CONCURRENT_TRANSACTIONS and COORDINATOR_
+errors are retriable; INVALID_PRODUCER_ID_MAPPING and PRODUCER_FENCED are not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,9 +48,9 @@ class Question:
 
     asked: AddPartitions
     adds: bool
-    """True: add the partitions to the transaction."""
+    """True if the coordinator is to add the partitions to the transaction."""
     give_up_ms: int
-    """Until this time the question waits for an earlier transaction that is still being ended."""
+    """The time (monotonic ms) until which it waits while an earlier transaction is being ended."""
     done: Verified
 
     def refuse(self, error: ErrorCode) -> None:
@@ -59,7 +59,7 @@ class Question:
 
 
 class TransactionQuestions:
-    """Questions on their way to coordinators."""
+    """The questions on their way to coordinators."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class TransactionQuestions:
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def ask(self, asked: AddPartitions, done: Verified, *, adds: bool = False) -> None:
-        """Ask about partitions of one transaction; `adds` adds them to it."""
+        """Ask whether partitions are in a transaction; with `adds`, add them to it."""
         if adds:
             # As it would be in the request to another broker: see AddPartitionsToTxn.
             asked = replace(asked, client_version=BUMPING_VERSION)
@@ -87,7 +87,7 @@ class TransactionQuestions:
         self._ask(Question(asked, adds, give_up_ms, done))
 
     async def close(self) -> None:
-        """Stop asking: the broker stops, and its clients are gone."""
+        """Drop all questions, because the broker stops and its clients are gone."""
         self._queued.clear()
         tasks, self._tasks = self._tasks, {}
         await end_tasks(tasks.values())
@@ -120,7 +120,7 @@ class TransactionQuestions:
         retry_ms = self._runtime.monotonic_ms() + self._transactions.config.verification_retry_ms
         concurrent = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
         if concurrent and retry_ms <= question.give_up_ms:
-            # The end of the transaction before takes a round trip; the producer's own retry, more.
+            # The earlier transaction ends within a round trip; the producer would retry later.
             self._deadlines.at(retry_ms, lambda: self._ask(question))
         else:
             question.done(errors)
@@ -149,7 +149,7 @@ class TransactionQuestions:
         del self._tasks[leader]
 
     def _take(self, leader: int) -> dict[str, Question]:
-        """Take the next request's questions; a transactional id can be in it once."""
+        """Take the questions of the next request, which can name a transactional id only once."""
         batch: dict[str, Question] = {}
         later: list[Question] = []
         for question in self._queued.pop(leader):

@@ -1,8 +1,8 @@
-"""Requests about a transactional id that must wait for the change of it that is on its way.
+"""Requests that wait until a pending change of their transactional id has ended.
 
-Such a wait mostly takes some milliseconds: for the markers of the transaction before, or for a
-partition that another leader is adding. It costs no round trip and no retry. Owns the waiting
-requests and their bounds; when its time is over a request is decided as things are.
+Such a wait mostly takes some milliseconds, until the markers of the previous transaction are
+written or another leader has added a partition. It saves the client a retry. Owns the waiting
+requests and their deadlines. At its deadline a request is decided from the state at that time.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from ...runtime.runtime import Runtime
 from ..deadlines import Deadline, Deadlines
 
 Again = Callable[[], None]
-"""Decides again: something has changed, or time is over."""
+"""Decides a request again, after a change or at its deadline."""
 
 
 class Turns:
-    """The waiting requests by transactional id, in the order they came."""
+    """The waiting requests by transactional id or commit group, in the order they came."""
 
     def __init__(self, runtime: Runtime, deadlines: Deadlines) -> None:
         self._runtime = runtime
@@ -27,7 +27,7 @@ class Turns:
         return sum(len(waiting) for waiting in self._waiting.values())
 
     def is_over(self, until_ms: int) -> bool:
-        """True if the request has waited long enough."""
+        """True if the deadline `until_ms` has passed."""
         return self._runtime.monotonic_ms() >= until_ms
 
     def wait(self, transactional_id: str, again: Again, until_ms: int) -> None:
@@ -41,10 +41,10 @@ class Turns:
         self._waiting.setdefault(transactional_id, {})[deadline] = again
 
     def on_changed(self, transactional_id: str) -> None:
-        """A change of the id holds, or never will."""
+        """Decide the waiting requests again, because a change is committed or never will be."""
         for deadline, again in self._waiting.pop(transactional_id, {}).items():
             deadline.cancel()
-            # Not at once: this is told from the middle of a commit of the very log to append to.
+            # Not at once, because this is called in the middle of a commit of the log to append to.
             asyncio.get_running_loop().call_soon(again)
 
     def _forget(self, transactional_id: str, deadline: Deadline) -> None:

@@ -1,7 +1,7 @@
 """Aborts transactions that are overdue, and forgets transactional ids that are not used.
 
-Owns two timers of the wheel, armed from the first shard on. `transaction/` decides what is overdue
-or unused; the driver carries it out.
+Owns two timers, which run from the moment when the first shard is loaded. `transaction/` decides
+what is overdue or unused; `Transactions` carries it out.
 """
 
 import logging
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class TransactionUpkeep:
-    """The timers of one coordinator."""
+    """The two regular checks of one coordinator."""
 
     def __init__(
         self, transactions: "Transactions", runtime: Runtime, deadlines: Deadlines
@@ -33,10 +33,10 @@ class TransactionUpkeep:
         self._runtime = runtime
         self._deadlines = deadlines
         self._checks: dict[Callable[[], None], Deadline] = {}
-        """The next deadline of each check."""
+        """The handle of each check's next deadline."""
 
     def begin(self) -> None:
-        """There is something to look after."""
+        """Start both timers, unless they run already."""
         if not self._checks:
             config = self._transactions.config
             self._repeat(config.abort_check_interval_ms, self._abort_overdue)
@@ -63,7 +63,7 @@ class TransactionUpkeep:
 
     def _abort(self, transactional_id: str) -> None:
         def decide(present: Transaction | None, now: Now) -> Decision | NeedsProducerId:
-            # It may have ended while a producer id was being had.
+            # It may have ended while a producer id was being fetched.
             if present is None or not decisions.is_overdue(present, now.wall_ms):
                 return Decision()
             return decisions.time_out(present, now)

@@ -1,12 +1,13 @@
-"""The transaction coordinator of this broker: requests about transactional ids, carried out.
+"""The transaction coordinator of this broker, which carries out requests about transactional ids.
 
-Asks the pure decisions, appends what they change, applies it at commit, and then answers. Owns the
-shards of `__transaction_state` led here, and the background work: markers, upkeep. The rules are in
-`transaction/`.
+It asks the pure rules in `transaction/` for a decision, appends the change, applies it at commit,
+and then answers. Owns the shards of `__transaction_state` that this broker leads, and the
+background work: markers and upkeep.
 
-When this broker becomes the coordinator of a shard, it reads the shard's log, and every transaction
-found decided gets its markers again. When it ceases to be the coordinator, it drops all that.
-Partition leaders refuse its late markers by the leader epoch that they carry.
+When this broker becomes the coordinator of a shard, it reads the shard's log, and sends the markers
+of every transaction that was decided and not completed. When it ceases to be the coordinator, it
+drops that shard's state and markers. Markers that were sent too late are refused by partition
+leaders, because each carries the coordinator's leader epoch.
 """
 
 import logging
@@ -54,14 +55,14 @@ Decided = Callable[[Decision], None]
 """Called once with the decision to answer with, perhaps before the call returns."""
 
 RETRY_MS: Final = 500
-"""After a completion could not be written."""
+"""Milliseconds until a completion that could not be written is tried again."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionParts:
-    """The parts of its broker that the coordinator needs."""
+    """The parts of the broker that its transaction coordinator uses."""
 
     runtime: Runtime
     config: TransactionConfig
@@ -73,7 +74,7 @@ class TransactionParts:
 
 
 class Transactions:
-    """The coordinator of every transactional id whose shard is led here."""
+    """The coordinator of every transactional id whose shard this broker leads."""
 
     def __init__(self, parts: TransactionParts) -> None:
         self.config = parts.config
@@ -105,7 +106,7 @@ class Transactions:
         return self._image().features.get(TRANSACTION_VERSION, 0)
 
     async def close(self) -> None:
-        """Close everything: the broker stops."""
+        """Stop all background work and unload all shards, because the broker stops."""
         self._upkeep.close()
         await self._questions.close()
         await self.sender.close()
@@ -130,12 +131,12 @@ class Transactions:
 
     @property
     def is_full(self) -> bool:
-        """True if the coordinator has as many names as it may have."""
+        """True if it keeps transactional.ids.max names: transactional ids and commit groups."""
         count = sum(len(shard.state) + len(shard.state.groups) for shard in self.shards)
         return count >= self.config.transactional_ids_max
 
     def add_partitions(self, asked: AddPartitions, done: Decided, patience_ms: int) -> None:
-        """Add partitions to a transaction; wait `patience_ms` for one that is being ended."""
+        """Add partitions to a transaction; wait up to `patience_ms` while an earlier one ends."""
         self.decide_in_turn(
             asked.transactional_id,
             lambda present, now: decisions.add_partitions(present, asked, now),
@@ -151,15 +152,15 @@ class Transactions:
         return decisions.verify_partitions(found.state.get(asked.transactional_id), asked)
 
     def verify(self, asked: AddPartitions, done: Verified, *, adds: bool = False) -> None:
-        """Ask the transaction's coordinator about partitions, as a leader must (KIP-890).
+        """Ask the coordinator whether partitions are in a transaction, as a leader must (KIP-890).
 
-        With `adds` they are added to the transaction: for producers that rely on that (Produce 12
-        and later, TxnOffsetCommit 5 and later). See `Verified` for the result.
+        With `adds` the coordinator also adds them to the transaction, as producers expect from
+        Produce 12 and TxnOffsetCommit 5 on. See `Verified` for the result.
         """
         self._questions.ask(asked, done, adds=adds)
 
     def end(self, asked: EndTransaction, done: Decided) -> None:
-        """Commit or abort; answered once that is decided for good."""
+        """Commit or abort a transaction; answer once the outcome is committed to the log."""
         self.decide(
             asked.transactional_id,
             lambda present, now: decisions.end(present, asked, now),
@@ -167,7 +168,7 @@ class Transactions:
         )
 
     def describe(self, transactional_id: str) -> Transaction | ErrorCode:
-        """Describe an id; while it is being ended, only partitions without a marker are shown."""
+        """Return the committed state of a transactional id, or the error to answer with."""
         found = self.find(transactional_id)
         if isinstance(found, ErrorCode):
             return found
@@ -175,18 +176,18 @@ class Transactions:
         return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if known is None else known
 
     def missing_markers(self, transactional_id: str) -> list[TopicPartition] | None:
-        """Return the partitions that still lack the marker; None if no outcome is decided."""
+        """Return the partitions that still lack a marker; None if no markers are being sent."""
         ending = self.sender.markers.get(transactional_id)
         return None if ending is None else list(ending.missing)
 
     def every(self) -> list[Transaction]:
-        """Every id that is coordinated here."""
+        """Return the state of every transactional id that this broker coordinates."""
         return [known for shard in self.shards for known in shard.state]
 
     # Decide, append, apply at commit.
 
     def find(self, transactional_id: str) -> Shard[Ledger] | ErrorCode:
-        """The shard of an id or a commit group, or why it cannot be had here."""
+        """Return the shard of a transactional id or commit group, or the error to answer with."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         return self.shards.of(transactional_id)
@@ -194,7 +195,7 @@ class Transactions:
     def decide_in_turn(
         self, transactional_id: str, decide: Decide, done: Decided, patience_ms: int
     ) -> None:
-        """Decide; while the id is changing or its transaction ending, wait, but not for ever."""
+        """Decide; wait up to `patience_ms` while the id changes or its transaction is ending."""
         until_ms = self._runtime.monotonic_ms() + patience_ms
 
         def attempt() -> None:
@@ -212,7 +213,7 @@ class Transactions:
     def decide(
         self, transactional_id: str, decide: Decide, done: Decided, fresh_id: int | None = None
     ) -> None:
-        """Decide from what is committed, write what changes, apply it, answer."""
+        """Decide from the committed state, append the change, apply it at commit, call `done`."""
         found = self.find(transactional_id)
         if isinstance(found, ErrorCode):
             done(Decision(error=found))
@@ -228,7 +229,7 @@ class Transactions:
             self._carry_out(found, decision, done)
 
     def _with_fresh_id(self, transactional_id: str, decide: Decide, done: Decided) -> None:
-        """Decide again, perhaps later, and perhaps about another state."""
+        """Decide again once an unused producer id is at hand; the state may have changed then."""
 
         def on_taken(error: ErrorCode, producer_id: int) -> None:
             if error:
@@ -247,13 +248,13 @@ class Transactions:
 
         def on_appended(error: ErrorCode) -> None:
             if error is ErrorCode.MESSAGE_TOO_LARGE:
-                error = ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka's: not the producer's message.
+                error = ErrorCode.UNKNOWN_SERVER_ERROR  # As in Kafka: the producer sent no batch.
             done(Decision(error=error) if error else decision)
 
         self._log.append(shard, [record], partial(self.on_settled, shard, change), on_appended)
 
     def on_settled(self, shard: Shard[Ledger], change: Transaction, is_committed: bool) -> None:
-        """Settle a change that holds or never will; a prepared outcome gets its markers."""
+        """End a change that is committed or never will be; send markers for a decided outcome."""
         self._settle(shard, change.transactional_id, is_committed)
         if is_committed and change.state.is_prepared:
             self.sender.add(Ending(change, shard.index, shard.epoch))
@@ -300,7 +301,7 @@ class Transactions:
         self.sender.drop_shard(shard.index)
 
     def forget(self, shard: Shard[Ledger], transactional_ids: list[str]) -> None:
-        """Write the tombstones of unused ids."""
+        """Write tombstones of unused transactional ids to a shard."""
         records: list[KeyValue] = [
             shard.state.begin_to_forget(transactional_id) for transactional_id in transactional_ids
         ]
@@ -316,7 +317,7 @@ class Transactions:
         self._log.append(shard, records, on_settled, on_appended)
 
     def check_invariants(self) -> None:
-        """Check each ledger, and that every transaction being ended is the one that was decided."""
+        """Check each ledger, and that markers are sent only for its present transactions."""
         self.sender.markers.check_invariants()
         for shard in self.shards:
             shard.state.check_invariants()
