@@ -1,7 +1,7 @@
 """Directories and logs that fail while the broker runs, and the replicas that go offline with them.
 
-All of a failed directory is offline until the process restarts; a log that cannot be read is
-offline alone. Owns neither: it knows which replica is where, and whom to tell.
+All replicas in a failed directory are offline until the process restarts. A log that fails alone
+takes only its own replica offline. Owns neither directories nor replicas.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Failing:
-    """Takes replicas out of service when their disk does."""
+    """Takes replicas offline when their log or their directory fails, and reports them."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Failing:
             directory.files.on_failed = self._fail_soon
 
     def on_storage_error(self, partition: Partition, error: StorageError) -> None:
-        """The replica's log could not do what was asked of it."""
+        """Take the replica offline; if its directory failed, all replicas of that directory."""
         if isinstance(error, LogDirectoryFailed):
             self._fail(self._directory_of[partition])
         elif not partition.offline_because:
@@ -47,7 +47,7 @@ class Failing:
             self._on_replicas_lost([partition.key])
 
     def _fail_soon(self, failure: LogDirectoryFailed) -> None:
-        # Called from the middle of whatever failed: let it end first.
+        # The operation that failed is still running, and must end first.
         asyncio.get_running_loop().call_soon(self._fail_by_path, failure.path)
 
     def _fail_by_path(self, path: str) -> None:

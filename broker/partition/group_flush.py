@@ -1,9 +1,9 @@
-"""Flushes of logs under `flush.policy=group`: off the loop, one at a time for each log.
+"""Flushes logs under `flush.policy=group`, off the event loop, one flush at a time for each log.
 
-Under it a copy counts only as far as it is on stable storage: acks=1 waits for the leader's own
-flush, acks=all for those of all members of the ISR. Whoever appended to a log asks for a flush of
-it; all that is appended before the flush begins shares it, and what comes later shares the next.
-An error is the end of the directory, as always; those who waited hear of it from there.
+Under this policy a replica counts only up to its flushed offset: acks=1 waits for the leader's own
+flush, acks=all for the flushes of all members of the ISR. Each append asks for a flush of its log.
+All appends before a flush begins share it; later ones share the next. If a flush fails, the
+directory goes offline, and its producers are answered with that error.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LANES = 4
-"""Logs flushed at the same time: as many as there are threads that wait for the disk."""
+"""The most logs flushed at the same time, as many as there are threads that wait for the disk."""
 
 
 class _Turn(Enum):
@@ -36,7 +36,7 @@ class _Turn(Enum):
 
 
 class GroupFlush:
-    """The flushes that writers of one broker wait for, and the producers among them."""
+    """Runs the flushes of one broker's logs, and keeps the producers with acks=1 that wait."""
 
     def __init__(
         self, runtime: Runtime, on_follower_flushed: Callable[["Partition"], None]
@@ -50,7 +50,7 @@ class GroupFlush:
         self._on_follower_flushed = on_follower_flushed
 
     def soon(self, partition: "Partition") -> None:
-        """Flush its log as soon as there is a lane, unless it is about to be."""
+        """Queue a flush of the partition's log; if one is running, let another follow it."""
         turn = self._turns.get(partition)
         if turn is None:
             self._turns[partition] = _Turn.WAITING
@@ -62,7 +62,7 @@ class GroupFlush:
             self._turns[partition] = _Turn.AGAIN
 
     def catch_up(self, partition: "Partition") -> None:
-        """Flush what is not flushed yet, if the partition's copy counts only as far as it is."""
+        """Flush the partition's log if it is under `flush.policy=group` and not flushed."""
         log = partition.log
         if partition.role.metadata.group_flush and log.flushed_offset < log.log_end_offset:
             self.soon(partition)
@@ -74,7 +74,7 @@ class GroupFlush:
         deadline_ms: int,
         done: Callable[[], None],
     ) -> Waiter | None:
-        """Call `done` once `appended` is final for acks=1; at once, with None, if it is."""
+        """Call `done` once `appended` is flushed or failed; return None if that is so already."""
         if partition.leader is None and not appended.error:
             appended.error = partition.error_without_leader
         offset = appended.last_offset + 1
@@ -89,13 +89,13 @@ class GroupFlush:
         return waiter
 
     def fail(self, partition: "Partition", error: ErrorCode) -> None:
-        """Answer waiting producers with an error: role or disk is gone, and records may be lost."""
+        """Answer waiting producers with an error, as the role ended or the disk failed."""
         waiters = self._waiters.pop(partition, None)
         if waiters is not None:
             waiters.fail(error)
 
     async def close(self) -> None:
-        """Stop flushing; closing the logs flushes what is left."""
+        """Stop flushing; the logs are flushed once more when they are closed."""
         lanes, self._lanes = self._lanes, []
         await end_tasks(lanes)
 
@@ -113,7 +113,7 @@ class GroupFlush:
         try:
             await partition.log.flush()
         except LogDirectoryFailed as error:
-            log.error("%s", error)  # whoever watches the directory was told
+            log.error("%s", error)  # the directory itself reports its failure to `Failing`
             return
         if partition.offline_because:
             return
@@ -122,7 +122,7 @@ class GroupFlush:
             self._on_follower_flushed(partition)
 
     def _on_flushed(self, partition: "Partition") -> None:
-        """Answer producers, and tell the leader: more of the log is stable."""
+        """Answer producers whose records are flushed, and pass the flushed offset to the leader."""
         flushed_offset = partition.log.flushed_offset
         waiters = self._waiters.get(partition)
         if waiters is not None:

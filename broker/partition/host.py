@@ -1,4 +1,4 @@
-"""The things that all partitions of a broker share: its clocks, its lease, its callbacks."""
+"""The objects that all partitions of a broker share: its clocks, its lease, its callbacks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Host:
-    """One object for all partitions of a broker, and what they note for it."""
+    """The broker as its partitions see it; they also fill its lists `dirty` and `moved`."""
 
     broker_id: int
     wheel: Deadlines
@@ -36,7 +36,7 @@ class Host:
     lease: LeaderLease
     brokers: KnownBrokers = field(default_factory=KnownBrokers)
     traffic: Traffic | None = None
-    """The counts by topic; None: nobody is told."""
+    """The counts by topic; None if this broker keeps none."""
     throttles: Throttles = field(default_factory=Throttles)
     refusals: Refusals = field(default_factory=Refusals)
     openings: intake.Openings = field(default_factory=intake.Openings)
@@ -46,6 +46,6 @@ class Host:
     """Partitions whose high watermark moved since the last checkpoint."""
 
     def lacks_lease(self) -> bool:
-        """Return True if a lease is needed to act as a leader, and not held."""
+        """True if this broker needs a lease to act as a leader, and does not hold it."""
         lease = self.lease
         return lease.is_required and not lease.is_held(self.monotonic_ms())

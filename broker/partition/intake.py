@@ -1,15 +1,16 @@
-"""Checks a producer's batch before it gets offsets, as far as its level says, and stamps it.
+"""Checks a producer's batch at the topic's validation level before it gets offsets, and stamps it.
 
-The 61-byte header is checked at every level of `minikafka.records.validation`:
+The 61-byte header and the checksum are checked at every level of `minikafka.records.validation`;
+to walk records is to check each of them:
 
-    batch        nothing else: one checksum over the bytes
-    structure    uncompressed records are walked in C, none of them copied; compressed ones rest
-    full         compressed ones are opened and walked, too
-    auto         structure where the compiled codec runs, else batch
+    batch        no further check
+    structure    records of uncompressed batches are walked, in C and without a copy
+    full         records of compressed batches are decompressed and walked, too
+    auto         structure if the compiled codec is installed, else batch
 
-Compacted topics need a key in every record, so there all records are walked at every level; so are
-those of a batch that does not say how late they are. What expands too far to be opened on the loop
-is for a worker process: NeedsOpening. Nothing here appends or remembers a batch.
+In a compacted topic all records are walked at every level, because each needs a key. So are the
+records of a batch whose header lacks the greatest timestamp. A batch that expands too far for the
+event loop raises NeedsOpening, and a worker process judges it. Nothing here appends a batch.
 """
 
 import struct
@@ -32,13 +33,13 @@ from ...storage.topic_config import TopicConfig
 
 NO_LIMIT_MS = 2**63 - 1
 OPENED_AT_ONCE = 2 << 20
-"""Bytes that a compressed batch may expand to on the loop: some milliseconds."""
+"""The most bytes that a batch may expand to on the event loop, which takes some milliseconds."""
 OPENED_PER_EVENT = 8 << 20
-"""The same for all batches of one read event."""
+"""The most bytes that all batches of one read event may expand to on the event loop."""
 
 
 class NeedsOpening(Exception):
-    """A batch expands too far for the loop: it comes back with a worker's verdict by `rules`."""
+    """Raised for a batch that expands too far for the event loop: a worker must apply `rules`."""
 
     def __init__(self, rules: RecordRules) -> None:
         super().__init__()
@@ -46,7 +47,7 @@ class NeedsOpening(Exception):
 
 
 class Openings:
-    """The bytes that the loop may still decompress in the present read event."""
+    """The bytes that the event loop may still decompress in the present read event."""
 
     __slots__ = ("_event_ms", "_left")
 
@@ -57,7 +58,10 @@ class Openings:
     def judge(
         self, buffer: memoryview, header: BatchHeader, rules: RecordRules, wall_ms: int
     ) -> Verdict:
-        """Open and walk a batch; NeedsOpening if that is too much. `wall_ms` names the event."""
+        """Decompress and check a batch; raise NeedsOpening if it expands too far.
+
+        `wall_ms` identifies the read event.
+        """
         if wall_ms != self._event_ms:
             self._event_ms, self._left = wall_ms, OPENED_PER_EVENT
         most = min(self._left, OPENED_AT_ONCE)
@@ -73,7 +77,7 @@ class Openings:
 
 
 class IntakeRules:
-    """The settings of a topic that decide whether and how a batch is taken."""
+    """The settings of a topic that decide whether and how a batch is accepted."""
 
     __slots__ = (
         "after_max_ms",
@@ -110,15 +114,15 @@ class IntakeRules:
 
 @lru_cache(maxsize=256)
 def rules_of(config: TopicConfig) -> IntakeRules:
-    """Return one object for all partitions of a configuration."""
+    """Return the rules of a configuration, as one object for all partitions that have it."""
     return IntakeRules(config)
 
 
 def looks_inside(rules: IntakeRules, header: BatchHeader) -> bool:
     """True if the records of this batch are walked.
 
-    They are at every level if the header has no greatest timestamp: retention and lookups go by it,
-    and Sarama's producer, for one, did not set it before 2025.
+    A batch whose header lacks the greatest timestamp is walked at every level, because retention
+    and lookups use it. Sarama's producer, for one, did not set it before 2025.
     """
     if header.max_timestamp < header.base_timestamp and not rules.is_log_append_time:
         return True
@@ -126,7 +130,7 @@ def looks_inside(rules: IntakeRules, header: BatchHeader) -> bool:
 
 
 def may_need_opening(rules: IntakeRules, header: BatchHeader) -> bool:
-    """True if a worker may have to open a batch that is appended later (`NeedsOpening`)."""
+    """True if a later append of this batch may raise NeedsOpening."""
     return bool(header.attributes & CODEC_MASK) and looks_inside(rules, header)
 
 
@@ -137,10 +141,10 @@ def check(
     openings: Openings,
     verdict: Verdict | None = None,
 ) -> BatchHeader:
-    """Read and check the one batch of a partition in a produce request; ApiError if refused.
+    """Check the one batch of a partition in a produce request; return its header.
 
-    RefusedRecords, a kind of it, names the records. NeedsOpening: a worker is to look at the batch,
-    which comes back with its `verdict`.
+    Raise ApiError if it is refused; the subclass RefusedRecords names the records. Raise
+    NeedsOpening if a worker must judge it first; the next call passes the worker's `verdict`.
     """
     try:
         header = BatchHeader(buffer)
@@ -155,7 +159,7 @@ def check(
         if verdict is not None:
             verdict.raise_if_refused()
             if verdict.max_timestamp != header.max_timestamp and not rules.is_log_append_time:
-                # As Kafka does: what readers search by is not the producer's word.
+                # As in Kafka: lookups use this timestamp, so the producer's value is corrected.
                 rewrite_max_timestamp(buffer, 0, header, verdict.max_timestamp)
     return header
 
@@ -167,9 +171,9 @@ def place(
     leader_epoch: int,
     log_append_time_ms: int,
 ) -> BatchHeader:
-    """Stamp a checked batch in place and return its header as it is then.
+    """Stamp a checked batch in place and return its new header.
 
-    `log_append_time_ms` replaces the times of its records; -1 leaves them.
+    `log_append_time_ms` replaces the timestamps of its records, unless it is -1.
     """
     stamp(buffer, header, offset, leader_epoch)
     if log_append_time_ms >= 0:
@@ -181,7 +185,7 @@ def place(
 def _is_usual(buffer: memoryview, header: BatchHeader, rules: IntakeRules) -> bool:
     """True for an uncompressed batch without a fault in its records, as nearly all are.
 
-    It takes one walk. For all others `_look_inside` finds the fault.
+    This takes a single walk. For other batches `_look_inside` finds the fault.
     """
     if header.attributes & CODEC_MASK:
         return False
@@ -194,7 +198,7 @@ def _is_usual(buffer: memoryview, header: BatchHeader, rules: IntakeRules) -> bo
 def _look_inside(
     buffer: memoryview, header: BatchHeader, rules: IntakeRules, wall_ms: int, openings: Openings
 ) -> Verdict | None:
-    """Walk the records if the topic wants that; else judge times by the header."""
+    """Check the records if the rules ask for it; else check the timestamps in the header."""
     earliest, latest = INT64_MIN, INT64_MAX
     if rules.has_time_limits:
         earliest = max(INT64_MIN, wall_ms - rules.before_max_ms)

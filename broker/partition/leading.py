@@ -1,6 +1,6 @@
-"""Carries out what a leader decides, in the order in which it was decided.
+"""Carries out the decisions (effects) of a partition's leader, in their order.
 
-The decisions are `replica.leader`'s. What a follower decides is carried out by
+`replica.leader` makes the decisions. Those of a follower are carried out by
 `replication.following`.
 """
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def carry_out(partition: "Partition", effects: Effects) -> None:
-    """Carry out the leader's decisions; a failing disk ends the role, and the rest with it."""
+    """Carry out the leader's effects; if the disk fails, end the role and skip the others."""
     for effect in effects:
         match effect:
             case HighWatermarkAdvanced(offset):

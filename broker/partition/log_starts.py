@@ -1,7 +1,7 @@
-"""The starts of logs: moved on request (KIP-107), and known of every replica.
+"""Log start offsets: moved by DeleteRecords requests (KIP-107), and tracked for every replica.
 
-A leader moves its own log's start; followers learn it from their next fetch and report theirs with
-the one after. Nothing is read or deleted here: retention drops whole segments later.
+A leader moves its own log start. Followers learn it from the answer to their next fetch, and report
+their own with the fetch after that. Nothing is deleted here: retention later drops whole segments.
 """
 
 from collections.abc import Container
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def delete_before(partition: "Partition", offset: int) -> ErrorCode | int:
-    """Begin the log at `offset`, or at what is committed; return the new start, or an error."""
+    """Raise the log start to `offset` (or the high watermark); return that offset or an error."""
     if partition.offline_because:
         return partition.offline_because
     if partition.leader is None or partition.host.lacks_lease():
@@ -39,7 +39,7 @@ def delete_before(partition: "Partition", offset: int) -> ErrorCode | int:
 
 
 def low_watermark(partition: "Partition", live: Container[int]) -> int:
-    """Return the least log start of the leader and of followers whose broker lives.
+    """Return the lowest log start among all replicas whose broker is alive.
 
     -1 while one of them has not reported.
     """

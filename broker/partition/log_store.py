@@ -1,7 +1,7 @@
-"""The logs in this broker's data directories: found at the start, claimed by partitions, put aside.
+"""Opens the logs in the data directories, gives them to partitions, and quarantines the rest.
 
-Owns which directory takes a new log and which directories work. A log that no partition claims is
-quarantined, never deleted; a directory that failed is not used again until the process restarts.
+Chooses the directory of a new log, and remembers which directories failed. A log that no partition
+claims is quarantined, never deleted. A failed directory is not used until the process restarts.
 """
 
 import logging
@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoredLog:
-    """A log and where it is."""
+    """A log and the data directory that it is in."""
 
     directory: LogDirectory
     log: Log
 
 
 class LogStore:
-    """The data directories of one broker, seen as one."""
+    """The logs in all data directories of one broker."""
 
     def __init__(self, runtime: Runtime, directories: Sequence[LogDirectory]) -> None:
         self._runtime = runtime
@@ -37,16 +37,16 @@ class LogStore:
 
     @property
     def online(self) -> list[LogDirectory]:
-        """The directories that work."""
+        """The directories that have not failed."""
         return [each for each in self.directories if each not in self._failed]
 
     @property
     def offline_directory_ids(self) -> tuple[bytes, ...]:
-        """The directories that failed since the start."""
+        """The ids of the directories that have failed since the process started."""
         return tuple(directory.directory_id for directory in self._failed)
 
     def fail(self, directory: LogDirectory) -> bool:
-        """Use the directory no more; False if that was known."""
+        """Mark a directory as failed; return False if it was marked before."""
         if directory in self._failed:
             return False
         self._failed[directory] = None
@@ -99,7 +99,7 @@ class LogStore:
                 log.error("%s", error)
 
     def quarantine_strays(self) -> None:
-        """Put logs aside that the metadata, once caught up, does not give to this broker."""
+        """Quarantine the logs that no partition claimed; call it when metadata has caught up."""
         strays, self._unclaimed = self._unclaimed, {}
         for name, stray in strays.items():
             try:

@@ -1,7 +1,7 @@
-"""Batches that this broker writes into a partition itself: what coordinators keep, and markers.
+"""Appends this broker's own batches to a partition: records of coordinators, and markers.
 
-Nothing of a client is checked here, and a batch of this broker's own has no sequence. Whoever
-appends one waits for its commit as a producer with acks=all does.
+The checks of clients' batches are not made here, and the batches have no sequence numbers. The
+caller waits for the commit as a producer with acks=all does.
 """
 
 from typing import TYPE_CHECKING
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 def append_own(
     partition: "Partition", batch: bytearray, wall_ms: int, guard: Verification | None = None
 ) -> Appended:
-    """Stage a batch under acks=all; one of a transaction belongs to the producer that it names.
+    """Stage a batch under acks=all, after a check of producer epoch, role, min ISR and size.
 
-    With a `guard` it may begin a transaction here only if that is current; without one the caller
-    vouches for it. Only the producer's epoch, role, min ISR and size are checked.
+    If a transactional batch begins its transaction here, `guard` must be the producer's newest
+    verification. Without a `guard` the caller answers for it that the transaction is open.
     """
     header = BatchHeader(batch)
     is_transactional = header.attributes & TRANSACTIONAL_BIT
@@ -42,16 +42,17 @@ def append_own(
 
 
 def append_marker(partition: "Partition", marker: TransactionMarker, wall_ms: int) -> Appended:
-    """End a producer's transaction here: written on return, final when committed (acks=all).
+    """Write a marker, which ends a producer's transaction here; it is final once committed.
 
-    INVALID_PRODUCER_EPOCH from a producer's older epoch, TRANSACTION_COORDINATOR_FENCED from a
-    coordinator that has been replaced. A marker that ends nothing is written, too.
+    The error is INVALID_PRODUCER_EPOCH if the partition knows a newer epoch of the producer, and
+    TRANSACTION_COORDINATOR_FENCED if a newer coordinator has written here. A marker that ends
+    nothing is written, too.
     """
     partition.write_staged()
     error = _refuse(partition) or partition.log.producers.check_marker(marker)
     if error:
         return Appended(error)
-    # Whoever was told that the transaction goes on may not begin it anew (KAFKA-14884).
+    # A batch that was verified before this marker must not begin it again (KAFKA-14884).
     partition.verifications.end_by(marker)
     records = memoryview(encode_marker(marker, wall_ms))
     appended = _stage(partition, records, BatchHeader(records), wall_ms)

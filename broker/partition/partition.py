@@ -6,8 +6,8 @@ the fetches that wait. Other modules hold functions on a partition: `reading` re
 `own_batches` appends what a coordinator writes, and `log_starts` moves its log start. `leading`
 carries out a leader's effects, and `replication.following` those of a follower.
 
-It never waits: a cold page or a commit is handed back as something to wait on. Appends are staged
-and written together; any other operation first writes what is staged.
+It never waits: for a cold page or a commit it returns an object that the caller can wait for.
+Appends are staged and written together; any other operation first writes the staged batches.
 
     role               leader       follower     what changes it
     NoRole             None         None         the first metadata
@@ -42,7 +42,7 @@ from .waiters import CommitWaiters, DataWaiters, Waiter
 log = logging.getLogger(__name__)
 
 Role = LeaderReplica | FollowerReplica | NoRole
-"""Keeps what changes with it, once: the newest metadata and the high watermark."""
+"""Each role keeps the newest metadata and the high watermark; the partition has no copy."""
 
 
 class Partition:
@@ -70,7 +70,7 @@ class Partition:
     def __init__(
         self, host: Host, key: TopicIdPartition, name: TopicPartition, log: Log, committed: int = 0
     ) -> None:
-        """`committed` is the high watermark of the checkpoint: it may be older than the log."""
+        """`committed` is the high watermark in the checkpoint, which may be older than the log."""
         self.host = host
         self.key, self.topic_id = key, key.topic_id
         self.topic, self.index = name
@@ -78,7 +78,7 @@ class Partition:
         committed = min(max(committed, log.log_start_offset), log.log_end_offset)
         self._become(NoRole(PartitionMetadata(NO_LEADER, -1, -1, (), ()), committed))
         self.offline_because = ErrorCode.NONE
-        """The answer to every request once the directory failed or the topic is gone."""
+        """The error of every request once the directory has failed or the topic is deleted."""
         self.rules = intake.rules_of(log.config)
         self.traffic = None if host.traffic is None else host.traffic.of(self.topic)
         self.staging = Staging(log, self.traffic)
@@ -97,7 +97,7 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """All below it is committed; the role keeps it."""
+        """The offset below which all records are committed; the role keeps it."""
         return self.role.high_watermark
 
     @property
@@ -107,22 +107,22 @@ class Partition:
 
     @property
     def error_without_leader(self) -> ErrorCode:
-        """The error of whatever only a leader may answer, while this broker does not lead."""
+        """The error of requests that only a leader may answer, if this broker does not lead."""
         return self.offline_because or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     @property
     def last_stable_offset(self) -> int:
-        """All below it is decided: readers of committed transactions may read up to it."""
+        """The offset below which all transactions are decided; read_committed reads up to it."""
         return reading.last_stable_offset(self.log, self.high_watermark)
 
     @property
     def log_start_offset(self) -> int:
-        """First readable offset."""
+        """The first readable offset."""
         return self.log.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        """Offset the next record gets."""
+        """The offset that the next record written to the log gets."""
         return self.log.log_end_offset
 
     # Producing.
@@ -135,11 +135,11 @@ class Partition:
         guard: Verification | None = None,
         verdict: Verdict | None = None,
     ) -> Appended:
-        """Check everything, stamp in place and stage; final after `Partitions.write_staged`.
+        """Check a batch, stamp it in place and stage it; `write_staged` makes the result final.
 
-        `records` must stay as it is until then. `guard` is what `needs_verification` gave for a
-        batch that begins a transaction here. NeedsOpening: nothing is decided, a worker is to judge
-        the batch, which comes back with its `verdict`.
+        `records` must not change until then. `guard` is the result of `needs_verification`, if the
+        batch begins a transaction here. Raise NeedsOpening if a worker must judge the batch first;
+        the next call passes the worker's `verdict`.
         """
         leader = self.leader
         if leader is None or (acks != ACKS_ALL and self.host.lacks_lease()):
@@ -164,7 +164,7 @@ class Partition:
         return staging.add(records, header, leader.metadata.leader_epoch, rules, wall_ms)
 
     def write_staged(self) -> None:
-        """Write what is staged in one go; its appends are final for acks=1 afterwards."""
+        """Write all staged batches at once; then acks=1 is done, unless it waits for a flush."""
         staging = self.staging
         batches = staging.batches
         if batches is None:
@@ -192,7 +192,7 @@ class Partition:
     def when_committed(
         self, appended: Appended, deadline_ms: int, done: Callable[[], None]
     ) -> Waiter | None:
-        """Call `done` once `appended` is final for acks=all; at once, with None, if it is."""
+        """Call `done` once `appended` is committed or failed; return None if it is so already."""
         leader = self.leader
         if leader is None and not appended.error:
             appended.error = self.error_without_leader
@@ -214,10 +214,10 @@ class Partition:
     def needs_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, *, raises_epoch: bool = False
     ) -> Verification | None:
-        """Return the attempt that a batch must bring back; None if its transaction is open.
+        """Return the `guard` that a batch needs to be appended; None if its transaction is open.
 
-        The coordinator is asked in between, and the batch waits in line (`Verification.join`).
-        `raises_epoch`: each transaction of this client has its own epoch (from Produce 12 on).
+        The batch waits in it (`Verification.join`) while the coordinator is asked. `raises_epoch`
+        is True if each transaction of the client has its own epoch (Produce 12 and later).
         """
         if self.log.producers.has_open_transaction(producer_id, producer_epoch):
             return None
@@ -229,7 +229,7 @@ class Partition:
     # Reading.
 
     def fetch(self, spec: FetchSpec, now_ms: int) -> FetchAnswer:
-        """Validate, read, and record the follower's progress, in one step (scenario B-29)."""
+        """Check a fetch, read, and record a follower's progress in one step (scenario B-29)."""
         self.write_staged()
         return reading.fetch(self, spec, now_ms)
 
@@ -241,7 +241,7 @@ class Partition:
         isolation: int = 0,
         replica_id: int = -1,
     ) -> OffsetAnswer:
-        """Offset for a timestamp or one of its negative names, below the high watermark."""
+        """Return the offset for a timestamp, or for a negative constant such as LATEST."""
         self.write_staged()
         error = reading.refuse(self, current_leader_epoch)
         if error:
@@ -249,14 +249,14 @@ class Partition:
         return reading.list_offset(self, timestamp, isolation, is_replica=replica_id >= 0)
 
     def end_offset_for_epoch(self, epoch: int, *, current_leader_epoch: int = -1) -> OffsetAnswer:
-        """Return the end offset of our newest epoch that is at most `epoch`; -1 if unknown."""
+        """Return the end of the newest epoch in the log that is <= `epoch`; -1 if unknown."""
         self.write_staged()
         return reading.end_offset_for_epoch(self, epoch, current_leader_epoch)
 
     # Changes of role.
 
     def on_metadata(self, metadata: PartitionMetadata) -> None:
-        """Take in the controller's newest record of this partition; ignore an older one."""
+        """Apply the controller's newest record of this partition; ignore an older one."""
         if metadata.partition_epoch <= self.metadata.partition_epoch or self.offline_because:
             return
         self.write_staged()
@@ -271,7 +271,7 @@ class Partition:
             self.host.on_role_changed(self)
 
     def on_config(self, config: TopicConfig) -> None:
-        """Take in the topic's new settings."""
+        """Apply the topic's new settings."""
         self.log.reconfigure(config)
         self.rules = intake.rules_of(config)
         min_isr, group = config.min_insync_replicas, config.is_group_flush
@@ -287,7 +287,7 @@ class Partition:
             self.data_waiters.note_followers(self)
 
     def go_offline(self, error: ErrorCode) -> None:
-        """End the role for good: the directory failed, or the topic is gone."""
+        """End the role for good, because the directory failed or the topic is deleted."""
         self.offline_because = error
         self._become(NoRole(self.metadata, min(self.high_watermark, self.log.log_end_offset)))
         self.staging.fail(error)
@@ -309,7 +309,7 @@ class Partition:
             self.data_waiters.on_committed(self)
 
     def on_storage_error(self, error: StorageError) -> None:
-        """Hand on a failure of the disk: the directory's owner decides what goes with it."""
+        """Report a failure of the log to the broker, which takes it or its directory offline."""
         self.host.on_storage_error(self, error)
 
     def _lead(self, metadata: PartitionMetadata) -> None:
@@ -338,7 +338,7 @@ class Partition:
         self.follower = role if isinstance(role, FollowerReplica) else None
 
     def _end_leadership(self, error: ErrorCode) -> None:
-        """Fail the waits of producers: their records may or may not survive."""
+        """Answer waiting producers with `error`; their records may or may not survive."""
         self.verifications.end_leadership()
         if self._commit_waiters is not None:
             self._commit_waiters.fail(error)

@@ -1,8 +1,8 @@
-"""Answers the readers of a partition: consumers, followers, and those who ask for offsets.
+"""Answers the readers of a partition: consumers, followers, and clients that ask for offsets.
 
-Validation in the order that Kafka has it (epoch, role, assignment, history, range), then the
-read, and for a follower the record of its progress: all without an `await`, so that no change of
-role comes between (scenarios B-27, B-29). Changes nothing but the leader's view of that follower.
+A fetch is checked in Kafka's order (epoch, role, assignment, history, range) and read, and the
+progress of a follower is recorded. All this happens without an `await`, so that no change of role
+comes in between (scenarios B-27, B-29). Nothing else than that progress is changed.
 """
 
 from collections.abc import Awaitable, Callable
@@ -76,7 +76,7 @@ def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
             _read(partition, spec, up_to, answer)
         elif not throttle.is_exceeded(now_ms):
             _read(partition, spec, up_to, answer)
-            # What is read from disk counts as asked for: nobody knows yet how much it will be.
+            # A read from disk counts with the bytes asked for, as its size is not known yet.
             count = len(answer.records) if answer.cold is None else spec.max_bytes
             throttle.spend(count, now_ms)
     return answer
@@ -87,7 +87,8 @@ def refuse(
 ) -> ErrorCode:
     """Return the error for a reader with this leader epoch; NONE if it may read.
 
-    FENCED_LEADER_EPOCH and UNKNOWN_LEADER_EPOCH come before the role; -1 asks for no such check.
+    The epoch is checked before the role (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH). A reader
+    without an epoch states -1, which skips that check.
     """
     if partition.offline_because:
         return partition.offline_because
@@ -100,16 +101,16 @@ def refuse(
 
 
 def refused(partition: "Partition", error: ErrorCode) -> FetchAnswer:
-    """An error, and the leader as we know it."""
+    """Return an answer with this error and the leader that this broker knows."""
     metadata = partition.role.metadata
     return FetchAnswer(error, leader_id=metadata.leader, leader_epoch=metadata.leader_epoch)
 
 
 def last_stable_offset(log: Log, high_watermark: int) -> int:
-    """All below it is decided: what readers of committed transactions may read.
+    """Return the offset below which all transactions are decided, where read_committed ends.
 
-    The first offset of the oldest transaction that is open, or whose marker is not below the high
-    watermark; else the high watermark.
+    It is the first offset of the oldest transaction that is open, or whose marker is not below the
+    high watermark. Without such a transaction it is the high watermark.
     """
     producers = log.producers
     if not producers.has_undecided:
@@ -135,7 +136,7 @@ def _refuse_follower(partition: "Partition", spec: FetchSpec) -> ErrorCode:
     if leader is None:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if spec.replica_id not in leader.followers:
-        # With an epoch it knows more than we do: an assignment that we have yet to hear of.
+        # A follower that states an epoch may know an assignment that has not arrived here yet.
         if spec.replica_id not in leader.known_brokers:
             _note_refusal(partition, spec, "no such broker registered")
         knows_epoch = spec.current_leader_epoch != NO_EPOCH
@@ -148,14 +149,14 @@ def _refuse_follower(partition: "Partition", spec: FetchSpec) -> ErrorCode:
 
 
 def _note_refusal(partition: "Partition", spec: FetchSpec, why: str) -> None:
-    """Say once that fetches of this start of a broker are refused."""
+    """Log, once for each start of the follower's broker, that its fetches are refused."""
     follower, epoch = spec.replica_id, spec.broker_epoch
     text = "broker %d, epoch %d: its fetches are refused: " + why
     partition.host.refusals.note((follower, epoch), text, follower, epoch)
 
 
 def _throttle_of(partition: "Partition", follower: int) -> Throttle | None:
-    """Return the bound on serving this copy to a follower; None for members of the ISR."""
+    """Return the throttle for this follower's fetches; None if none applies, as in the ISR."""
     host = partition.host
     throttle = host.throttles.leader
     if not throttle.is_on or follower in partition.role.metadata.isr:
@@ -177,7 +178,7 @@ def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnsw
         if spec.isolation == READ_COMMITTED:
             _note_aborted(partition, spec, answer)
     except CorruptLog:
-        # Whoever mends it was told by the log.
+        # The log has reported the damage, so that it is repaired.
         answer.error = ErrorCode.KAFKA_STORAGE_ERROR
     except LogDirectoryFailed as error:
         partition.on_storage_error(error)
@@ -201,7 +202,7 @@ def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnsw
 
 
 def _note_aborted(partition: "Partition", spec: FetchSpec, answer: FetchAnswer) -> None:
-    """Say which of the transactions among the records were aborted."""
+    """Put the aborted transactions among the answer's records into the answer."""
     if not len(answer.records):
         return
     segments, end = partition.log.segments, end_of(answer.records)
@@ -211,9 +212,10 @@ def _note_aborted(partition: "Partition", spec: FetchSpec, answer: FetchAnswer) 
 def list_offset(
     partition: "Partition", timestamp: int, isolation: int, *, is_replica: bool
 ) -> OffsetAnswer:
-    """Return the log's start, its end, or its offset at a time; only the leader is asked.
+    """Return the offset of the log's start, of its end, or of a timestamp; only leaders call it.
 
-    A reader of committed transactions (`isolation`) sees less of it, a replica all.
+    The end is the log end for a replica, the last stable offset for a read_committed consumer
+    (`isolation`), and the high watermark for any other.
     """
     leader = partition.leader
     assert leader is not None
@@ -223,12 +225,12 @@ def list_offset(
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         return _found(partition, log.log_start_offset, -1)
     if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
-        # Nothing is tiered, and nothing waits to be: there is no such offset.
+        # There is no such offset, because this broker has no tiered storage.
         return OffsetAnswer()
     if is_replica and timestamp == LATEST_TIMESTAMP:
         return OffsetAnswer(offset=log.log_end_offset, leader_epoch=partition.leader_epoch)
     if not leader.is_high_watermark_settled and not is_replica:
-        # Just elected, we may know of fewer committed records than were told before.
+        # Just after an election the high watermark may be lower than one that clients have seen.
         return OffsetAnswer(ErrorCode.OFFSET_NOT_AVAILABLE)
 
     def end() -> int:
@@ -251,10 +253,10 @@ def list_offset(
 def end_offset_for_epoch(
     partition: "Partition", epoch: int, current_leader_epoch: int
 ) -> OffsetAnswer:
-    """Return the end of our newest epoch that is at most `epoch`; -1 if unknown.
+    """Return the end of the newest epoch in the log that is at most `epoch`; -1 if unknown.
 
-    Not bounded by the high watermark: a new leader's may be older than what a consumer has read,
-    and a bounded answer would look like a truncation to it.
+    The high watermark does not bound the answer, because a new leader's may be lower than what a
+    consumer has read. A bounded answer would look like a truncation to that consumer.
     """
     error = refuse(partition, current_leader_epoch)
     if error:
@@ -268,7 +270,7 @@ def end_offset_for_epoch(
 async def _search(
     partition: "Partition", timestamp: int, epoch: int, end: Callable[[], int]
 ) -> OffsetAnswer:
-    """Search the log; the result counts only if we still lead the same epoch afterwards."""
+    """Search the log; the result counts only if this broker still leads in the same epoch."""
     reader = partition.log.reader
     try:
         if timestamp == MAX_TIMESTAMP:

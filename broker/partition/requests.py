@@ -1,7 +1,7 @@
-"""The values that the edge of the broker hands to a partition, and gets from it.
+"""The values that request handlers pass to a partition and get from it.
 
 Values only: no partition, log or connection is known here. An `Appended` is filled in twice: at
-once with the result of the checks, and after the write with the result of the disk.
+once with the result of the checks, and later with an error, if the write or the commit fails.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from .partition import Partition
 
 CONSUMER = -1
-"""The replica id of anyone who is not a broker."""
+"""The replica id of a reader that is not a broker."""
 DEBUGGING_CONSUMER = -2
-"""The id of a reader, not a broker, that wants batches without records too, as followers do."""
+"""The replica id of a debugging consumer, which also gets batches that compaction has emptied."""
 
 
 @dataclass(slots=True)
 class Appended:
-    """The fate of one partition's batches in one produce request."""
+    """The result of one batch, which is appended to one partition."""
 
     error: ErrorCode = ErrorCode.NONE
     base_offset: int = -1
@@ -33,20 +33,20 @@ class Appended:
     log_append_time_ms: int = -1
     log_start_offset: int = -1
     message: str | None = None
-    """A sentence for the client where the code alone does not say what was wrong."""
+    """A message for the client, if the error code alone does not say what was wrong."""
     record_errors: tuple[RecordError, ...] = ()
     """The records at fault, if they are known (KIP-467)."""
 
     @classmethod
     def refusing(cls, error: ApiError) -> Self:
-        """Answer a batch that a check has refused."""
+        """Make the result of a batch that a check has refused."""
         named = error.record_errors if isinstance(error, RefusedRecords) else ()
         return cls(error.code, message=error.detail, record_errors=named)
 
 
 @dataclass(slots=True)
 class FetchSpec:
-    """One partition of one fetch."""
+    """The part of a fetch request that asks for one partition."""
 
     fetch_offset: int
     max_bytes: int
@@ -59,7 +59,7 @@ class FetchSpec:
     """The offset up to which the follower's log is on stable storage; -1 if not stated."""
     isolation: int = READ_UNCOMMITTED
     leader_only: bool = True
-    """False: a follower may answer a consumer, up to its own high watermark (KIP-392)."""
+    """False if a follower may answer a consumer, up to its own high watermark (KIP-392)."""
 
 
 @dataclass(slots=True)
@@ -71,17 +71,17 @@ class FetchAnswer:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     diverging: OffsetAndEpoch | None = None
-    """The point where the follower's history leaves ours: truncate to here, and fetch again."""
+    """Set if the reader's log diverges: it must truncate to this point and fetch again."""
     records: Buffer = b""
     aborted: Sequence[AbortedTransaction] = ()
-    """The transactions whose records a reader of committed ones must leave out."""
+    """The aborted transactions, whose records a read_committed consumer must skip."""
     cold: Callable[[], Awaitable[Buffer]] | None = None
-    """Set if the pages are not in memory: await it, off the read path, for the records."""
+    """Set if the records are not in memory. Call and await it, off the read path, to get them."""
     leader_id: int = -1
     leader_epoch: int = -1
-    """The leader as we know it, for the answer's CurrentLeader field on a stale asker."""
+    """Its epoch; both fill in CurrentLeader, if the client's knowledge of the leader is stale."""
     preferred_read_replica: int = -1
-    """A nearer broker to read from instead, which has the offset (KIP-392); -1: none."""
+    """A nearer broker that has the offset, to read from instead (KIP-392); -1 if there is none."""
 
 
 @dataclass(slots=True)
@@ -93,24 +93,24 @@ class OffsetAnswer:
     timestamp_ms: int = -1
     leader_epoch: int = -1
     later: Callable[[], Awaitable["OffsetAnswer"]] | None = None
-    """Set if the log must be searched, which may wait for the disk: await it for the answer."""
+    """Set if the log must be searched, perhaps on disk. Call and await it to get the answer."""
 
 
 class DataWaiter(Protocol):
-    """Somebody parked until a partition may have something to fetch.
+    """A waiting fetch, which is notified when a partition may have something for it.
 
-    Stays registered until `Partition.remove`; `on_data` must be cheap, must not call back into
-    the partition's writing side, and may arrive more often than there is data.
+    It stays registered until `DataWaiters.remove`. `on_data` must be cheap, must not append to the
+    partition, and may be called more often than there is data.
     """
 
     is_follower: bool
-    """True: woken by every append. False: woken when the high watermark moves."""
+    """True if every append wakes it; False if only a move of the high watermark does."""
 
     def on_data(self, partition: "Partition") -> None:
-        """The partition got readable bytes, changed its role, or went away."""
+        """Wake up, because the partition has readable bytes, changed its role or was removed."""
 
     def note(self, partition: "Partition") -> None:
         """Note a change that a follower's next answer reports, such as a new high watermark.
 
-        Called only if `is_follower`. A parked fetch need not be answered for it.
+        Called only if `is_follower`. A waiting fetch need not be answered because of it.
         """

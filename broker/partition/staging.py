@@ -1,7 +1,7 @@
-"""Batches that got their offsets and are not written yet: those of one read event, in one write.
+"""Staged batches: they have their offsets, and those of one read event are written in one write.
 
-Checks nothing: whoever stages a batch has judged it. `Partition.write_staged` takes all of them off
-at once and fills in what became of each.
+Checks nothing, because the caller has checked each batch. `Partition.write_staged` writes all of
+them at once and sets their errors if that fails.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ from .requests import Appended
 from .traffic import TopicTraffic
 
 NO_ANSWERS: Final[list[Appended]] = []
-"""Stands in while nothing is staged: an idle partition has no list of its own. Never changed."""
+"""The empty list that all idle partitions share, which saves memory. It is never changed."""
 
 
 class Staging:
@@ -24,13 +24,13 @@ class Staging:
     __slots__ = ("_log", "_traffic", "answers", "batches")
 
     def __init__(self, log: Log, traffic: TopicTraffic | None = None) -> None:
-        """Count in `traffic`, if there is one."""
+        """`traffic` counts the batches and their bytes, if it is given."""
         self._log = log
         self._traffic = traffic
         self.batches: list[tuple[BatchHeader, memoryview]] | None = None
-        """In offset order; None while nothing is staged."""
+        """The staged batches in offset order; None while nothing is staged."""
         self.answers: list[Appended] = NO_ANSWERS
-        """Final for acks=1 once the batches are written."""
+        """The results of the staged batches, which get an error if the write fails."""
 
     def add(
         self,
@@ -53,9 +53,9 @@ class Staging:
         append_time_ms = wall_ms if rules.is_log_append_time else -1
         header = intake.place(records, header, base_offset, leader_epoch, append_time_ms)
         if header.producer_id >= 0 and not header.attributes & CONTROL_BIT:
-            # Staged already counts: the next batch of this read event continues the sequence. The
-            # log takes in markers alone. If the write fails, the directory is lost and this state
-            # with it.
+            # A staged batch counts already, because the next one of this read event continues its
+            # sequence. The log itself observes only markers. If the write fails, the replica goes
+            # offline, and this state is lost with it.
             log.producers.observe(header, wall_ms)
         traffic = self._traffic
         if traffic is not None:
@@ -74,7 +74,7 @@ class Staging:
         return appended
 
     def answer_known(self, known: ProducedBatch | ErrorCode, rules: intake.IntakeRules) -> Appended:
-        """Answer a repeated batch as the first time; a gap in the sequence is refused."""
+        """Answer a repeated batch as the first time; refuse it if `known` is an error."""
         if isinstance(known, ErrorCode):
             return self.refuse(Appended(known))
         log = self._log
@@ -87,7 +87,7 @@ class Staging:
             log.log_start_offset,
         )
         if known.last_offset >= log.log_end_offset and self.batches is not None:
-            # It shares the fate of the staged original.
+            # The original is still staged, so an error of the write is set on both results.
             self.answers.append(appended)
         return appended
 

@@ -1,7 +1,7 @@
-"""Counts of what is produced to and read from a broker, by topic: kept only if somebody is told.
+"""Counts of records, bytes and requests by topic, for the broker's metrics.
 
-Pure. Every count is one plain number that grows per batch or per partition of a request, never per
-record.
+Pure. Every count is a plain number, which is raised once for each batch or each partition of a
+request, never for each record.
 """
 
 from collections.abc import Iterable
@@ -30,13 +30,13 @@ class TopicTraffic:
         self.messages_in = 0
         """Records that this broker has taken as a leader, markers too."""
         self.bytes_in = 0
-        """Bytes of their batches."""
+        """Bytes of the batches with these records."""
         self.bytes_out = 0
         """Bytes of batches that consumers were sent."""
         self.bytes_rejected = 0
         """Bytes of batches that failed a check."""
         self.replication_bytes_in = 0
-        """Bytes of batches that replicas here took over from their leaders."""
+        """Bytes of batches that replicas on this broker copied from their leaders."""
         self.replication_bytes_out = 0
         """Bytes of batches that followers were sent."""
         self.produce_requests = 0
@@ -46,10 +46,10 @@ class TopicTraffic:
         self.failed_produce_requests = 0
         """Batches that were refused. One that should have gone to another leader does not count."""
         self.failed_fetch_requests = 0
-        """Partitions that a fetch got an error for; that somebody else leads is none."""
+        """Partitions for which a fetch got an error, other than that another broker leads."""
 
     def on_refused(self, unfit_bytes: int) -> None:
-        """Count a batch that is refused; its size, if a check of the batch itself has failed."""
+        """Count a refused batch; `unfit_bytes` is its size if a check of it failed, else 0."""
         self.produce_requests += 1
         self.failed_produce_requests += 1
         self.bytes_rejected += unfit_bytes
@@ -61,7 +61,7 @@ class Traffic:
     def __init__(self) -> None:
         self._topics: dict[str, TopicTraffic] = {}
         self._gone = TopicTraffic()
-        """The sums of topics that have no replica here any more."""
+        """The sums of the topics that have no replica on this broker any more."""
 
     def of(self, topic: str) -> TopicTraffic:
         """Return the counts of a topic, begun at 0 if it is new here."""
@@ -71,7 +71,7 @@ class Traffic:
         return counts
 
     def keep(self, topics: Iterable[str]) -> list[tuple[str, TopicTraffic]]:
-        """Forget all other topics, but in the totals; return those that were ever written or read.
+        """Move all other topics into the totals; return these that were ever written or read.
 
         An idle topic has no rows of its own, as in Kafka.
         """
@@ -85,7 +85,7 @@ class Traffic:
         return [(topic, each) for topic, each in self._topics.items() if _is_active(each)]
 
     def total(self, count: str) -> int:
-        """Return one of the counts for all topics that there ever were."""
+        """Return the sum of one count over all topics, including those that are gone."""
         counts = (self._gone, *self._topics.values())
         return sum(getattr(each, count) for each in counts)
 

@@ -1,18 +1,17 @@
 """Attempts to begin a transaction in a partition, and the batches that wait for them (KIP-890).
 
-Pure (KIP-890). Before a producer's first batch of a transaction is appended here, its coordinator
-is asked whether the partition belongs to it. Meanwhile the transaction may end, and another begin:
-so each attempt has an object of its own, and the batch is appended only if that object is still
-the producer's newest. A batch of the producer puts an end to it, or the marker of its transaction.
+Pure. Before the first batch of a transaction is appended here, the coordinator is asked whether the
+partition was added to the transaction. Meanwhile the transaction may end and another begin.
+Therefore each attempt is an object of its own, and the batch is appended only if that object is
+still the producer's newest. An appended batch of the producer ends it, and so does a marker.
 
     nothing open, no attempt   --asks-->    attempt   --its batch is appended-->  open
                                                |      --marker, role, time---->   nothing
                                                +-- asks again: the same attempt
 
-A producer sends on before it is answered. While an attempt is being asked for, its later batches
-queue behind the first, whatever connection brings them, and one answer settles all of them in that
-order and in one step. So the transaction is never open while batches wait to begin it: none can
-come past them.
+A producer sends further batches before it is answered. While the coordinator is asked, they queue
+behind the first, on whatever connection they come, and one answer settles all of them in that order
+and in one step. So no batch can overtake those that wait.
 
     attempt: idle   --a batch joins: ask-->   asked, 1 waits    --another joins-->  asked, 2 wait
                     <---------- the answer: each is appended or refused, in order ----------+
@@ -35,14 +34,14 @@ class Waiting(Protocol):
     """A batch that waits for a coordinator's answer."""
 
     def settle(self, error: ErrorCode) -> None:
-        """Be appended, or refused for this reason."""
+        """Append the batch; if the coordinator's answer is an error, refuse it with that."""
 
     def proceed(self) -> None:
-        """All that waited for the same answer is written."""
+        """Go on, because all batches that waited for the same answer are written."""
 
 
 class Verification:
-    """One attempt. Two are never equal, whatever they hold."""
+    """One attempt to begin a transaction in a partition. It is equal only to itself."""
 
     __slots__ = (
         "_waiting",
@@ -56,18 +55,18 @@ class Verification:
     def __init__(self, epoch: int, sequence: int, since_ms: int, *, raises_epoch: bool) -> None:
         self.epoch = epoch
         self.lowest_sequence = sequence
-        """The lowest sequence of the batches that wait: one of a higher sequence must not come
-        first."""
+        """The lowest sequence of the waiting batches; a batch with a higher one must not be
+        appended first."""
         self.raises_epoch = raises_epoch
-        """Each transaction of this client has an epoch of its own: it begins with sequence 0."""
+        """True if each transaction of the client has its own epoch, and begins with sequence 0."""
         self.since_ms = since_ms
         self.is_led = True
-        """False once the leadership has ended under which it began."""
+        """False once the leadership under which the attempt began has ended."""
         self._waiting: list[Waiting] | None = None
-        """The batches in the order they came; None while nothing is asked."""
+        """The waiting batches in the order they came; None while no question is under way."""
 
     def join(self, batch: Waiting) -> bool:
-        """Let a batch wait behind those that do; True if it is the first and must ask."""
+        """Queue a batch; return True if it is the first, so that the coordinator must be asked."""
         if self._waiting is not None:
             self._waiting.append(batch)
             return False
@@ -75,17 +74,17 @@ class Verification:
         return True
 
     def answered(self) -> list[Waiting]:
-        """Return the batches that waited for the answer, in order. The next one asks again."""
+        """Return the batches that waited for the answer, in order. The next batch asks again."""
         waiting, self._waiting = self._waiting or [], None
         return waiting
 
     def note(self, sequence: int) -> None:
-        """Another batch of the producer waits for the answer."""
+        """Note the sequence of another batch of the producer that waits for the answer."""
         self.lowest_sequence = min(self.lowest_sequence, sequence)
 
 
 NO_ATTEMPTS: Final[dict[int, Verification]] = {}
-"""Stands in while nothing is asked: an idle partition has no dict of its own. Never changed."""
+"""The empty dict that all idle partitions share, which saves memory. It is never changed."""
 
 
 class Verifications:
@@ -99,7 +98,8 @@ class Verifications:
     def begin(self, producer_id: int, attempt: Verification) -> Verification:
         """Return the producer's attempt: the one under way for this epoch, else this one.
 
-        An attempt of an older epoch than the newest is never current: its coordinator may say why.
+        An attempt of an older epoch is not kept, and permits no batch; but it lets the coordinator
+        be asked, whose answer says why the producer is refused.
         """
         present = self._attempts.get(producer_id)
         if present is None or present.epoch < attempt.epoch:
@@ -114,7 +114,10 @@ class Verifications:
     def check(
         self, producers: ProducerState, header: BatchHeader, guard: Verification | None
     ) -> ProducedBatch | ErrorCode | None:
-        """Check a client's batch of a transaction. None: append it, and its attempt ends."""
+        """Check a client's transactional batch; return None if it may be appended.
+
+        That ends its attempt. Otherwise return the error, or the earlier batch that it repeats.
+        """
         producer_id = header.producer_id
         up_to = NOT_VERIFIED
         if guard is not None and self._permits(header, guard):
@@ -125,16 +128,16 @@ class Verifications:
         if refused is None:
             self.end(producer_id, header.producer_epoch)
         elif refused is ErrorCode.INVALID_TXN_STATE and guard is not None and not guard.is_led:
-            # Not the client's fault, and nothing was appended: it finds the leader, and asks again.
+            # The client did nothing wrong. It looks for the leader and sends the batch again.
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return refused
 
     def refuse_own(
         self, producers: ProducerState, header: BatchHeader, guard: Verification | None
     ) -> ErrorCode:
-        """Return the error of a coordinator's batch of a transaction; NONE if it may be appended.
+        """Return the error of a coordinator's transactional batch; NONE if it may be appended.
 
-        Without a `guard` the coordinator vouches for a batch that begins a transaction here.
+        Without a `guard` the coordinator answers for it that the transaction is open.
         """
         producer_id, epoch = header.producer_id, header.producer_epoch
         error = producers.check_epoch(producer_id, epoch)
@@ -149,25 +152,25 @@ class Verifications:
         return is_of_epoch and self._attempts.get(header.producer_id) is guard
 
     def end(self, producer_id: int, epoch: int) -> None:
-        """End the attempt of an epoch whose batch was appended: its transaction is open.
+        """End the producer's attempt, because a batch of this epoch was appended.
 
-        An attempt of a newer epoch goes on: a late batch of the transaction before ends nothing.
+        An attempt of a newer epoch goes on: a batch of the transaction before came late.
         """
         attempt = self._attempts.get(producer_id)
         if attempt is not None and attempt.epoch <= epoch:
             self._forget(producer_id)
 
     def end_leadership(self) -> None:
-        """Forget all attempts: before this broker leads again another may have written markers."""
+        """Forget all attempts, because another leader may write markers before this one returns."""
         for attempt in self._attempts.values():
             attempt.is_led = False
         self._attempts = NO_ATTEMPTS
 
     def end_by(self, marker: TransactionMarker) -> None:
-        """A transaction of the producer has ended: whatever was verified for it is void.
+        """End the producer's attempt, because this marker ends its transaction.
 
-        Where each transaction has an epoch of its own, the marker carries that of the next one:
-        which may have begun to ask before the marker of the one before came here.
+        If each transaction has its own epoch, the marker carries the epoch of the next one. An
+        attempt of the next transaction may have begun before the marker came, and goes on.
         """
         attempt = self._attempts.get(marker.producer_id)
         if attempt is None:
@@ -181,7 +184,7 @@ class Verifications:
             self._forget(marker.producer_id)
 
     def remove_older(self, since_ms: int) -> None:
-        """Forget attempts that began by then: their batches will not come back."""
+        """Forget attempts that began at `since_ms` or before, whose batches will not come now."""
         old = [each for each, attempt in self._attempts.items() if attempt.since_ms <= since_ms]
         for producer_id in old:
             self._forget(producer_id)

@@ -1,7 +1,7 @@
-"""The waiters of a partition: producers for the high watermark, fetches for data.
+"""The waiters of a partition: producers that wait for a commit, and fetches that wait for data.
 
-Driven by events only. Owns the queues of waiters and nothing else; whether a commit is good
-enough (min ISR) is the leader's to say, and the fate of each append is its `Appended`'s.
+Owns the queues of waiters. The leader decides whether enough replicas have a commit (min ISR); the
+result of each append is in its `Appended`.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ NEVER = 1 << 62
 
 
 class Waiter:
-    """One append waiting for its commit. `cancel` leaves nothing behind but a skipped entry."""
+    """One append that waits for its commit. A cancelled waiter is skipped by the queue."""
 
     __slots__ = ("appended", "deadline_ms", "done", "offset")
 
@@ -40,8 +40,8 @@ class CommitWaiters:
     """Appends of one partition in offset order, completed from the front.
 
     Offsets only grow, so the queue is sorted by arrival. The exception is a producer's repeat of
-    an older batch that is still uncommitted: it is put where its offset belongs. One deadline of
-    the wheel stands for the whole queue, at the earliest time any waiter asked for.
+    an older batch that is still uncommitted: it is put where its offset belongs. One deadline on
+    the timer wheel serves the whole queue, at the earliest deadline of the waiters.
     """
 
     __slots__ = ("_armed", "_armed_ms", "_queue", "_wheel")
@@ -56,7 +56,7 @@ class CommitWaiters:
         return len(self._queue)
 
     def add(self, waiter: Waiter) -> None:
-        """Queue it by offset, and see that its deadline is kept."""
+        """Queue a waiter by its offset, and set the timer if its deadline is the earliest."""
         queue = self._queue
         if not queue or queue[-1].offset <= waiter.offset:
             queue.append(waiter)
@@ -69,7 +69,7 @@ class CommitWaiters:
             self._arm(waiter.deadline_ms)
 
     def complete(self, high_watermark: int, error: ErrorCode) -> None:
-        """Complete waiters below `high_watermark`; with `error` if too few replicas have them."""
+        """Complete the waiters up to `high_watermark`, with `error` if that is not NONE."""
         queue = self._queue
         while queue and queue[0].offset <= high_watermark:
             waiter = queue.popleft()
@@ -81,7 +81,7 @@ class CommitWaiters:
             self._disarm()
 
     def fail(self, error: ErrorCode) -> None:
-        """Complete every waiter with `error`: the role or the disk is gone."""
+        """Complete every waiter with `error`, because the role ended or the disk failed."""
         queue, self._queue = self._queue, deque()
         self._disarm()
         for waiter in queue:
@@ -101,7 +101,7 @@ class CommitWaiters:
             self._armed_ms = NEVER
 
     def _expire(self) -> None:
-        """Answer waiters whose time is up; the data stays in the log and may commit later."""
+        """Answer waiters at their deadline; the data stays in the log and may commit later."""
         now_ms, self._armed, self._armed_ms = self._armed_ms, None, NEVER
         waiting, self._queue = self._queue, deque()
         expired = [waiter for waiter in waiting if waiter.deadline_ms <= now_ms]
@@ -117,7 +117,7 @@ class CommitWaiters:
 
 
 class DataWaiters:
-    """The waiters that hear of everything that may change a fetch of one partition."""
+    """The waiting fetches of one partition, which are notified of data and of changed roles."""
 
     __slots__ = ("waiting",)
 
@@ -126,14 +126,14 @@ class DataWaiters:
         """The waiters in the order they came; None while there are none."""
 
     def add(self, waiter: DataWaiter) -> None:
-        """Tell `waiter` from now on, until `remove`."""
+        """Notify `waiter` of changes from now on, until `remove`."""
         if self.waiting is None:
             self.waiting = [waiter]
         elif waiter not in self.waiting:
             self.waiting.append(waiter)
 
     def remove(self, waiter: DataWaiter) -> None:
-        """Forget a waiter; unknown ones do no harm."""
+        """Remove a waiter, if it is there."""
         waiting = self.waiting
         if waiting is not None and waiter in waiting:
             waiting.remove(waiter)
@@ -141,18 +141,18 @@ class DataWaiters:
                 self.waiting = None
 
     def wake(self, partition: "Partition") -> None:
-        """Have all waiters look again: the role has changed."""
+        """Wake all waiters, because the role has changed."""
         for waiter in tuple(self.waiting or ()):
             waiter.on_data(partition)
 
     def on_appended(self, partition: "Partition") -> None:
-        """Tell followers that the log has grown: they may read on."""
+        """Wake the waiting followers, because the log has grown."""
         for waiter in tuple(self.waiting or ()):
             if waiter.is_follower:
                 waiter.on_data(partition)
 
     def on_committed(self, partition: "Partition") -> None:
-        """Tell all that the high watermark moved: consumers may read on, followers hear of it."""
+        """Wake waiting consumers at a new high watermark; let followers note it."""
         for waiter in tuple(self.waiting or ()):
             if waiter.is_follower:
                 waiter.note(partition)
@@ -160,7 +160,7 @@ class DataWaiters:
                 waiter.on_data(partition)
 
     def note_followers(self, partition: "Partition") -> None:
-        """Followers that wait here for nothing else have to be looked at with their next fetch."""
+        """Let waiting followers note that their next answer must report this partition."""
         for waiter in tuple(self.waiting or ()):
             if waiter.is_follower:
                 waiter.note(partition)

@@ -1,7 +1,7 @@
 """A group of the classic protocol: the effect of each request, check by check in Kafka's order.
 
-A request changes the group at once, except for what the log must have first: that is a `Store`, and
-replaying its record is what counts. Answers that need nothing else are effects, too.
+A request changes the group at once, except for changes that must be in the log first. Those are
+returned as the effect `Store`, and replaying the stored record makes them. Answers are effects too.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ CONSUMER = "consumer"
 
 
 class ClassicGroup:
-    """One group: its members are in `roster`, and `phases` keeps what they wait for."""
+    """One group. `roster` keeps its members; `phases` keeps its phase and its deadlines."""
 
     def __init__(self, group_id: str, config: GroupConfig) -> None:
         self.group_id = group_id
@@ -45,13 +45,13 @@ class ClassicGroup:
 
     @property
     def phase(self) -> Phase:
-        """The phase that it is in."""
+        """The group's present phase."""
         return self.phases.phase
 
     # JoinGroup.
 
     def join(self, join: Join, ticket: Ticket, now: Now) -> Effects:
-        """Take a member into the next generation; it is answered when that begins."""
+        """Take a member into the next generation; it is answered when that generation begins."""
         who = join.who
         if self._is_full_for(who.member_id):
             effects = self._drop(who.member_id, now)
@@ -91,7 +91,7 @@ class ClassicGroup:
         return [Joins(member.member_id, join.reason), *self.phases.rebalance(now)]
 
     def _join_again(self, member: Member, join: Join, ticket: Ticket, now: Now) -> Effects:
-        """A member that we know asks for the next generation, or for the present one again."""
+        """Handle a known member that asks for the next generation, or again for the present."""
         is_same = member.protocols == join.protocols
         if self.phase is Phase.COMPLETING and is_same:
             return [Reply(ticket, self.phases.joined(member))]  # It did not get the answer.
@@ -110,7 +110,7 @@ class ClassicGroup:
     def _replace(
         self, present: Member, member_id: str, join: Join, ticket: Ticket, now: Now
     ) -> Effects:
-        """Give a static member that has started anew its old place (KIP-345, KIP-814).
+        """Give a static member that has restarted its old place (KIP-345, KIP-814).
 
         In a stable group its place and assignment are kept, and only the new id is stored. If
         another protocol would win now, or the member reads other topics, the group rebalances.
@@ -130,12 +130,12 @@ class ClassicGroup:
         leads = self.roster.leader == member_id
         answer = self.phases.joined(present, skip_assignment=leads)
         if leads and not join.can_skip_assignment:
-            # A client that is told it leads would make a new assignment, and nobody asks for one.
+            # A client that learns that it leads would compute an assignment that nobody needs.
             answer = replace(answer, leader=old_id, skip_assignment=False, members=())
         return [*effects, Store(self.phases.value(now), (Reply(ticket, answer),))]
 
     def _topics(self, member: Member) -> tuple[str, ...] | None:
-        """Return the topics that a consumer reads; None if they are not known."""
+        """Return the topics that a member subscribes to; None if its metadata cannot be read."""
         if self.roster.protocol_type != CONSUMER:
             return None
         try:
@@ -144,9 +144,9 @@ class ClassicGroup:
             return None
 
     def _is_full_for(self, member_id: str) -> bool:
-        """True if there is no room for this member.
+        """True if group.max.size leaves no room for this member.
 
-        Members keep theirs while a generation lasts.
+        Outside a rebalance a present member always keeps its place.
         """
         if self.phase is Phase.EMPTY:
             return False
@@ -169,7 +169,7 @@ class ClassicGroup:
     # SyncGroup.
 
     def sync(self, sync: Sync, ticket: Ticket, now: Now) -> Effects:
-        """Give a member its assignment, now or when the leader has brought it."""
+        """Answer a member with its assignment, now or when the leader's SyncGroup is stored."""
         member = self._check_sync(sync)
         if isinstance(member, ErrorCode):
             return [Reply(ticket, Synced(error=member))]
@@ -192,15 +192,15 @@ class ClassicGroup:
         )
         for each in self.roster.members.values():
             if each.syncing is not None:
-                self.phases.touch(each, now)  # Waiting counted as a sign of life.
+                self.phases.touch(each, now)  # A member that waits for an answer is alive.
         return [*effects, Store(self.phases.value(now, assignments), waiting)]
 
     def on_store_refused(self, now: Now) -> Effects:
-        """Take back the generation's assignment: the log refused the group's record."""
+        """Rebalance again, because the log refused the record with the assignment."""
         if self.phase is not Phase.COMPLETING:
             return []
         for member in self.roster.members.values():
-            member.syncing = None  # Answered with the error of the log.
+            member.syncing = None  # It was answered with the error of the log.
         return self.phases.rebalance(now)
 
     def _check_sync(self, sync: Sync) -> Member | ErrorCode:
@@ -228,7 +228,7 @@ class ClassicGroup:
     # Heartbeat.
 
     def heartbeat(self, who: Who, generation: int, now: Now) -> ErrorCode:
-        """Note a sign of life; the answer tells what the member must do."""
+        """Extend the member's session; the result says whether it must join again."""
         member = self.roster.check(who)
         if isinstance(member, ErrorCode):
             return member
@@ -242,11 +242,11 @@ class ClassicGroup:
     # LeaveGroup.
 
     def leave(self, leaving: Sequence[Who], now: Now) -> tuple[list[ErrorCode], Effects]:
-        """Remove members, by id or by lasting name; one result for each."""
+        """Remove members, by member id or group.instance.id; return one result for each."""
         effects: Effects = []
         count = len(self.roster.members)
         errors = [self._leave(who, effects) for who in leaving]
-        # An id that was never used had no part in the generation: it goes without a rebalance.
+        # A member id that never joined was no part of the generation, so it needs no rebalance.
         is_changed = len(self.roster.members) < count
         effects += (
             self.phases.after_removal(now) if is_changed else self.phases.maybe_complete_join(now)
@@ -274,7 +274,7 @@ class ClassicGroup:
     # Offsets.
 
     def check_commit(self, who: Who, generation: int, *, is_transactional: bool) -> ErrorCode:
-        """Check that offsets may be committed in this member's name, or without a member."""
+        """Return the error of a commit by this member, or without one; NONE if it is allowed."""
         if self.phase is Phase.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.phase is Phase.EMPTY:
@@ -288,18 +288,18 @@ class ClassicGroup:
         elif not is_transactional:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if not is_transactional and self.phase is Phase.COMPLETING:
-            # It has the generation, but not yet its assignment: it cannot have read anything.
+            # The member has no assignment in this generation yet, so it cannot have read anything.
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
     def note_commit(self, who: Who, now: Now) -> None:
-        """A commit is a sign of life, too."""
+        """Extend the session of a member that commits, as a heartbeat does."""
         member = self.roster.members.get(who.member_id)
         if member is not None:
             self.phases.touch(member, now)
 
     def subscribed(self) -> dict[str, None] | None:
-        """Return the topics that members read; None if they are not known: then any may be read."""
+        """Return the topics that members read; None if unknown, so that any may be read."""
         found: dict[str, None] = {}
         if self.roster.protocol_type != CONSUMER:
             return found

@@ -1,6 +1,6 @@
-"""Committing offsets: the checks, and the records to write.
+"""Decides requests to commit offsets: the checks, and the records to write.
 
-Decisions only; `GroupsState.apply` takes the records in once the log has them.
+Decisions only; `GroupsState.apply` applies the records once the log has them.
 """
 
 from collections.abc import Sequence
@@ -38,11 +38,11 @@ class Commit:
     generation: int
     offsets: Sequence[NewOffset]
     retention_ms: int = -1
-    """Milliseconds to keep the offsets, if the client says so; -1: the broker's retention."""
+    """Milliseconds to keep the offsets, as the client asks; with -1 the broker's setting holds."""
     if_unknown: ErrorCode = ErrorCode.ILLEGAL_GENERATION
     """The error for a member of a group that does not exist."""
     producer: tuple[int, int] | None = None
-    """Id and epoch of the transaction they belong to."""
+    """Producer id and epoch, if the offsets belong to a transaction."""
 
 
 class Committing(NamedTuple):
@@ -55,7 +55,7 @@ class Committing(NamedTuple):
 def commit(
     state: GroupsState, request: Commit, now: Now, metadata_max: int
 ) -> Committing | ErrorCode:
-    """Check membership, then each offset on its own; an error refuses them all."""
+    """Check membership, then each offset's metadata; a single error refuses all offsets."""
     error = _check_group(state, request, now)
     if error:
         return error

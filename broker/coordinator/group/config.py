@@ -6,64 +6,65 @@ from ....runtime.errors import ConfigError
 
 @config_table
 class GroupConfig:
-    """Everything about groups and committed offsets."""
+    """The settings of groups and committed offsets."""
 
     group_min_session_timeout_ms: int = setting(
         "group.min.session.timeout.ms",
         6_000,
         at_least=1,
         at_most=INT32_MAX,
-        doc="A member that wants to be given up sooner is refused; short ones cost heartbeats.",
+        doc="The shortest session timeout that a member may ask for; short ones cost heartbeats.",
     )
     group_max_session_timeout_ms: int = setting(
         "group.max.session.timeout.ms",
         1_800_000,
         at_least=1,
         at_most=INT32_MAX,
-        doc="A member that wants to be given up later is refused; its partitions would wait.",
+        doc="The longest session timeout that a member may ask for; if it dies, its partitions "
+        "are not read for so long.",
     )
     group_initial_rebalance_delay_ms: int = setting(
         "group.initial.rebalance.delay.ms",
         3_000,
         at_least=0,
         at_most=INT32_MAX,
-        doc="How long the first rebalance of an empty group waits for more members; 0 begins at "
-        "once, and again with each that follows.",
+        doc="How long the first rebalance of an empty group waits for more members. With 0 it does "
+        "not wait, and each further member causes another rebalance.",
     )
     group_max_size: int = setting(
         "group.max.size",
         INT32_MAX,
         at_least=1,
         at_most=INT32_MAX,
-        doc="Members of one group; one more is refused.",
+        doc="The most members of one group; one more is refused.",
     )
     offset_metadata_max_bytes: int = setting(
         "offset.metadata.max.bytes",
         4_096,
         at_least=0,
         at_most=INT32_MAX,
-        doc="Characters of text committed with an offset; a longer one is refused.",
+        doc="The most characters of metadata committed with an offset; longer ones are refused.",
     )
     offsets_commit_timeout_ms: int = setting(
         "offsets.commit.timeout.ms",
         5_000,
         at_least=1,
         at_most=INT32_MAX,
-        doc="How long a commit may wait for the replicas of `__consumer_offsets`.",
+        doc="How long a commit may wait until the replicas of `__consumer_offsets` have it.",
     )
     offsets_retention_minutes: int = setting(
         "offsets.retention.minutes",
         10_080,
         at_least=1,
         at_most=INT32_MAX,
-        doc="How long offsets are kept that nobody uses: from the end of the group on, or for "
-        "simple consumers from the commit on.",
+        doc="How long unused offsets are kept, counted from when the group became empty, or from "
+        "the commit if the group never had members.",
     )
     offsets_retention_check_interval_ms: int = setting(
         "offsets.retention.check.interval.ms",
         600_000,
         at_least=1,
-        doc="How often offsets are looked for that nobody uses.",
+        doc="How often the broker looks for unused offsets to delete.",
     )
     offsets_topic_num_partitions: int = setting(
         "offsets.topic.num.partitions",
@@ -84,7 +85,8 @@ class GroupConfig:
         100 * MiB,
         at_least=1024,
         at_most=INT32_MAX,
-        doc="Segments of `__consumer_offsets`; smaller ones are compacted, and loaded, sooner.",
+        doc="Segment size of `__consumer_offsets`; with smaller segments it is compacted sooner, "
+        "and so loaded faster.",
     )
 
     def check(self) -> None:

@@ -1,7 +1,7 @@
-"""Forgetting: groups and offsets deleted on request, or after long disuse.
+"""Decides which groups and offsets are deleted, on request or after long disuse.
 
-Decisions only, as records. Offsets of a group that is being rebalanced are in use, however long
-that takes (KAFKA-13636), and so is an offset that a transaction is about to commit.
+Returns the tombstones to write. Offsets of a group that is being rebalanced count as used, however
+long that takes (KAFKA-13636), and so does an offset that a transaction is about to commit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class Deleting(NamedTuple):
 
 
 def delete_group(state: GroupsState, group_id: str) -> Tombstones | ErrorCode:
-    """Forget a group and all its offsets; it must be empty."""
+    """Return the tombstones of an empty group and all its offsets, or the error."""
     group = state.groups.get(group_id)
     if group is None or group.phase is Phase.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
@@ -42,7 +42,7 @@ def delete_group(state: GroupsState, group_id: str) -> Tombstones | ErrorCode:
 def delete_offsets(
     state: GroupsState, group_id: str, places: Sequence[Place]
 ) -> Deleting | ErrorCode:
-    """Forget offsets that no member uses."""
+    """Return the tombstones of those offsets whose topics no member reads, or one error."""
     group = state.groups.get(group_id)
     if group is None or group.phase is Phase.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
@@ -63,7 +63,7 @@ def delete_offsets(
 
 
 def delete_topics(state: GroupsState, topics: Mapping[str, None]) -> Tombstones:
-    """Forget what all groups committed in topics that are gone."""
+    """Return the tombstones of all groups' offsets in topics that were deleted."""
     return [
         tombstone(group_id, place)
         for group_id in state.groups
@@ -73,7 +73,7 @@ def delete_topics(state: GroupsState, topics: Mapping[str, None]) -> Tombstones:
 
 
 def expire(state: GroupsState, group_id: str, *, wall_ms: int, retention_ms: int) -> Tombstones:
-    """Forget offsets unused for the retention time; the group too, once nothing is left."""
+    """Return tombstones of offsets unused for the retention time, and of a group left empty."""
     group = state.groups[group_id]
     offsets = state.offsets.of(group_id)
     if not _may_expire(group):
@@ -86,7 +86,7 @@ def expire(state: GroupsState, group_id: str, *, wall_ms: int, retention_ms: int
             and group.roster.protocol_type
             and group.phases.since_wall_ms >= 0
         ):
-            unused_since_ms = group.phases.since_wall_ms  # Its members read until then.
+            unused_since_ms = group.phases.since_wall_ms  # The group had members until then.
         if is_expired(
             committed, unused_since_ms, wall_ms, retention_ms
         ) and not state.offsets.is_pending(group_id, place):

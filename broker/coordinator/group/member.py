@@ -1,7 +1,7 @@
 """One member of a group of the classic protocol: its protocols, its wait and its deadline.
 
 State only; `Roster` keeps members, the group changes them. A member that waits for an answer needs
-no heartbeat; all others are removed when their deadline passes.
+no heartbeat, unless it is new; all others are removed when their deadline passes.
 """
 
 from dataclasses import dataclass, field
@@ -25,17 +25,17 @@ class Member:
     protocols: tuple[Protocol, ...]
     assignment: bytes = b""
     is_new: bool = False
-    """Not heard of since its first join: the client may not know that it is a member."""
+    """True until its first generation begins; its client may be gone without an answer."""
     deadline_ms: int = NEVER
-    """The time at which the member is given up, unless it sends something before."""
+    """The time (monotonic ms) at which the member is removed, unless it sends a request before."""
     joining: Ticket | None = field(default=None, repr=False)
-    """Waits for the next generation with this ticket."""
+    """The ticket of its JoinGroup that waits for the next generation; None if none waits."""
     syncing: Ticket | None = field(default=None, repr=False)
-    """Waits for its assignment with this ticket."""
+    """The ticket of its SyncGroup that waits for the assignment; None if none waits."""
 
     @classmethod
     def of(cls, join: Join, member_id: str) -> "Member":
-        """A member as its first request describes it."""
+        """Make a new member from its first JoinGroup."""
         return cls(
             member_id=member_id,
             instance_id=join.who.instance_id,
@@ -48,7 +48,7 @@ class Member:
 
     @classmethod
     def stored(cls, record: MemberMetadata, protocol: str | None) -> "Member":
-        """Make a member from the log: of its protocols only the chosen one is known."""
+        """Make a member from its record in the log, which has only the chosen protocol."""
         timeout_ms = record.rebalance_timeout
         return cls(
             member_id=record.member_id,
@@ -63,7 +63,7 @@ class Member:
 
     @property
     def who(self) -> Who:
-        """The member's id and its lasting name."""
+        """The member's id and its group.instance.id."""
         return Who(self.member_id, self.instance_id)
 
     @property
@@ -72,30 +72,30 @@ class Member:
         return self.instance_id is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return its metadata in this protocol; empty if it does not speak the protocol."""
+        """Return the member's metadata for this protocol; empty if it does not support it."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         return b""
 
     def is_due(self, now_ms: int) -> bool:
-        """True if the member must be given up.
+        """True if the member must be removed, because its deadline has passed.
 
-        While it waits for an answer of ours, it must be only if it is new.
+        A member that waits for an answer is removed only if it is new.
         """
         if self.deadline_ms > now_ms:
             return False
         return self.is_new or (self.joining is None and self.syncing is None)
 
     def update(self, join: Join) -> None:
-        """Take in a repeated join, but for the protocols: `Roster` counts those."""
+        """Take over the values of a repeated join, except protocols, which `Roster` counts."""
         self.client_id = join.client_id
         self.client_host = join.client_host
         self.session_timeout_ms = join.session_timeout_ms
         self.rebalance_timeout_ms = join.rebalance_timeout_ms
 
     def record(self, protocol: str | None, assignment: bytes) -> MemberMetadata:
-        """The member as the log is to have it."""
+        """Return the member as it is stored in the group's record."""
         return MemberMetadata(
             member_id=self.member_id,
             group_instance_id=self.instance_id,

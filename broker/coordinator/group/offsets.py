@@ -1,7 +1,8 @@
 """Committed offsets of the groups of one shard, and those that transactions are about to commit.
 
-Changed by replaying records only. A transaction's offsets wait, by producer, for its marker. Then
-each of them counts unless the log has a newer commit without a transaction (KIP-98).
+Only replayed records change them. A transaction's offsets are pending, by producer, until its
+marker. A commit marker makes each of them effective, unless a later record of the log has already
+set another offset (KIP-98).
 """
 
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ class Committed(NamedTuple):
     metadata: str
     commit_wall_ms: int
     expire_wall_ms: int
-    """Wall clock, in ms, if the client asked for a retention; -1: the broker's retention."""
+    """Wall time in ms at which the offset expires, if the client asked for a retention; else -1."""
     position: int
     """The offset of the record in the log."""
 
@@ -63,7 +64,7 @@ class Offsets:
         return self._groups.get(group, NOTHING)
 
     def groups(self) -> Iterator[str]:
-        """Groups with committed or pending offsets."""
+        """Iterate over the groups with committed or pending offsets."""
         yield from self._groups
         yield from (group for group in self._pending_producers if group not in self._groups)
 
@@ -88,7 +89,7 @@ class Offsets:
     # Replaying.
 
     def replay(self, record: OffsetCommitRecord, position: int, producer_id: int | None) -> None:
-        """Take in a record; `producer_id` is set if it belongs to a transaction."""
+        """Apply a record; `producer_id` is set if the record belongs to a transaction."""
         key, value = record.key, record.value
         place = (key.topic, key.partition)
         if value is None:
@@ -103,7 +104,7 @@ class Offsets:
         self._pending_producers.setdefault(key.group, {})[producer_id] = None
 
     def complete(self, producer_id: int, *, is_commit: bool) -> list[str]:
-        """End a producer's transaction and return the groups that it concerns."""
+        """End a producer's transaction; return the groups that had offsets pending in it."""
         ended = self._pending.pop(producer_id, {})
         for group, places in ended.items():
             producers = self._pending_producers[group]
@@ -120,7 +121,7 @@ class Offsets:
         return list(ended)
 
     def _forget(self, group: str, place: Place) -> None:
-        """Forget an offset and pending ones, too: the group or the topic is gone."""
+        """Forget a partition's committed offset and all its pending ones, as it was deleted."""
         offsets = self._groups.get(group)
         if offsets is not None:
             offsets.pop(place, None)
@@ -139,13 +140,13 @@ class Offsets:
 
 
 def tombstone(group: str, place: Place) -> OffsetCommitRecord:
-    """The record that forgets an offset."""
+    """Return the record that deletes a committed offset."""
     topic, partition = place
     return OffsetCommitRecord(OffsetCommitKey(group=group, topic=topic, partition=partition), None)
 
 
 def is_expired(committed: Committed, unused_since_ms: int, wall_ms: int, retention_ms: int) -> bool:
-    """True if the offset was unused for long enough."""
+    """True if the offset's own expiry time, or else the broker's retention, has passed."""
     if committed.expire_wall_ms != NO_TIMESTAMP:
         return wall_ms >= committed.expire_wall_ms
     return wall_ms - unused_since_ms >= retention_ms

@@ -7,9 +7,9 @@
                          +------------------------- Stable <---------------+
     any --deleted--> Dead
 
-The record of the group (`Store`) is what a failover brings back: generation, members, assignments.
-Replaying it is what makes a group Stable or Empty; everything else is forgotten with this broker,
-and clients begin it again. Source: Kafka's classic group coordinator; KIP-62, KIP-134, KIP-345.
+The group's record (`Store`) survives a failover. It holds generation, members and assignments, and
+replaying it makes a group Stable or Empty. All other state is lost with this broker, and clients
+join again. Source: Kafka's classic group coordinator; KIP-62, KIP-134, KIP-345.
 """
 
 from collections.abc import Mapping
@@ -24,11 +24,11 @@ from .roster import Roster
 from .values import Began, Effects, Joined, Protocol, Reply, Store, Synced
 
 NEW_MEMBER_MS: Final = 300_000
-"""Milliseconds that a member not heard of since it joined may wait for its generation."""
+"""The most milliseconds that a new member waits for its first generation to begin."""
 
 
 class Phase(Enum):
-    """Kafka's names, as clients see them."""
+    """The phase of a group, under the name that Kafka's clients see."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -47,7 +47,7 @@ class Now(NamedTuple):
 
 
 class Phases:
-    """The phase that one group is in, and its way to the next; requests are for `ClassicGroup`."""
+    """The phase of one group, its deadlines, and the changes of phase."""
 
     def __init__(self, roster: Roster, config: GroupConfig) -> None:
         self._roster = roster
@@ -56,21 +56,21 @@ class Phases:
         self.generation = 0
         self.protocol: str | None = None
         self.since_wall_ms = -1
-        """Wall clock when the phase that was stored last began; -1 if nothing was ever stored."""
+        """Wall time in ms of the group's newest record in the log; -1 if it has none."""
         self.wake_ms = NEVER
-        """The time of the next call of `on_time`; nothing is due before."""
+        """The time (monotonic ms) at which `on_time` must be called next."""
         self._join_deadline_ms = NEVER
         self._sync_deadline_ms = NEVER
         self._unsynced: dict[str, None] = {}
         self._is_first = False
-        """This rebalance began with an empty group: it waits for more members."""
+        """True if this rebalance began with an empty group, so that it waits for more members."""
         self._first_remaining_ms = 0
         self._has_grown = False
 
     # From phase to phase.
 
     def rebalance(self, now: Now) -> Effects:
-        """Begin a rebalance, or go on with the one there is."""
+        """Begin a rebalance, or complete the present one if nobody must be waited for."""
         if self.phase is Phase.PREPARING:
             return self.maybe_complete_join(now)
         effects: Effects = []
@@ -102,12 +102,12 @@ class Phases:
         return self._complete_join(now)
 
     def note_grown(self) -> None:
-        """Note that a member joined: a first rebalance waits once more."""
+        """Note that a member joined, so that a first rebalance waits once more."""
         if self.phase is Phase.PREPARING and self._is_first:
             self._has_grown = True
 
     def fail_assignment(self, error: ErrorCode) -> Effects:
-        """Refuse the assignment of this generation to all members."""
+        """Clear all assignments; answer the members that wait for theirs with `error`."""
         effects: Effects = []
         for member in self._roster.members.values():
             member.assignment = b""
@@ -117,7 +117,7 @@ class Phases:
         return effects
 
     def _complete_join(self, now: Now) -> Effects:
-        """Begin the generation without members that have not come back, unless they are static."""
+        """Begin the next generation; remove members that did not rejoin, unless they are static."""
         effects: Effects = []
         self._is_first = False
         self._join_deadline_ms = NEVER
@@ -125,7 +125,7 @@ class Phases:
             if member.joining is None and not member.is_static:
                 effects += self.remove(member)
         if self._roster.members and not self._roster.elect_leader():
-            # Only static members, and none is back yet: go on waiting.
+            # All members are static, and none has rejoined yet, so the rebalance waits longer.
             self._join_deadline_ms = now.ms + self._roster.rebalance_timeout_ms
             self._wake_by(self._join_deadline_ms)
             return effects
@@ -162,7 +162,7 @@ class Phases:
         )
 
     def note_synced(self, member: Member) -> None:
-        """Note that a member asked for its assignment: it knows the generation."""
+        """Note that a member has asked for its assignment, which the sync deadline waits for."""
         self._unsynced.pop(member.member_id, None)
         if not self._unsynced:
             self._sync_deadline_ms = NEVER
@@ -170,23 +170,23 @@ class Phases:
     # Time.
 
     def touch(self, member: Member, now: Now) -> None:
-        """The member was heard of."""
+        """Extend the member's session, because it has sent a request."""
         member.deadline_ms = now.ms + member.session_timeout_ms
         self._wake_by(member.deadline_ms)
 
     def expect(self, member: Member, now: Now) -> None:
-        """Give up a new member after a while: it may never hear that it has joined."""
+        """Mark a member as new: it is removed unless its generation begins in NEW_MEMBER_MS."""
         member.is_new = True
         member.deadline_ms = now.ms + NEW_MEMBER_MS
         self._wake_by(member.deadline_ms)
 
     def reserve(self, member_id: str, deadline_ms: int) -> None:
-        """Keep an id that was given out until the deadline, unless a member joins with it."""
+        """Reserve a member id that was given out, until a member joins with it or the deadline."""
         self._roster.pending[member_id] = deadline_ms
         self._wake_by(deadline_ms)
 
     def on_time(self, now: Now) -> Effects:
-        """Give up members, ids and waits that are overdue."""
+        """Remove members and reserved ids that are overdue, and end a wait whose time is up."""
         if self.wake_ms > now.ms:
             return []
         effects: Effects = []
@@ -204,25 +204,25 @@ class Phases:
         return effects
 
     def after_removal(self, now: Now) -> Effects:
-        """Rebalance after members left: the others are assigned anew."""
+        """Rebalance after members were removed, so that the others get their partitions."""
         if self.phase in (Phase.STABLE, Phase.COMPLETING):
             return self.rebalance(now)
         return self.maybe_complete_join(now)
 
     def remove(self, member: Member) -> list[Reply]:
-        """Take a member out of the group: nothing waits for it any more."""
+        """Remove a member, and stop waiting for it; return the answers to its requests."""
         self._unsynced.pop(member.member_id, None)
         return self._roster.remove(member)
 
     def rename(self, member: Member, member_id: str) -> list[Reply]:
-        """Give a static member that came back its new id."""
+        """Give a static member that restarted its new id; return answers to the old client."""
         if member.member_id in self._unsynced:
             del self._unsynced[member.member_id]
             self._unsynced[member_id] = None
         return self._roster.rename(member, member_id)
 
     def _forget_silent(self, now: Now, effects: Effects) -> bool:
-        """Forget silent members and unused ids; True if members were among them."""
+        """Remove silent members and unused ids; return True if a member was removed."""
         is_changed = False
         for member_id, deadline_ms in list(self._roster.pending.items()):
             if deadline_ms <= now.ms:
@@ -258,7 +258,7 @@ class Phases:
     # The record.
 
     def value(self, now: Now, assignments: Mapping[str, bytes] | None = None) -> GroupMetadataValue:
-        """Return the group's record; `assignments` take the place of the present ones."""
+        """Return the group's record, with `assignments`, if given, in place of the present ones."""
         return GroupMetadataValue(
             protocol_type=self._roster.protocol_type or "",
             generation=self.generation,
@@ -275,7 +275,7 @@ class Phases:
         )
 
     def replay(self, value: GroupMetadataValue) -> None:
-        """Take in a record of this group, just appended or read from the log."""
+        """Apply a record of this group, which was just appended or read from the log."""
         self.generation = value.generation
         self._roster.protocol_type = value.protocol_type or None
         self.protocol = value.protocol
@@ -290,7 +290,7 @@ class Phases:
                 known = Protocol(value.protocol or "", bytes(record.subscription))
                 self._roster.respeak(member, (known,))
             member.assignment = bytes(record.assignment)
-            member.syncing = None  # Whoever stored the record answers it.
+            member.syncing = None  # The `Store` effect of this record holds the answer.
         for member in [
             each for each in self._roster.members.values() if each.member_id not in listed
         ]:
@@ -299,7 +299,7 @@ class Phases:
         self.phase = Phase.STABLE if self._roster.members else Phase.EMPTY
 
     def on_loaded(self, now: Now) -> Effects:
-        """Start the deadlines of members, now that the log is read."""
+        """Start the members' deadlines after loading; rebalance if group.max.size is exceeded."""
         for member in self._roster.members.values():
             self.touch(member, now)
         if len(self._roster.members) > self._config.group_max_size:

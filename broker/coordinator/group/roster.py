@@ -1,7 +1,7 @@
-"""The members of a group, their names, their leader, and the protocols that all of them speak.
+"""The members of a group, their ids, their leader, and the protocols that all of them support.
 
-Keeps members and the ids given to clients that have yet to come back; knows no phases and no time.
-Members are kept in the order in which they came.
+Keeps the members in the order in which they joined, and the member ids that were given to clients
+which have yet to join with them. Phases and deadlines are in `phases`.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ class Roster:
     def __init__(self) -> None:
         self.members: dict[str, Member] = {}
         self.static_ids: dict[str, str] = {}
-        """The present member id of each lasting name."""
+        """The present member id of each group.instance.id."""
         self.pending: dict[str, int] = {}
-        """Member ids given out and not yet used, and when they are forgotten."""
+        """Member ids that were given out and not yet used, with their deadlines (monotonic ms)."""
         self.leader: str | None = None
         self.protocol_type: str | None = None
         self._speakers: dict[str, int] = {}
-        """How many members speak each protocol."""
+        """The number of members that support each protocol."""
 
     # Members.
 
@@ -42,7 +42,7 @@ class Roster:
     def remove(self, member: Member) -> list[Reply]:
         """Remove a member; if it waits for an answer, it gets UNKNOWN_MEMBER_ID.
 
-        `Phases.remove` calls this, and drops its waits for that member.
+        Only `Phases.remove` calls this, since it must also stop waiting for the member.
         """
         del self.members[member.member_id]
         self._count(member, -1)
@@ -54,9 +54,9 @@ class Roster:
         return self.dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID)
 
     def rename(self, member: Member, member_id: str) -> list[Reply]:
-        """Give a static member a new id and keep its place: the old id is fenced.
+        """Give a static member a new id and keep its place; requests of the old id are fenced.
 
-        `Phases.rename` calls this, and moves its waits to the new id.
+        Only `Phases.rename` calls this, since it must also wait for the new id from now on.
         """
         replies = self.dismiss(member, ErrorCode.FENCED_INSTANCE_ID)
         if self.leader == member.member_id:
@@ -70,18 +70,18 @@ class Roster:
         return replies
 
     def update(self, member: Member, join: Join) -> None:
-        """Take in a repeated join."""
+        """Take over the values of a member's repeated join."""
         self.respeak(member, join.protocols)
         member.update(join)
 
     def respeak(self, member: Member, protocols: tuple[Protocol, ...]) -> None:
-        """The member speaks something else from now on."""
+        """Replace the protocols that a member supports."""
         self._count(member, -1)
         member.protocols = protocols
         self._count(member, 1)
 
     def dismiss(self, member: Member, error: ErrorCode) -> list[Reply]:
-        """Whatever the member waits for fails."""
+        """Return the answers, with `error`, to all requests of the member that wait."""
         replies: list[Reply] = []
         if member.joining is not None:
             replies.append(Reply(member.joining, Joined(error=error, member_id=member.member_id)))
@@ -91,7 +91,7 @@ class Roster:
         return replies
 
     def check(self, who: Who) -> Member | ErrorCode:
-        """The member that asks, or UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID."""
+        """Return the member that asks, or UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID."""
         if who.instance_id is not None:
             known = self.static_ids.get(who.instance_id)
             if known is None:
@@ -101,7 +101,7 @@ class Roster:
         return self.members.get(who.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
 
     def static_member(self, instance_id: str | None) -> Member | None:
-        """The member of that lasting name."""
+        """Return the member with that group.instance.id; None if there is none."""
         member_id = self.static_ids.get(instance_id) if instance_id is not None else None
         return None if member_id is None else self.members[member_id]
 
@@ -116,7 +116,10 @@ class Roster:
         return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
 
     def elect_leader(self) -> bool:
-        """Make a member that waits for the next generation leader; False if none waits."""
+        """Choose a leader among the members that wait to join; return False if none waits.
+
+        The present leader is kept if it waits.
+        """
         leader = self.members.get(self.leader or "")
         if leader is not None and leader.joining is not None:
             return True
@@ -129,7 +132,7 @@ class Roster:
     # Protocols.
 
     def accepts(self, protocol_type: str, protocols: Sequence[Protocol]) -> bool:
-        """True if a client that speaks these protocols can become a member."""
+        """True if a client that supports these protocols can become a member."""
         if not self.members:
             return bool(protocol_type) and bool(protocols)
         return protocol_type == self.protocol_type and any(
@@ -137,14 +140,14 @@ class Roster:
         )
 
     def common_protocols(self) -> dict[str, None]:
-        """Return the protocols that every member speaks, in the first one's order."""
+        """Return the protocols that every member supports, in the first member's order."""
         first = next(iter(self.members.values()))
         return {name: None for name, _ in first.protocols if self._is_common(name)}
 
     def vote(self) -> str:
-        """Choose the protocol: each member votes for the first on its list that all speak.
+        """Choose the protocol: each member votes for the first on its list that all support.
 
-        Among several with as many votes, the oldest member's preference decides.
+        If several have the most votes, the oldest member's preference decides.
         """
         votes = dict.fromkeys(self.common_protocols(), 0)
         for member in self.members.values():
@@ -161,7 +164,7 @@ class Roster:
                 self._speakers[name] = count
 
     def told_to_leader(self, protocol: str | None) -> tuple[JoinedMember, ...]:
-        """Return all members as the leader gets them."""
+        """Return all members as the answer to the leader's JoinGroup lists them."""
         return tuple(
             JoinedMember(each.member_id, each.instance_id, each.metadata(protocol))
             for each in self.members.values()

@@ -1,7 +1,7 @@
-"""The groups and offsets of one partition of `__consumer_offsets`, as its log makes them.
+"""The groups and offsets of one partition of `__consumer_offsets`, built from its log.
 
-The only code that changes committed offsets and stored groups, live and at loading. Decisions are
-in `commits`, `deletion` and the groups themselves.
+Only this code changes committed offsets and stored groups, both while loading and afterwards.
+Decisions are in `commits`, `deletion` and the groups themselves.
 """
 
 from ....protocol.coordinator_records import (
@@ -27,15 +27,15 @@ class GroupsState:
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.written_at: dict[str, int] = {}
-        """The log offset of each group's newest record; answers that show it wait for its
-        commit."""
+        """The log offset of each group's newest record. Answers that show the group wait until
+        that record is committed."""
 
     # Replaying: coordinator.shard.State.
 
     def replay(
         self, key: bytes, value: bytes | None, offset: int, header: BatchHeader
     ) -> Unread | None:
-        """Take in a record of the log."""
+        """Apply a record of the log; return the reason if it cannot be read."""
         try:
             record = decode_group_record(key, value)
         except RemoteProtocolError as error:
@@ -46,11 +46,11 @@ class GroupsState:
         return None
 
     def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
-        """Take in the end of a producer's transaction."""
+        """Apply a marker of the log, which ends a producer's transaction."""
         self.complete(header.producer_id, header.base_offset, is_commit=is_commit)
 
     def complete(self, producer_id: int, position: int, *, is_commit: bool) -> None:
-        """A producer's transaction has ended, as its marker at `position` says."""
+        """End a producer's transaction; its marker is in the log at `position`."""
         for group_id in self.offsets.complete(producer_id, is_commit=is_commit):
             self.written_at[group_id] = position
 
@@ -60,7 +60,7 @@ class GroupsState:
         position: int,
         producer_id: int | None = None,
     ) -> None:
-        """Take in a record that is in the log at `position`."""
+        """Apply a record that is in the log at `position`."""
         group_id = record.key.group
         self.written_at[group_id] = position
         if isinstance(record, OffsetCommitRecord):
@@ -79,33 +79,33 @@ class GroupsState:
     # Groups.
 
     def group(self, group_id: str) -> ClassicGroup:
-        """The group of that id, made if it is new."""
+        """Return the group of that id; create it if it is new."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = ClassicGroup(group_id, self._config)
         return group
 
     def complete_loading(self) -> None:
-        """Groups of simple consumers are known by their offsets alone."""
+        """Create the groups that only have offsets (simple consumers); forget blank groups."""
         for group_id in list(self.offsets.groups()):
             self.group(group_id)
         self.forget_blank()
 
     def forget_blank(self) -> None:
-        """Forget groups without members of which nothing was ever stored."""
+        """Forget the groups that `is_blank` describes."""
         for group_id, group in list(self.groups.items()):
             if self.is_blank(group):
                 del self.groups[group_id]
                 self.written_at.pop(group_id, None)
 
     def forget_written(self, high_watermark: int) -> None:
-        """Groups that are gone, committed so, leave nothing to wait for."""
+        """Forget the newest record of each deleted group once its tombstone is committed."""
         for group_id, position in list(self.written_at.items()):
             if group_id not in self.groups and position < high_watermark:
                 del self.written_at[group_id]
 
     def is_blank(self, group: ClassicGroup) -> bool:
-        """True if the group can be forgotten without a trace."""
+        """True if the group is empty, never had a generation, and has no offsets or given ids."""
         return (
             group.phase is Phase.EMPTY
             and group.phases.generation == 0

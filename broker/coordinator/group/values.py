@@ -1,7 +1,8 @@
 """The requests, answers and effects of a group, as plain values.
 
 Values only. Times are in milliseconds: `now_ms` monotonic, `wall_ms` since the epoch. A `Ticket`
-stands for a request that waits for its answer; the group hands it back and never looks at it.
+is the callback of a request that waits for its answer. The group never calls it, but returns it in
+a `Reply`.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,14 +19,14 @@ NO_MEMBER = ""
 
 
 class Who(NamedTuple):
-    """The member that asks."""
+    """The member that sends a request: its member id, and group.instance.id if it is static."""
 
     member_id: str = NO_MEMBER
     instance_id: str | None = None
 
 
 class Protocol(NamedTuple):
-    """One protocol that a member speaks, such as an assignor, and the member's metadata for it."""
+    """One protocol that a member supports, such as an assignor, and its metadata for that."""
 
     name: str
     metadata: bytes
@@ -45,14 +46,14 @@ class Join:
     fresh_id: str
     """A random text that ends a new member's id."""
     needs_known_id: bool = False
-    """A new member is sent away with its id first (from version 4 on)."""
+    """True if a new member first gets only its id, to join again with it (JoinGroup 4 and up)."""
     can_skip_assignment: bool = False
-    """The leader may be told to keep the present assignment (from version 9 on, KIP-814)."""
+    """True if a leader can be told to keep the present assignment (JoinGroup 9, KIP-814)."""
     reason: str = "no reason given"
 
 
 class JoinedMember(NamedTuple):
-    """A member, as the group's leader sees it."""
+    """A member, as the answer to the group's leader lists it."""
 
     member_id: str
     instance_id: str | None
@@ -73,7 +74,7 @@ class Joined:
     members: tuple[JoinedMember, ...] = ()
 
     def failed(self, error: ErrorCode) -> "Joined":
-        """The same answer as a failure."""
+        """Return the answer with this error in place of the generation."""
         return Joined(error=error, member_id=self.member_id)
 
 
@@ -84,9 +85,9 @@ class Sync:
     who: Who
     generation: int
     protocol_type: str | None = None
-    """None: no check."""
+    """The protocol type that the client expects; None if it is not to be checked."""
     protocol: str | None = None
-    """None: no check."""
+    """The protocol that the client expects; None if it is not to be checked."""
     assignments: Sequence[tuple[str, bytes]] = ()
 
 
@@ -100,16 +101,16 @@ class Synced:
     assignment: bytes = b""
 
     def failed(self, error: ErrorCode) -> "Synced":
-        """The same answer as a failure."""
+        """Return the answer with this error in place of the assignment."""
         return Synced(error=error)
 
 
-# What the group wants done.
+# Effects: the coordinator carries them out.
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer the request of this ticket."""
+    """An effect: answer the request of this ticket."""
 
     to: Ticket = field(repr=False)
     answer: Joined | Synced
@@ -117,10 +118,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Append the group's record and replay it, then answer when it is committed.
+    """An effect: append the group's record and replay it, then answer when it is committed.
 
-    If it is refused or not committed, the answers become failures. If it is refused, the group
-    hears of that too.
+    If the record is refused or not committed, the answers carry the error. If it is refused,
+    `ClassicGroup.on_store_refused` is called too.
     """
 
     value: GroupMetadataValue
@@ -129,7 +130,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Joins:
-    """Say in the log that a member takes part in the next generation."""
+    """An effect: log (as text) that a member takes part in the next generation."""
 
     member_id: str
     reason: str
@@ -139,7 +140,7 @@ class Joins:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """Log that a generation began; with `member_count` 0 the group is empty."""
+    """An effect: log (as text) that a generation began; with `member_count` 0 it is empty."""
 
     protocol: str | None
     member_count: int

@@ -1,1 +1,1 @@
-"""The transaction coordinator's machine: pure, one shard of `__transaction_state` at a time."""
+"""The pure rules of the transaction coordinator, for one shard of `__transaction_state`."""

@@ -1,4 +1,6 @@
-"""Commit groups: transactions of several producers, committed by one decision and with a number.
+"""Commit groups: one decision, with a batch number, commits transactions of several producers.
+
+A run is one start of the application that uses the group. The checks are made in this order:
 
     request          condition                               answer
     InitCommitGroup  a run not seen before                   it is the present one, next generation
@@ -7,14 +9,14 @@
     CommitGroup      a group that no run took over           GROUP_ID_NOT_FOUND
                      another generation than the present     PRODUCER_FENCED
                      a batch that is recorded, or an older   a replay: nothing is committed
-                     an id of elsewhere, or one named twice  INVALID_REQUEST
+                     an id of no such group, or named twice  INVALID_REQUEST
                      a change of a named id is on its way    CONCURRENT_TRANSACTIONS
                      one that is not open as it is named     INVALID_TXN_STATE
                      else                                    all are committed, the batch recorded
 
-In this order. A refused request changes nothing. A commit is as by EndTxn, so that its producer
-goes on as if it had asked for it. A whole decision is one batch of the log, so it is there
-completely or not at all. Pure; a member's own rules are in `decisions`.
+A refused request changes nothing. Each transaction is committed as by EndTxn, and its producer goes
+on as if it had sent that. A whole decision is one batch of the log, so that all of it is committed
+or nothing. Pure; the rules of a single transaction are in `decisions`.
 """
 
 from collections.abc import Sequence
@@ -32,22 +34,22 @@ if TYPE_CHECKING:
     from .ledger import Ledger
 
 RUNS_MAX: Final = 16
-"""Runs that are remembered: an older one that comes back is taken for a new one."""
+"""The number of runs that are remembered; an older run that comes back counts as a new one."""
 TOMBSTONES_MAX: Final = 1_000
-"""The most tombstones in one batch; the rest are written at the next look."""
+"""The most tombstones in one batch; the next check writes the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitGroup:
-    """A group as its coordinator has it: a value, replaced with every change."""
+    """The state of one commit group: an immutable value, replaced with every change."""
 
     name: str
     generation: int = -1
     batch_id: int = NO_BATCH
     runs: tuple[str, ...] = ()
-    """The runs, the newest last; at most RUNS_MAX."""
+    """The names of the newest runs, at most RUNS_MAX, with the present run last."""
     updated_ms: int = NO_TIMESTAMP
-    """Wall clock, in ms."""
+    """Wall time of the newest change, in ms."""
 
 
 class Named(NamedTuple):
@@ -60,7 +62,7 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitGroup:
-    """A run takes a group over, or asks what it has."""
+    """A request in which a run takes over a group, or asks for its generation again."""
 
     group: str
     run: str
@@ -68,7 +70,7 @@ class InitGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """A run asks for its transactions to be committed."""
+    """A request in which a run asks to commit its transactions."""
 
     group: str
     generation: int
@@ -78,30 +80,30 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDecision:
-    """The answer to a request; if there are changes, it waits until all are committed."""
+    """The answer to a request; if it makes changes, it is sent after they are committed."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
-    """The reason for an error, for people."""
+    """The reason for an error, in words."""
     group: CommitGroup | None = None
     """The group after the decision."""
     changes: tuple[Transaction, ...] = ()
     changes_group: bool = False
     waits_for: str | None = None
-    """The name whose change on its way is in the way."""
+    """The group or transactional id whose pending change must end first; None if none must."""
     is_replay: bool = False
-    """The batch is recorded already, perhaps by this very request, whose answer was lost."""
+    """True if the batch was recorded before, perhaps by this request, whose answer was lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeedsProducerIds:
-    """The epochs of some ids have run out: decide again with so many unused producer ids."""
+    """Asks to decide again with `count` more unused producer ids, as some have no epochs left."""
 
     count: int
 
 
 def init_group(ledger: "Ledger", asked: InitGroup, now: Now) -> GroupDecision:
-    """Make this run the present one, unless it has been that before."""
+    """Make this run the group's present one; refuse a run that another run has followed."""
     where = f"commit group {asked.group}"
     if not is_group_name(asked.group):
         return _invalid(f"{where!r}: a group is called by {NAME_RULE}")
@@ -126,7 +128,7 @@ def init_group(ledger: "Ledger", asked: InitGroup, now: Now) -> GroupDecision:
 def commit(
     ledger: "Ledger", asked: Commit, now: Now, fresh_ids: Sequence[int] = ()
 ) -> GroupDecision | NeedsProducerIds:
-    """Commit all named transactions, or none. `fresh_ids`: unused producer ids."""
+    """Commit all named transactions, or none; `fresh_ids` are unused producer ids."""
     refusal = _refuse_group(ledger, asked)
     if refusal is not None:
         return refusal
@@ -209,7 +211,7 @@ def _refuse_members(ledger: "Ledger", asked: Commit) -> GroupDecision | None:
 
 
 def is_open_as(present: Transaction | None, named: Named) -> bool:
-    """True if this very transaction is open."""
+    """True if the transaction is open under the producer id and epoch of `named`."""
     return (
         present is not None
         and present.state is State.ONGOING
@@ -237,19 +239,20 @@ def _commit_one(ledger: "Ledger", named: Named, now: Now) -> Decision | NeedsPro
 
 
 def left_over(ledger: "Ledger", asked: Commit, decision: GroupDecision) -> list[Named]:
-    """Return the transactions to abort once a commit holds.
+    """Return the transactions to abort after a CommitGroup request.
 
-    After a replay these are the named ones, else all others that are open.
+    After a new commit these are all others of the group that are open. After a replay they are
+    those that the request names: one still open is not a part of the recorded batch.
     """
     if not decision.is_replay:
         return losers(ledger, asked.group)
-    # Not the transactions of the next batch, for the replay may be late; nor ids of other groups,
-    # for which a commit would have been refused.
+    # The transactions of the next batch are not aborted, because the replay may be late. Ids of
+    # other groups are not, because a commit would have refused them.
     return [each for each in asked.transactions if group_of(each.transactional_id) == asked.group]
 
 
 def losers(ledger: "Ledger", group: str) -> list[Named]:
-    """Return the open and opening transactions of a group: after a commit nobody ends them."""
+    """Return a group's transactions that are open or about to be, which nobody else would end."""
     found = [each for each in ledger.open if group_of(each.transactional_id) == group]
     coming = [
         each
@@ -263,14 +266,14 @@ def losers(ledger: "Ledger", group: str) -> list[Named]:
 
 
 def abort_loser(present: Transaction | None, loser: Named, now: Now) -> Decision:
-    """Abort it as if its producer were fenced, unless somebody has ended it by now."""
+    """Abort a transaction and fence its producer, unless it has ended meanwhile."""
     if present is None or not is_open_as(present, loser):
         return Decision()
     return Decision(change=decisions.fence(present, now))
 
 
 def unused_groups(ledger: "Ledger", wall_ms: int, unused_ms: int) -> list[str]:
-    """Return the groups that may be forgotten: neither they nor their ids were used so long."""
+    """Return groups to forget: unused for `unused_ms`, and without transactional ids."""
     idle = [
         each.name
         for each in ledger.groups

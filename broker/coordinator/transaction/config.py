@@ -5,15 +5,15 @@ from ....runtime.config import INT32_MAX, MiB, config_table, setting
 
 @config_table
 class TransactionConfig:
-    """The limits of transactions in time, and how long their ids are remembered."""
+    """The settings of transactions, of their ids and of `__transaction_state`."""
 
     transaction_max_timeout_ms: int = setting(
         "transaction.max.timeout.ms",
         900_000,
         at_least=1,
         at_most=INT32_MAX,
-        doc="A producer that asks for a longer transaction.timeout.ms is refused; until it is over "
-        "an abandoned transaction keeps read_committed consumers from going on.",
+        doc="The longest transaction.timeout.ms that a producer may ask for. Until its timeout an "
+        "abandoned transaction keeps read_committed consumers from going on.",
     )
     transactional_id_expiration_ms: int = setting(
         "transactional.id.expiration.ms",
@@ -26,22 +26,22 @@ class TransactionConfig:
         1_000_000,
         at_least=1,
         at_most=INT32_MAX,
-        doc="Transactional ids that one broker coordinates, some 1 KB each; one more is refused "
-        "until others have expired.",
+        doc="The most transactional ids that one broker coordinates, some 1 KB each; one more is "
+        "refused until others have expired.",
     )
     abort_check_interval_ms: int = setting(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         10_000,
         at_least=1,
         at_most=INT32_MAX,
-        doc="How often overdue transactions are looked for: by so much more they may last.",
+        doc="How often the broker looks for overdue transactions; they may last so much longer.",
     )
     expiry_check_interval_ms: int = setting(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         3_600_000,
         at_least=1,
         at_most=INT32_MAX,
-        doc="How often transactional ids to forget are looked for.",
+        doc="How often the broker looks for transactional ids that have expired.",
     )
     verification_retry_ms: int = setting(
         "add.partitions.to.txn.retry.backoff.ms",
@@ -56,7 +56,8 @@ class TransactionConfig:
         100,
         at_least=0,
         at_most=INT32_MAX,
-        doc="For how long it does so before the producer is told to try again.",
+        doc="How long a request waits for the transaction before it to end, before the producer is "
+        "told to try again.",
     )
     producer_id_expiration_ms: int = setting(
         "producer.id.expiration.ms",
@@ -64,8 +65,8 @@ class TransactionConfig:
         at_least=1,
         at_most=INT32_MAX,
         dynamic=True,
-        doc="A producer idle for so long is forgotten in a partition, unless its transaction is "
-        "open there: what it repeats afterwards is written again.",
+        doc="A partition forgets a producer that is idle for so long, unless its transaction is "
+        "open there. A batch that the producer repeats afterwards is written twice.",
     )
     topic_partitions: int = setting(
         "transaction.state.log.num.partitions",
@@ -93,5 +94,6 @@ class TransactionConfig:
         100 * MiB,
         at_least=1024,
         at_most=INT32_MAX,
-        doc="Segments of `__transaction_state`; smaller ones are compacted, and loaded, sooner.",
+        doc="Segment size of `__transaction_state`; with smaller segments it is compacted sooner, "
+        "and so loaded faster.",
     )

@@ -1,8 +1,8 @@
 """Decides each request about one transactional id: the answer, and the change.
 
-Pure: a decision is made from the transaction as committed, never while a change of it is on its way
-to the log (`Shard` says CONCURRENT_TRANSACTIONS then). The rules and their reasons are those of
-Kafka's coordinator, KIP-98, 360, 447, 588, 890; if two epochs meet, KAFKA-18660 and 19367.
+Pure. A decision is made from the committed transaction, never while a change of it is pending; the
+caller answers CONCURRENT_TRANSACTIONS then. The rules are those of Kafka's coordinator: KIP-98,
+360, 447, 588 and 890, and KAFKA-18660 and 19367 for requests with an older epoch.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ GROUP_IDS_UNUSED_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class NeedsProducerId:
-    """Decide again with a fresh producer id."""
+    """Asks to decide again with an unused producer id."""
 
 
 NEEDS_PRODUCER_ID: Final = NeedsProducerId()
@@ -33,13 +33,13 @@ NEEDS_PRODUCER_ID: Final = NeedsProducerId()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The answer to a request, and the change; with a change it waits for the commit."""
+    """The answer to a request, and the change, if any; the answer waits for its commit."""
 
     error: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID
-    """None with an error."""
+    """The id that the producer uses from now on; -1 if the answer has none."""
     epoch: int = NO_EPOCH
-    """With the id, the producer's epoch from now on."""
+    """The epoch that the producer uses from now on; -1 if the answer has none."""
     change: Transaction | None = None
 
 
@@ -51,28 +51,28 @@ class Now:
     level: int = BUMPING_VERSION
     """The finalised transaction.version."""
     fresh_id: int | None = None
-    """An unused producer id, if one was needed."""
+    """An unused producer id; None unless a decision asked for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducerId:
-    """A producer begins, or goes on after an error (KIP-360)."""
+    """A request of a producer that begins, or that goes on after an error (KIP-360)."""
 
     transactional_id: str
     timeout_ms: int
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_EPOCH
-    """The producer's epoch; it must state both id and epoch, or neither."""
+    """The producer's epoch; a producer must state both its id and its epoch, or neither."""
 
     @property
     def is_continuing(self) -> bool:
-        """True if the producer states an id."""
+        """True if the producer states an id, and so goes on after an error."""
         return self.producer_id != NO_PRODUCER_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitions:
-    """A request to add partitions, by a producer, or a leader's question about them."""
+    """A producer's request to add partitions, or a leader's question whether they were added."""
 
     transactional_id: str
     producer_id: int
@@ -83,20 +83,20 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransaction:
-    """A producer ends its transaction."""
+    """A producer's request to end its transaction."""
 
     transactional_id: str
     producer_id: int
     epoch: int
     is_commit: bool
     client_version: int = 0
-    """2: the producer expects the next epoch (EndTxn 5 and up)."""
+    """The transaction.version of the request: 2 (EndTxn 5 and up) expects the next epoch."""
 
 
 def init_producer_id(
     present: Transaction | None, asked: InitProducerId, now: Now
 ) -> Decision | NeedsProducerId:
-    """Give the next epoch; fence the last producer, and abort what it left open."""
+    """Give the producer the next epoch, which fences others; abort an open transaction."""
     if present is None:
         return NEEDS_PRODUCER_ID if now.fresh_id is None else _create(asked, now.fresh_id, now)
     if asked.is_continuing and not _is_its_own(present, asked):
@@ -114,16 +114,16 @@ def init_producer_id(
 
 
 def _is_its_own(present: Transaction, asked: InitProducerId) -> bool:
-    """True if the id is the present one, or the one before, whose epochs ran out."""
+    """True if the stated id is the present one, or the previous one at its last epoch."""
     if asked.epoch >= EPOCH_MAX:
-        return False  # No producer was given that epoch; only markers have it.
+        return False  # Only markers have that epoch, never a producer.
     return asked.producer_id == present.producer_id or (
         asked.producer_id == present.previous_producer_id and asked.epoch >= EXHAUSTED_EPOCH
     )
 
 
 def _is_newest(present: Transaction, asked: InitProducerId) -> bool:
-    """True if the epoch is the newest that a producer was given."""
+    """True if the stated epoch is the newest that a producer was given."""
     if present.epoch == EPOCH_MAX:
         return asked.epoch == present.last_epoch
     return asked.epoch == present.epoch
@@ -153,7 +153,7 @@ def _raise_epoch(present: Transaction, asked: InitProducerId, now: Now) -> Decis
         if asked.epoch == present.epoch:
             last_epoch = present.epoch
         elif asked.epoch == present.last_epoch:
-            # A retry: if another producer had come since, there would be no last epoch.
+            # This is a retry, because another producer would have cleared the last epoch.
             return Decision(producer_id=present.producer_id, epoch=present.epoch)
         else:
             return Decision(error=ErrorCode.PRODUCER_FENCED)
@@ -164,7 +164,7 @@ def _raise_epoch(present: Transaction, asked: InitProducerId, now: Now) -> Decis
 def _begun_anew(
     present: Transaction, asked: InitProducerId, now: Now, identity: tuple[int, int, int]
 ) -> Transaction:
-    """Empty, with this producer id, epoch and last epoch."""
+    """Return the transaction in state Empty, with this producer id, epoch and last epoch."""
     producer_id, epoch, last_epoch = identity
     return replace(
         present,
@@ -182,7 +182,7 @@ def _begun_anew(
 
 
 def add_partitions(present: Transaction | None, asked: AddPartitions, now: Now) -> Decision:
-    """Take partitions into the transaction; the first one begins it."""
+    """Add partitions to the transaction; the first partition begins it."""
     error = _misuse(present, asked)
     if error:
         return Decision(error=error)
@@ -228,7 +228,7 @@ def _misuse(present: Transaction | None, asked: AddPartitions) -> ErrorCode:
 
 
 def end(present: Transaction | None, asked: EndTransaction, now: Now) -> Decision | NeedsProducerId:
-    """Decide the outcome of the open transaction."""
+    """Commit or abort the open transaction, as the request asks."""
     if present is None:
         return Decision(error=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if asked.client_version >= BUMPING_VERSION:
@@ -244,7 +244,7 @@ def end(present: Transaction | None, asked: EndTransaction, now: Now) -> Decisio
 
 
 def _repeated(present: Transaction, asked: EndTransaction) -> Decision:
-    """Answer a repeated request: the outcome that is decided is granted, another is not."""
+    """Answer a repeated EndTxn: it succeeds only if it asks for the outcome that was decided."""
     state = present.state
     if state is State.EMPTY or asked.is_commit is not is_commit(state):
         return Decision(error=ErrorCode.INVALID_TXN_STATE)
@@ -261,7 +261,7 @@ def is_commit(state: State) -> bool:
 def _end_with_bump(
     present: Transaction, asked: EndTransaction, now: Now
 ) -> Decision | NeedsProducerId:
-    """Decide EndTxn 5: the present epoch ends the transaction, the one before only repeats."""
+    """Decide EndTxn 5: the present epoch ends the transaction; the epoch before is a retry."""
     state, identity = present.state, (asked.producer_id, asked.epoch)
     if _is_retry(present, asked):
         return _repeated(present, asked)
@@ -281,14 +281,14 @@ def _is_retry(present: Transaction, asked: EndTransaction) -> bool:
     if present.state in (State.EMPTY, State.ONGOING) or asked.epoch != present.last_epoch:
         return False
     if present.upcoming[1] == EPOCH_MAX:
-        return False  # Raised by a fence, to an epoch no producer gets.
+        return False  # A fence raised the epoch to one that no producer gets.
     if asked.producer_id == present.producer_id:
         return asked.epoch == present.epoch - 1
     return asked.producer_id == present.previous_producer_id and present.epoch == 0
 
 
 def _bumped(present: Transaction, commits: bool, now: Now) -> Decision | NeedsProducerId:
-    """End it, and give its producer the next epoch, or an id with epochs left."""
+    """End the transaction; give its producer the next epoch, or another id if none is left."""
     if present.is_exhausted and now.fresh_id is None:
         return NEEDS_PRODUCER_ID
     change = replace(
@@ -321,10 +321,10 @@ def is_overdue(present: Transaction, wall_ms: int) -> bool:
 
 
 def time_out(present: Transaction, now: Now) -> Decision | NeedsProducerId:
-    """Abort an overdue transaction; its producer must not go on as if nothing had happened.
+    """Abort an overdue transaction, so that its producer cannot go on with it.
 
-    With the epoch bump it is ended as its producer would have aborted it: that abort, when it
-    comes, is a retry, and gives the producer its next epoch. Without the bump its epoch is fenced.
+    From transaction.version 2 on, it is ended as if its producer had aborted it. The producer's own
+    abort is then a retry, and gives it its next epoch. Below version 2 the producer is fenced.
     """
     if now.level >= BUMPING_VERSION:
         return _bumped(present, False, now)
@@ -332,7 +332,7 @@ def time_out(present: Transaction, now: Now) -> Decision | NeedsProducerId:
 
 
 def complete(present: Transaction, now: Now) -> Transaction:
-    """Complete a transaction that has every marker: its producer goes on as it was told."""
+    """Complete a transaction whose markers are all written, under its upcoming id and epoch."""
     producer_id, epoch = present.upcoming
     commits = present.state is State.PREPARE_COMMIT
     return replace(
@@ -348,7 +348,7 @@ def complete(present: Transaction, now: Now) -> Transaction:
 
 
 def fence(present: Transaction, now: Now, *, last_epoch: int = NO_EPOCH) -> Transaction:
-    """Abort under an epoch that no producer was given: it is raised again before one is."""
+    """Abort under the next epoch, which no producer gets: InitProducerId raises it once more."""
     return replace(
         present,
         previous_producer_id=present.producer_id,
@@ -361,10 +361,10 @@ def fence(present: Transaction, now: Now, *, last_epoch: int = NO_EPOCH) -> Tran
 
 
 def is_expired(present: Transaction, wall_ms: int, unused_ms: int) -> bool:
-    """True if the id may be forgotten, as it was not used for so long.
+    """True if the id has been idle for `unused_ms`, so that it may be forgotten.
 
-    Of a commit group's ids only the newest matter, and only as long as a task takes: they are
-    forgotten after an hour, so that their number stays that of the tasks.
+    Ids of a commit group are forgotten after an hour at the latest. Each task attempt uses an id
+    of its own, so that without this bound their number would grow.
     """
     if group_of(present.transactional_id) is not None:
         unused_ms = min(unused_ms, GROUP_IDS_UNUSED_MS)

@@ -1,7 +1,7 @@
-"""The commit groups of one partition of `__transaction_state`, and their changes on the way.
+"""The commit groups of one partition of `__transaction_state`, and their pending changes.
 
-As `Ledger` does with transactional ids: applied at commit, nothing decided while a change is on its
-way. Owns no log; `commit_group` decides what a change means.
+It works as `Ledger` does for transactional ids: a change is applied at commit, and nothing else is
+decided about its group before. Writes no log; `commit_group` decides the changes.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class GroupLedger:
     def __init__(self) -> None:
         self._known: dict[str, CommitGroup] = {}
         self._changing: dict[str, CommitGroup | None] = {}
-        """Changes not known to be committed; None: forgotten."""
+        """The changes that are not known to be committed; None stands for a tombstone."""
 
     def __iter__(self) -> Iterator[CommitGroup]:
         """Iterate over the groups as committed."""
@@ -33,17 +33,17 @@ class GroupLedger:
         return len(self._known)
 
     def get(self, name: str) -> CommitGroup | None:
-        """Return the group as committed; None: not known, or forgotten."""
+        """Return the committed state of a group; None if the group is not known."""
         return self._known.get(name)
 
     def is_changing(self, name: str) -> bool:
-        """True if a change is on its way, so that nothing may be decided."""
+        """True if a change of the group is pending, so that nothing else may be decided."""
         return name in self._changing
 
     # Loading.
 
     def replay(self, record: CommitGroupRecord) -> None:
-        """Take in a record of the log."""
+        """Apply a record of the log."""
         name, value = record.key.group, record.value
         if value is None:
             self._apply(name, None)
@@ -58,7 +58,7 @@ class GroupLedger:
         self._apply(name, group)
 
     def on_loaded(self, wall_ms: int) -> None:
-        """Correct wall times of the future, after all was replayed."""
+        """Replace wall times that lie in the future by `wall_ms`, after loading."""
         for name, known in self._known.items():
             if known.updated_ms > wall_ms:
                 self._known[name] = replace(known, updated_ms=wall_ms)
@@ -66,7 +66,7 @@ class GroupLedger:
     # Changes.
 
     def begin(self, change: CommitGroup) -> tuple[bytes, bytes | None]:
-        """Give the record of a change, and let nothing else be decided before `settle`."""
+        """Return the record of a change; the change is pending until `settle`."""
         name, present = change.name, self._known.get(change.name)
         if name in self._changing:
             raise InvariantViolation(f"commit group {name}: two changes at once")
@@ -85,13 +85,13 @@ class GroupLedger:
         return encode_record(CommitGroupRecord(CommitGroupKey(group=name), value))
 
     def begin_to_forget(self, name: str) -> tuple[bytes, bytes | None]:
-        """The same for the tombstone of an unused group."""
+        """Return the tombstone of an unused group; that change is pending until `settle`."""
         assert name not in self._changing
         self._changing[name] = None
         return encode_record(CommitGroupRecord(CommitGroupKey(group=name), None))
 
     def settle(self, name: str, *, is_committed: bool) -> None:
-        """End a change: it is committed and holds, or it never will be and the old state holds."""
+        """End a pending change: apply it if it is committed, else keep the old state."""
         change = self._changing.pop(name)
         if is_committed:
             self._apply(name, change)
@@ -103,7 +103,7 @@ class GroupLedger:
             self._known[name] = to
 
     def check_invariants(self) -> None:
-        """Every value is one that can be."""
+        """Raise InvariantViolation if a group has values that no sequence of changes gives."""
         for name, known in self._known.items():
             if known.name != name or known.generation < 0 or known.batch_id < -1:
                 raise InvariantViolation(f"commit group {name}: {known}")

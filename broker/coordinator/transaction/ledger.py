@@ -1,8 +1,8 @@
-"""The transactional ids of one partition of `__transaction_state`, and their changes on the way.
+"""The transactional ids of one partition of `__transaction_state`, and their pending changes.
 
-Applied at commit, unlike groups: until then the old state holds, and any other request about the id
-gets CONCURRENT_TRANSACTIONS. Owns no log, no clock; the driver appends what `begin` gives and
-reports the outcome with `settle`.
+A change is applied at commit, unlike those of consumer groups. Until then the old state holds, and
+any other request about the id gets CONCURRENT_TRANSACTIONS. Writes no log and reads no clock: the
+coordinator appends the record that `begin` returns, and reports the outcome with `settle`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,9 +31,9 @@ class Ledger:
         self.groups = GroupLedger()
         self._known: dict[str, Transaction] = {}
         self._open: dict[str, None] = {}
-        """Ids with an open transaction: only these can be overdue."""
+        """The ids with an open transaction; only these can be overdue."""
         self._changing: dict[str, Transaction | None] = {}
-        """Changes in the log or on the way there, not known to be committed; None: forgotten."""
+        """The changes that are not known to be committed; None stands for a tombstone."""
 
     def __iter__(self) -> Iterator[Transaction]:
         """Iterate over the transactions as committed."""
@@ -43,11 +43,11 @@ class Ledger:
         return len(self._known)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """Return the transaction as committed; None: not known, or forgotten."""
+        """Return the committed transaction of an id; None if the id is not known."""
         return self._known.get(transactional_id)
 
     def is_changing(self, transactional_id: str) -> bool:
-        """True if a change is on its way, so that nothing may be decided."""
+        """True if a change of the id is pending, so that nothing else may be decided."""
         return transactional_id in self._changing
 
     @property
@@ -57,7 +57,7 @@ class Ledger:
 
     @property
     def changing(self) -> Mapping[str, Transaction | None]:
-        """The changes on their way."""
+        """The pending changes by transactional id; None stands for a tombstone."""
         return MappingProxyType(self._changing)
 
     # Loading.
@@ -65,7 +65,7 @@ class Ledger:
     def replay(
         self, key: bytes, value: bytes | None, offset: int, header: BatchHeader
     ) -> Unread | None:
-        """Take in a record of the log; tombstones of what is not known change nothing."""
+        """Apply a record of the log; return the reason if it cannot be read."""
         try:
             record = decode_transaction_record(key, value)
         except RemoteProtocolError as error:
@@ -79,10 +79,10 @@ class Ledger:
         return None
 
     def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
-        """Ignore a marker: nobody writes to this topic in transactions."""
+        """Ignore a marker, because nobody writes to this topic in transactions."""
 
     def on_loaded(self, wall_ms: int) -> list[Transaction]:
-        """Return the transactions that were being ended, and correct wall times of the future."""
+        """Return the transactions being ended; replace wall times in the future by `wall_ms`."""
         self.groups.on_loaded(wall_ms)
         for transactional_id, known in list(self._known.items()):
             if max(known.started_ms, known.updated_ms) > wall_ms:
@@ -97,22 +97,22 @@ class Ledger:
     # Changes.
 
     def begin(self, change: Transaction, level: int) -> tuple[bytes, bytes | None]:
-        """Give the record of a change, and let nothing else be decided before `settle`."""
+        """Return the record of a change; the change is pending until `settle`."""
         self._check(change)
         self._changing[change.transactional_id] = change
         return encode(change, level)
 
     def begin_to_forget(self, transactional_id: str) -> tuple[bytes, bytes | None]:
-        """The same for the tombstone of an unused id."""
+        """Return the tombstone of an unused id; that change is pending until `settle`."""
         assert transactional_id not in self._changing
         self._changing[transactional_id] = None
         return encode_tombstone(transactional_id)
 
     def settle(self, transactional_id: str, *, is_committed: bool) -> None:
-        """End a change: it is committed and holds, or it never will be and the old state holds.
+        """End a pending change: apply it if it is committed, else keep the old state.
 
-        A record in the log whose commit is not known yet is neither: the change stays on its way.
-        Otherwise the next decision would be made from what the log has left behind.
+        While its record is in the log and may yet be committed, a change must stay pending, because
+        the next decision would be made from an outdated state.
         """
         change = self._changing.pop(transactional_id)
         if is_committed:
@@ -142,7 +142,7 @@ class Ledger:
             raise InvariantViolation(f"{transactional_id}: epoch {change.epoch}")
 
     def check_invariants(self) -> None:
-        """No two ids have a producer id in common, and every value is one that can be."""
+        """Raise InvariantViolation if ids share a producer id, or values contradict the state."""
         self.groups.check_invariants()
         owners: dict[int, str] = {}
         for known in self._known.values():

@@ -4,10 +4,10 @@
        ^                     | no leader                                     | retriable error
        +---------------------+-----------------------------------------------+
 
-Pure: knows the markers still to be written, and the leaders to write them. A partition that is
-deleted needs no marker. One request per leader is in flight; markers of many transactions share it.
-Never gives up: the outcome is decided, and a transaction is over only when every partition has its
-marker.
+A resting marker waits for a retry. Pure: knows the markers still to be written, and the leaders to
+write them. A deleted partition needs no marker. Each leader has at most one request in flight,
+which markers of many transactions share. A marker is retried without end, because its transaction
+is complete only when every partition has its marker.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,19 +18,19 @@ from ....protocol.types import NO_LEADER, TopicPartition
 from .transaction import Transaction
 
 GONE: Final = -2
-"""Instead of a leader: the partition, or its topic, is deleted."""
+"""Stands for the leader of a partition that is deleted, alone or with its topic."""
 PARTITIONS_MAX: Final = 10_000
-"""The most partitions in one request; the rest go with the next."""
+"""A request takes no further transactions once it has so many partitions."""
 
 NOT_NEEDED: Final = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
-"""The marker is written, or the partition knows a later epoch of this producer, where no marker of
-ours will ever end anything."""
+"""Results after which a marker counts as written. INVALID_PRODUCER_EPOCH means that the partition
+knows a later epoch of the producer, so that this transaction is not open there."""
 
 Partitions = dict[TopicPartition, None]
 
 
 class Ending:
-    """One transaction whose outcome is decided."""
+    """One transaction whose outcome is decided, and the partitions that lack its marker."""
 
     __slots__ = ("coordinator_epoch", "is_dropped", "missing", "shard", "transaction")
 
@@ -39,7 +39,7 @@ class Ending:
         self.shard = shard
         self.coordinator_epoch = coordinator_epoch
         self.missing: Partitions = dict(transaction.partitions)
-        """Partitions without a marker."""
+        """The partitions without a marker."""
         self.is_dropped = False
 
     def __repr__(self) -> str:
@@ -51,7 +51,7 @@ Batch = list[tuple[Ending, list[TopicPartition]]]
 
 
 class Markers:
-    """Every transaction that is being ended here."""
+    """The transactions that this coordinator is ending, and the way of each of their markers."""
 
     def __init__(self) -> None:
         self._endings: dict[str, Ending] = {}
@@ -65,7 +65,7 @@ class Markers:
         return iter(self._endings.values())
 
     def get(self, transactional_id: str) -> Ending | None:
-        """The ending of this id, if there is one."""
+        """Return the ending transaction of this id; None if none is being ended."""
         return self._endings.get(transactional_id)
 
     @property
@@ -86,18 +86,18 @@ class Markers:
             self._finish(ending)
 
     def drop_shard(self, shard: int) -> None:
-        """Somebody else coordinates these transactions now."""
+        """Drop a shard's transactions, because another broker coordinates them now."""
         for ending in [each for each in self._endings.values() if each.shard == shard]:
             self._drop(ending)
 
     def wake(self) -> None:
-        """Try resting markers again."""
+        """Make all resting markers fresh, so that they are routed again."""
         resting, self._resting = self._resting, {}
         for ending, partitions in resting.items():
             self._fresh.setdefault(ending, {}).update(partitions)
 
     def route(self, leader_of: Callable[[TopicPartition], int]) -> None:
-        """Queue markers for their leaders, as known now; NO_LEADER rests, GONE needs none."""
+        """Queue fresh markers for their leaders; with NO_LEADER they rest, with GONE they end."""
         fresh, self._fresh = self._fresh, {}
         for ending, partitions in fresh.items():
             for partition in partitions:
@@ -115,7 +115,7 @@ class Markers:
         return [leader for leader in self._queued if leader not in self._asked]
 
     def take(self, leader: int) -> Batch:
-        """Take the next request's markers; `on_answered` or `on_failed` follows."""
+        """Take the markers of a leader's next request; call `on_answered` or `on_failed` later."""
         queue = self._queued.pop(leader)
         batch: Batch = []
         count = 0
@@ -132,7 +132,7 @@ class Markers:
     def on_answered(
         self, leader: int, batch: Batch, error_of: Callable[[Ending, TopicPartition], ErrorCode]
     ) -> list[tuple[Ending, TopicPartition, ErrorCode]]:
-        """Take in a leader's answer; return what it refused, for the log."""
+        """Note the results in a leader's answer; return the refused markers, to be logged."""
         del self._asked[leader]
         refused: list[tuple[Ending, TopicPartition, ErrorCode]] = []
         for ending, partitions in batch:
@@ -144,12 +144,12 @@ class Markers:
         return refused
 
     def on_failed(self, leader: int, batch: Batch) -> None:
-        """Try the whole request again, perhaps with other leaders: it got no answer."""
+        """Let all markers of a request rest, because it got no answer."""
         del self._asked[leader]
         self._rest(batch)
 
     def finished(self) -> list[Ending]:
-        """Return transactions that have every marker, each once."""
+        """Return the transactions whose markers are all written, each once."""
         finished, self._finished = self._finished, []
         return [each for each in finished if not each.is_dropped]
 
@@ -159,7 +159,7 @@ class Markers:
         if error in NOT_NEEDED:
             self._written(ending, partition)
         elif error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-            # A newer coordinator has written here, and writes the rest.
+            # A newer coordinator has written a marker there, and writes the others.
             self._drop(ending)
         else:
             self._resting.setdefault(ending, {})[partition] = None
@@ -187,7 +187,7 @@ class Markers:
             del self._queued[leader]
 
     def check_invariants(self) -> None:
-        """Every missing marker is on its way, exactly once or in flight."""
+        """Assert that a waiting marker is missing, and waits in one place only."""
         for ending in self._endings.values():
             places = [self._fresh, self._resting, *self._queued.values()]
             waiting = [each for place in places for each in place.get(ending, ())]

@@ -1,8 +1,8 @@
-"""A transaction as a record of `__transaction_state`, and back.
+"""Encodes a transaction as a record of `__transaction_state`, and decodes it.
 
-Pure. Kafka keeps no last epoch in the log. If an end of a transaction raised the epoch, the last
-epoch follows from the others; else a retry over a change of coordinator is not recognised, as in
-Kafka.
+Pure. As in Kafka, the log does not keep the last epoch. If the end of a transaction raised the
+epoch, the last epoch follows from the other fields. Otherwise a new coordinator does not recognise
+a request that is retried.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ PLAIN, TAGGED = 0, 1
 
 
 def encode(transaction: Transaction, level: int) -> tuple[bytes, bytes | None]:
-    """Write a transaction; below transaction.version 1 it has no tagged fields."""
+    """Encode a transaction; with level 0 the record has no tagged fields unless it needs them."""
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         previous_producer_id=transaction.previous_producer_id,
@@ -45,13 +45,13 @@ def encode(transaction: Transaction, level: int) -> tuple[bytes, bytes | None]:
 
 
 def encode_tombstone(transactional_id: str) -> tuple[bytes, bytes | None]:
-    """Write that an id is forgotten."""
+    """Encode the tombstone of a transactional id."""
     key = TransactionLogKey(transactional_id=transactional_id)
     return encode_record(TransactionRecord(key, None))
 
 
 def from_record(record: TransactionRecord) -> Transaction | None:
-    """Read a transaction; None for a tombstone, and for a state that stands for one."""
+    """Decode a transaction; return None for a tombstone, and for a state that is not kept here."""
     value = record.value
     if value is None or value.transaction_status not in tuple(State):
         return None
@@ -77,7 +77,7 @@ def from_record(record: TransactionRecord) -> Transaction | None:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Indexes by topic, in the order they came."""
+    """Group the partitions' indexes by topic, and keep their order."""
     found: dict[str, list[int]] = {}
     for topic, index in partitions:
         found.setdefault(topic, []).append(index)
@@ -85,7 +85,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def _last_epoch(value: TransactionLogValue) -> int:
-    """The epoch that the end of the transaction raised, -1 where it raised none."""
+    """Return the epoch before the transaction's end raised it; -1 if the end did not raise it."""
     if value.client_transaction_version < BUMPING_VERSION:
         return NO_EPOCH
     if value.transaction_status in (State.EMPTY, State.ONGOING):

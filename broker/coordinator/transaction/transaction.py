@@ -1,4 +1,4 @@
-"""One transactional id as its coordinator has it: a value, replaced with every transition.
+"""The state of one transactional id: an immutable value, replaced with every transition.
 
     request                 from                           to
     InitProducerId          none, Empty, Complete*         Empty (next epoch, or a new producer id)
@@ -11,8 +11,8 @@
     every marker written    PrepareCommit / PrepareAbort   CompleteCommit / CompleteAbort
     unused for days         Empty, Complete*               none (a tombstone)
 
-Prepare is the point of decision: once it is committed the outcome is fixed. Kafka's Dead and
-PrepareEpochFence were only ever in memory; here a fence goes to PrepareAbort in one step.
+Once a Prepare state is committed to the log, the outcome is fixed. Kafka's states Dead and
+PrepareEpochFence exist only in memory; here a fence leads to PrepareAbort in one step.
 """
 
 from collections.abc import Mapping
@@ -24,16 +24,16 @@ from typing import Final
 from ....protocol.types import NO_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 
 EPOCH_MAX: Final = 32_767
-"""No producer is ever given this epoch: a marker may have it, and then the id is rotated."""
+"""The last epoch. Only markers have it; a producer gets epoch 0 of another producer id instead."""
 EXHAUSTED_EPOCH: Final = EPOCH_MAX - 1
-"""From this epoch on the next epoch belongs to another producer id."""
+"""A producer at this epoch or above gets another producer id instead of a next epoch."""
 NO_PARTITIONS: Final[Mapping[TopicPartition, None]] = MappingProxyType({})
 BUMPING_VERSION: Final = 2
 """transaction.version from which every end of a transaction raises the epoch (KIP-890)."""
 
 
 class State(IntEnum):
-    """States by their numbers in the log."""
+    """The states of a transaction, by their numbers in the log."""
 
     EMPTY = 0
     ONGOING = 1
@@ -49,7 +49,7 @@ class State(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """True if the outcome is decided, and not every marker written."""
+        """True if the outcome is decided and the transaction is not completed."""
         return self in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 
     @property
@@ -75,7 +75,7 @@ PREVIOUS: Final[Mapping[State, tuple[State, ...]]] = {
     State.COMPLETE_COMMIT: (State.PREPARE_COMMIT,),
     State.COMPLETE_ABORT: (State.PREPARE_ABORT,),
 }
-"""The states from which each state is reached; Empty also from nothing."""
+"""The states from which each state is reached. Empty is also the state of a new id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,28 +85,29 @@ class Transaction:
     transactional_id: str
     producer_id: int
     previous_producer_id: int = NO_PRODUCER_ID
-    """The id before the newest transition; the same unless that rotated it."""
+    """The producer id before the newest transition, which is the same unless that replaced it."""
     next_producer_id: int = NO_PRODUCER_ID
-    """While the transaction ends: the producer's next id, at epoch 0, as epochs have run out."""
+    """The id that the producer gets, at epoch 0, if a transaction ends at the last usable epoch;
+    -1 otherwise."""
     epoch: int
-    """The producer's epoch; while the transaction ends, the markers' epoch."""
+    """The producer's epoch. While the transaction ends, its markers carry it."""
     last_epoch: int = NO_EPOCH
-    """The epoch before this one, if its producer itself asked for the change: a retry of that
-    request is recognised by it. -1 if somebody else raised the epoch."""
+    """The epoch before this one, if the producer's own request raised the epoch. A retry of that
+    request is recognised by it. -1 if the epoch was raised for another reason."""
     timeout_ms: int
     state: State = State.EMPTY
     partitions: Mapping[TopicPartition, None] = field(default_factory=lambda: NO_PARTITIONS)
-    """The partitions in the transaction, in the order they came; while it ends, all it had."""
+    """The partitions in the transaction, in the order they were added, until it is completed."""
     started_ms: int = NO_TIMESTAMP
-    """Wall clock, in ms."""
+    """Wall time at which the transaction began, in ms."""
     updated_ms: int = NO_TIMESTAMP
-    """Wall clock, in ms."""
+    """Wall time of the newest transition, in ms."""
     client_version: int = 0
-    """transaction.version by which its newest transition was made."""
+    """The transaction.version under which the newest transition was made."""
 
     @property
     def upcoming(self) -> tuple[int, int]:
-        """The producer id and epoch that its producer has been given."""
+        """The producer id and epoch that the producer uses after the transaction's end."""
         if self.next_producer_id != NO_PRODUCER_ID:
             return self.next_producer_id, 0
         return self.producer_id, self.epoch
