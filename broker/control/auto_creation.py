@@ -1,7 +1,7 @@
-"""Topics created because clients asked for them: one request to the controller for all clients.
+"""Creates topics that clients ask for, with one request to the controller for all clients.
 
-Owns what is being created and what failed a moment ago. Whether a topic may be created, and how,
-is the controller's to say.
+Remembers the names that are being created or were refused a moment ago. The controller decides
+whether a topic may be created, and how.
 """
 
 import logging
@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 
 VERSION = 7
 PENDING_MAX = 1000
-"""Names being created or lately refused; beyond it clients ask again."""
+"""The most names being created or refused a moment ago; clients must ask again for others."""
 RETRY_MS = 1000
-"""A name that was refused is not tried again before."""
+"""Milliseconds for which a refused name is not tried again."""
 
 
 class AutoCreation:
@@ -38,10 +38,10 @@ class AutoCreation:
         file_settings: Mapping[str, str],
         internal: Iterable[CreatableTopic],
     ) -> None:
-        """`internal` are the topics that are made in a way of their own."""
+        """`internal` are the topics with partitions, replicas and settings of their own."""
         self._runtime = runtime
         self._controller = controller
-        # The controller's file decides what this broker's file leaves open.
+        # The controller's own settings hold where this broker's file has none.
         self._partitions = int(file_settings.get("num.partitions", BROKER_DEFAULT))
         self._replicas = int(file_settings.get("default.replication.factor", BROKER_DEFAULT))
         self._internal = {topic.name: topic for topic in internal}
@@ -50,7 +50,7 @@ class AutoCreation:
         self._is_asking = False
 
     def create(self, names: list[str]) -> None:
-        """See that these topics come to be."""
+        """Have the controller create these topics, except names refused a moment ago."""
         now_ms = self._runtime.monotonic_ms()
         if len(self._refused_ms) >= PENDING_MAX // 2:
             self._forget_old()

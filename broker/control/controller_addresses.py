@@ -1,6 +1,6 @@
-"""The next controller to try: the one that another names, else each that is configured in turn.
+"""Chooses the next controller to try: one that another names, else the configured ones in turn.
 
-Pure. The one that has just failed comes last: a silent host costs a whole deadline.
+Pure. The one that has just failed comes last, because a silent host costs a whole timeout.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ Address = tuple[str, int]
 
 @dataclass(slots=True)
 class ControllerAddresses:
-    """The addresses of controllers, and what was heard of them."""
+    """The configured addresses, and the one that the last controller named."""
 
     configured: tuple[Address, ...]
     redirect: Address | None = None
-    """The address that the last controller named."""
+    """The address that the last controller named; None if it named none."""
     _tried: Address | None = None
     _place: int = 0
 
@@ -33,5 +33,5 @@ class ControllerAddresses:
         return self.configured[place]
 
     def pause_comes_after(self, failure_count: int) -> bool:
-        """True if every controller was asked in vain; until then the next one is asked at once."""
+        """True if every controller has failed; until then the next one is tried without a pause."""
         return self.redirect is None and failure_count >= len(self.configured)

@@ -1,10 +1,10 @@
-"""The broker's way to the active controller: one connection, registration, heartbeats, calls.
+"""The broker's connection to the active controller: registration, heartbeats and calls.
 
-Owns the connection and finds it again: any configured controller will do to begin with, and names
-the active one, or keeps us waiting until there is one. A connection counts from its first answered
-heartbeat on, because only the active controller answers heartbeats. Registers once per start of the
-process; a lost connection is opened anew and goes on under the same broker epoch. `Lifecycle`
-decides what the heartbeats say.
+Owns the connection and opens a new one when it is lost. Any configured controller can be asked
+first; it names the active one, or makes us wait until there is one. A connection is used for calls
+from its first answered heartbeat on, because only the active controller answers heartbeats. The
+broker registers once for each start of the process; a new connection goes on under the same broker
+epoch. `Lifecycle` decides what the heartbeats say.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ A = TypeVar("A")
 RECONNECT: Final = Backoff(first_ms=20, most_ms=1000, steady_count=10)
 CONNECT_TIMEOUT_MS: Final = 1_500
 REGISTERED_WITHIN_MS: Final = 60_000
-"""Milliseconds to go on while another start of this broker still counts as alive."""
+"""Milliseconds to keep trying while another start of this broker is registered and alive."""
 FATAL: Final = (
     ErrorCode.INCONSISTENT_CLUSTER_ID,
     ErrorCode.INVALID_REGISTRATION,
@@ -59,7 +59,7 @@ class ActiveController(Protocol):
     """Calls to the active controller; both raise ApiError if none answers in time."""
 
     async def forward(self, api_key: int, api_version: int, body: bytes) -> bytes:
-        """Have an admin request carried out: Kafka bodies both ways."""
+        """Have the controller carry out an admin request; return its answer's body."""
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
         """Reserve producer ids; return the first, and how many."""
@@ -67,17 +67,17 @@ class ActiveController(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """The channel's sources of facts about its broker, and its callback for a refusal."""
+    """The callbacks that give the channel facts about its broker, and one for a refusal."""
 
     metadata_offset: Callable[[], int]
-    """The newest metadata record that the broker holds."""
+    """Returns the offset of the newest metadata record that the broker holds."""
     offline_directory_ids: Callable[[], tuple[bytes, ...]]
     on_refused: Callable[[ApiError], None]
     """Called when the controller will never accept this broker as it is; the channel ends."""
 
 
 class ControllerChannel:
-    """The connection to the controller, and this broker's standing with it."""
+    """The connection to the controller, and the state of this broker's registration with it."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class ControllerChannel:
         cluster_id: str | None,
         reports: Reports,
     ) -> None:
-        """`registration` is what to tell the controller of this start of the broker."""
+        """`registration` is the request that registers this start of the broker."""
         self._runtime = runtime
         self._config = config
         self._registration = registration
@@ -113,17 +113,17 @@ class ControllerChannel:
         self._task.start(self._run)
 
     async def close(self) -> None:
-        """End without a word; `shut_down` takes leave first."""
+        """Close the connection; call `shut_down` before to hand over leadership."""
         await self._task.stop()
         await self._heartbeats.close()
 
     async def wait_until_registered(self) -> int:
-        """The broker epoch, once there is one."""
+        """Wait until this broker is registered, and return its broker epoch."""
         await self._registered.wait()
         return self.broker_epoch
 
     async def wait_until_unfenced(self) -> None:
-        """Return once the controller counts us among the living."""
+        """Return once the controller has unfenced this broker."""
         await self._unfenced.wait()
 
     @property
@@ -137,16 +137,16 @@ class ControllerChannel:
         return self._connection is not None and self._connection.is_open
 
     def poke(self) -> None:
-        """Send a heartbeat now: there is something that the controller should hear at once."""
+        """Send a heartbeat now, because the controller should learn something at once."""
         self._poked.set()
 
     def on_recovered(self) -> None:
-        """Report readiness: logs are recovered, metadata is caught up."""
+        """Report to the controller that logs are recovered and metadata is caught up."""
         self.lifecycle.on_recovered()
         self.poke()
 
     async def shut_down(self, within_ms: int) -> bool:
-        """Hand over leadership; False if the controller did not let us go in time."""
+        """Hand over leadership; return False if the controller did not permit the stop in time."""
         self.lifecycle.on_stop_requested()
         self.poke()
         if await happens_within(self._may_stop, within_ms):
@@ -155,9 +155,9 @@ class ControllerChannel:
         return False
 
     async def call(self, request: Request[A], *, timeout_ms: int | None = None) -> A:
-        """Ask the controller; waits for a connection, never repeats the request.
+        """Send the controller a request once, after waiting for a connection.
 
-        ApiError: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, or the controller's refusal.
+        Raise ApiError with REQUEST_TIMED_OUT, NETWORK_EXCEPTION or the controller's refusal.
         """
         timeout_ms = self._config.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self._runtime.monotonic_ms() + timeout_ms
@@ -171,9 +171,9 @@ class ControllerChannel:
             raise
 
     async def forward(self, api_key: int, api_version: int, body: bytes) -> bytes:
-        """Have an admin request carried out, again on another connection if this one is lost.
+        """Have the controller carry out an admin request; send it again if a connection is lost.
 
-        Every try carries one idempotency key: the controller answers a repeat as the first time.
+        Every try has the same idempotency key, so that it is carried out only once.
         """
         deadline_ms = self._runtime.monotonic_ms() + self._config.request_timeout_ms
         request = ForwardedRequest(
@@ -200,7 +200,7 @@ class ControllerChannel:
         return answer.first_id, answer.count
 
     async def _call_until(self, deadline_ms: int, request: Request[A]) -> A:
-        """Repeat a request that may be repeated until it is answered or its time is up."""
+        """Send an idempotent request again and again until it is answered or its time is up."""
         failures = 0
         while True:
             left_ms = max(1, deadline_ms - self._runtime.monotonic_ms())
@@ -242,8 +242,8 @@ class ControllerChannel:
                 had_worked, self._connection = self._connection is not None, None
                 if had_worked:
                     said.clear()
-                # Each cause once per outage: it is tried many times a second, and a hint to
-                # another controller must not hide what that one says.
+                # Each cause is logged once per outage, as there are many tries a second. A hint
+                # to another controller must not hide the error of that one.
                 cause = (*address, error.code)
                 level = logging.DEBUG if cause in said else logging.WARNING
                 said[cause] = None
@@ -256,7 +256,7 @@ class ControllerChannel:
                 await asyncio.sleep(RECONNECT.after(failures, self._runtime.rng) / 1000)
 
     def _is_final(self, error: ApiError, started_ms: int) -> bool:
-        """True if asking again is useless. After registration it never is: the broker serves on."""
+        """True if another try is useless. After registration it never is: the broker goes on."""
         if self._registered.is_set():
             return False
         if error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
@@ -265,7 +265,7 @@ class ControllerChannel:
         return error.code in FATAL
 
     async def _connect_and_use(self, address: tuple[str, int]) -> None:
-        """Use one connection until it fails; the ApiError gives the reason. Never returns."""
+        """Use one connection until it fails, and raise ApiError with the reason."""
         connection = await self._connect(address)
         connection.on_closed = self.poke
         peer = connection.peer
@@ -294,7 +294,7 @@ class ControllerChannel:
         return await ControlConnection.open(host, port, hello, timeout_ms=CONNECT_TIMEOUT_MS)
 
     async def _use(self, connection: ControlConnection, address: tuple[str, int]) -> None:
-        """Register if need be, then heartbeat until the connection is of no use any more."""
+        """Register if needed, then send heartbeats until the connection is closed."""
         if self.cluster_id is None:
             self.cluster_id = connection.peer.cluster_id
         if self.broker_epoch < 0:

@@ -1,7 +1,7 @@
 """UDP heartbeats: one small datagram per interval to the active controller.
 
 They only refresh liveness. So a lost datagram does not matter, and an error is no reason to stop: a
-refused datagram means that the controller is down, which its TCP connection will tell as well.
+refused datagram means that the controller is down, which the TCP connection shows as well.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class Heartbeats:
         self._task = OwnedTask(runtime, "heartbeats")
 
     def identify(self, heartbeat: Heartbeat) -> None:
-        """Speak for this start of the broker; the sequence goes on."""
+        """Send this heartbeat from now on, which identifies this start of the broker."""
         self._heartbeat = heartbeat
 
     def aim(self, address: tuple[str, int]) -> None:
@@ -41,7 +41,7 @@ class Heartbeats:
         self._task.start(self._run)
 
     async def close(self) -> None:
-        """Send no more."""
+        """Stop sending and close the socket."""
         await self._task.stop()
         self._drop()
 

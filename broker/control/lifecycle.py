@@ -17,7 +17,7 @@ from enum import Enum
 from ...protocol.control.messages import HeartbeatAnswer
 
 EAGER_MS = 10
-"""Between heartbeats while the answer is expected to change at any moment."""
+"""Milliseconds between heartbeats while the answer may change at any moment."""
 LEAVING_MS = 50
 
 
@@ -33,17 +33,17 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unfenced:
-    """The broker may lead and join ISRs from now on."""
+    """An effect: the broker may lead and join ISRs from now on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """The controller thought us dead, and leads others in our place."""
+    """An effect: the controller took this broker for dead, and elects other leaders."""
 
 
 @dataclass(frozen=True, slots=True)
 class MayStop:
-    """The broker leads nothing any more and may stop."""
+    """An effect: the broker may stop."""
 
 
 LifecycleEffect = Unfenced | Fenced | MayStop
@@ -64,7 +64,7 @@ class Lifecycle:
 
     @property
     def wants_shutdown(self) -> bool:
-        """True if the broker is on the way out."""
+        """True if the broker stops or has stopped."""
         return self.state in (State.LEAVING, State.GONE)
 
     @property
@@ -94,12 +94,12 @@ class Lifecycle:
                 return self.heartbeat_interval_ms
 
     def on_recovered(self) -> None:
-        """Logs are recovered, and the metadata up to our registration is applied."""
+        """Note that logs are recovered, and metadata up to our registration is applied."""
         if self.state is State.STARTING:
             self.state = State.RECOVERED
 
     def on_heartbeat_answered(self, answer: HeartbeatAnswer) -> tuple[LifecycleEffect, ...]:
-        """The controller's view of us."""
+        """Change the state by the controller's answer; return the effects of the change."""
         was_fenced, self.is_fenced = self.is_fenced, answer.is_fenced
         if self.state is State.LEAVING:
             if not answer.should_shut_down:
@@ -114,12 +114,12 @@ class Lifecycle:
         return (Unfenced(),) if was_fenced and self.state is State.RUNNING else ()
 
     def on_stop_requested(self) -> None:
-        """Hand over what is led here."""
+        """Ask from now on to shut down, so that the controller moves leadership away."""
         if self.state is not State.GONE:
             self.state = State.LEAVING
 
     def on_out_of_time(self) -> tuple[LifecycleEffect, ...]:
-        """Stop without the controller's permission, as time is up: it will find us dead."""
+        """Stop without the controller's permission, as time is up; our session will expire."""
         if self.state is State.LEAVING:
             self.state = State.GONE
             return (MayStop(),)

@@ -1,9 +1,9 @@
 """Follows the metadata log: fetches what is committed, replays it, has the partitions act on it.
 
 Owns the broker's metadata image. Until it has caught up with this broker's own registration it
-only replays: what a past record says of our roles is history, and partitions see one delta from
-nothing to now. If a controller's log lacks what this broker has acted upon, now or before it was
-started, metadata is lost: the broker does nothing on that log's word (metadata_position.py).
+only replays, because the roles in past records are out of date; then partitions get one delta from
+nothing to the present. If a controller's log lacks a record that this broker has acted upon, now or
+before a restart, metadata is lost, and the broker does not follow that log (metadata_position.py).
 """
 
 import asyncio
@@ -27,7 +27,7 @@ RETRY: Final = Backoff(first_ms=20, most_ms=1000, steady_count=10)
 MAX_WAIT_MS: Final = 5_000
 ANSWER_SLACK_MS: Final = 5_000
 DEPOSED_MS: Final = 5_000
-"""A controller that was deposed and has not heard of it yet is active for no longer."""
+"""The longest time in ms for which a deposed controller does not know that it was deposed."""
 
 Publish = Callable[[Delta, MetadataImage], Awaitable[None]]
 
@@ -47,7 +47,7 @@ class MetadataFollower:
     ) -> None:
         """`publish` acts on each step; its image is the live one, which goes on changing.
 
-        `on_lost` is called once if controllers lack what was acted upon; nothing follows.
+        `on_lost` is called once if the controllers have lost metadata; following ends then.
         """
         self._runtime = runtime
         self._channel = channel
@@ -55,9 +55,10 @@ class MetadataFollower:
         self._position = position
         self._on_lost = on_lost
         self._is_held = position.seen is None
-        """Controllers hold what was acted upon before this start."""
+        """True once a controller holds the last record that was acted upon before this start."""
         self._outdated_since_ms: int | None = None
-        """Since when controllers of an older epoch than ours lack what we hold."""
+        """The time since when controllers of an older epoch than ours lack records that we have;
+        None if no controller does."""
         self.image = MetadataImage()
         self.is_caught_up = False
         self._caught_up = asyncio.Event()
@@ -69,7 +70,7 @@ class MetadataFollower:
         self._task.start(self._run)
 
     async def close(self) -> None:
-        """Follow no more."""
+        """Stop following."""
         await self._task.stop()
 
     async def wait_until_caught_up(self) -> None:
@@ -94,7 +95,7 @@ class MetadataFollower:
                 await asyncio.sleep(RETRY.after(failures, self._runtime.rng) / 1000)
 
     def _lacking(self, seen: OffsetAndEpoch, answer: MetadataFetched) -> Exception:
-        """Tell an outdated controller from lost metadata, if it lacks what we have acted upon."""
+        """Return the error for a controller without the record `seen`: outdated, or lost data."""
         now_ms = self._runtime.monotonic_ms()
         if self._outdated_since_ms is None:
             self._outdated_since_ms = now_ms
@@ -104,7 +105,7 @@ class MetadataFollower:
         return ApiError(ErrorCode.FENCED_LEADER_EPOCH, detail)
 
     async def _compare(self) -> None:
-        """Ask whether the log holds the last record that we acted upon before we were started."""
+        """Check that the controller's log holds the last record acted upon before this start."""
         seen = self._position.seen
         assert seen is not None
         answer = await self._channel.call(FetchMetadata(seen.offset + 1, seen.epoch, 0))
@@ -133,11 +134,11 @@ class MetadataFollower:
             await self._act(delta)
 
     def _start_afresh(self) -> None:
-        """Act on nothing until there is one delta from nothing to now: we may be long outdated."""
+        """Publish nothing until the new image is complete, as our state may be out of date."""
         self._fresh_start = self._channel.lease.is_blind = True
 
     def _is_current(self, answer: MetadataFetched) -> bool:
-        """True if enough was replayed to act; later steps always are enough."""
+        """True if enough was replayed to act on it; each later step is acted on at once."""
         if not self._fresh_start:
             return True
         epoch = self._channel.broker_epoch

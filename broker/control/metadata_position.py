@@ -1,13 +1,13 @@
-"""The position of this broker in the metadata: kept on its disks, compared with controllers.
+"""The position of this broker in the metadata log, kept on its disks to detect lost metadata.
 
     metadata-position    {"version":0,"epoch":E,"offset":O,"crc":"..."} in every data directory
 
-Metadata that a broker was given is committed, and never goes back. So controllers whose log lacks
-the last record that this broker acted on have lost metadata. A topic missing there may be one that
-they have forgotten: nothing is put aside or deleted on their word. There are no false alarms.
-Topics deleted while the broker was away are deleted by later records, another cluster has another
-id, and a controller that has not noticed yet that it was deposed is of an older epoch. A file that
-is older than the truth only detects less.
+Metadata that a broker receives is committed, and is never taken back. So controllers whose log
+lacks the last record that this broker acted upon have lost metadata. They may have forgotten topics
+with it, so no log is put aside or deleted because they do not know its topic. There are no false
+alarms. Topics deleted while the broker was away are deleted by later records, another cluster has
+another id, and a controller that does not know yet that it was deposed is of an older epoch. A file
+that is out of date only detects less.
 """
 
 import json
@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 
 @config_table
 class MetadataConfig:
-    """The operator's word on metadata that is lost."""
+    """The setting by which an operator accepts that metadata is lost."""
 
     given_up_at: int = setting(
         GIVEN_UP,
         -1,
         at_least=-1,
-        doc="Follows controllers that have lost metadata which this broker has acted upon: the"
-        " offset that its refusal names. Logs of forgotten topics are then put aside.",
+        doc="The offset that this broker names when it refuses controllers that have lost metadata;"
+        " with it the broker follows them. Logs of forgotten topics are then put aside.",
     )
 
 
@@ -58,12 +58,12 @@ class MetadataLost(MinikafkaError):
 
 
 class MetadataPosition:
-    """The newest record that this broker has acted upon, over restarts."""
+    """The newest metadata record that this broker has acted upon, which outlives restarts."""
 
     def __init__(
         self, directories: Callable[[], list[LogDirectory]], *, given_up_at: int = -1
     ) -> None:
-        """`directories` are those that work. A position at `given_up_at` counts as none."""
+        """`directories` returns those that work. A position at `given_up_at` counts as none."""
         self._directories = directories
         found = [seen for each in directories() if (seen := _read(each)) is not None]
         self.seen = max(found, key=lambda seen: (seen.epoch, seen.offset), default=None)
@@ -73,7 +73,7 @@ class MetadataPosition:
         self._saved = self.seen
 
     async def save(self) -> None:
-        """Save the position, stable on return, in every directory that works, if it is news."""
+        """Save the position durably in every directory that works, if it has changed."""
         seen = self.seen
         if seen is None or seen == self._saved:
             return
@@ -104,14 +104,14 @@ def _read(directory: LogDirectory) -> OffsetAndEpoch | None:
 
 
 def encode_position(seen: OffsetAndEpoch) -> bytes:
-    """The text of the file."""
+    """Return the content of the file for a position."""
     plain = {"version": 0, "epoch": seen.epoch, "offset": seen.offset}
     text = json.dumps(plain, separators=(",", ":")).encode()[:-1]
     return b'%s%s%08x"}' % (text, _CRC, crc32(text))
 
 
 def decode_position(data: bytes) -> OffsetAndEpoch | None:
-    """Read the text; None if it is damaged: a wrong digit would be a false alarm."""
+    """Read the file's content; return None if it is damaged, as that could be a false alarm."""
     text, _, crc = data.rpartition(_CRC)
     if crc != b'%08x"}' % crc32(text):
         return None

@@ -11,8 +11,9 @@ offset *is* the acknowledgement.
     HALTED      none         new leader epoch, or metadata that permits what was refused
 
 Divergence is found by fetching: the request names the epoch of our last record, the answer says
-where the leader's history leaves ours (KIP-595), and we truncate until they agree. A leader knows
-no epochs below its log start: what of ours would end up below it without a proof is dropped, too.
+where the leader's history differs from ours (KIP-595), and we truncate until both agree. A leader
+knows no epochs below its log start. So our log is dropped, too, if it would end below that start
+and is not proven to be the same.
 """
 
 from collections.abc import Sequence
@@ -39,14 +40,14 @@ class FetchPosition(NamedTuple):
     last_fetched_epoch: int
     leader_epoch: int
     flushed_offset: int = NO_OFFSET
-    """The offset up to which our log is on stable storage; -1 if that does not matter."""
+    """The offset up to which our log is on stable storage; -1 without group flush."""
     log_start_offset: int = 0
-    """Our log start offset; the leader is told once, and again when it moves."""
+    """Our log start offset, which a fetch reports to the leader whenever it has moved."""
 
 
 @dataclass(slots=True)
 class Fetched(Generic[Batch]):
-    """One partition of a fetch answer, its records cut into whole checked batches."""
+    """One partition of a fetch answer, with its records as whole, checked batches."""
 
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = NO_OFFSET
@@ -55,50 +56,50 @@ class Fetched(Generic[Batch]):
     batches: Sequence[Batch] = ()
     first_offset: int = NO_OFFSET
     next_offset: int = NO_OFFSET
-    """The offsets of the first batch and after the last one; -1 without batches."""
+    """The offset after the last batch (`first_offset`: of the first batch); -1 without batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append the answer's batches exactly as they are."""
+    """An effect: append the answer's batches exactly as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class HighWatermarkMoved:
-    """The leader says everything below is committed, and we hold it."""
+    """An effect: all records below `offset` are committed and in our log."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class LogStartRaised:
-    """The leader no longer holds anything below."""
+    """An effect: raise our log start to `offset`, as the leader holds nothing below it."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class TruncateTo:
-    """Remove everything from here on, and the epochs that began here or later."""
+    """An effect: remove all records from `offset` on, and the epochs that began there or later."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class RestartAt:
-    """Drop the whole log: the leader's log begins above our end."""
+    """An effect: drop the whole log, and begin an empty one at `offset`."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class AskLeaderOffsets:
-    """Ask the leader where its log begins and ends, then call `on_leader_offsets`."""
+    """An effect: ask the leader where its log begins and ends, then call `on_leader_offsets`."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsLost:
-    """An unclean election cost us these offsets; a log line reports them once."""
+    """An effect: log that an unclean election lost the offsets up to `to_offset` (exclusive)."""
 
     from_offset: int
     to_offset: int
@@ -106,7 +107,7 @@ class OffsetsLost:
 
 @dataclass(frozen=True, slots=True)
 class Halted:
-    """Following has stopped until metadata changes; a log line gives the reason."""
+    """An effect: log the reason why following has stopped until the metadata changes."""
 
     why: str
 
@@ -146,12 +147,12 @@ class FollowerReplica:
     _delay_ms: int = DELAY_MIN_MS
     _delayed_until_ms: int = 0
     leader_high_watermark: int = NO_OFFSET
-    """The leader's own, as its last answer had it: we may have yet to fetch what is below."""
+    """The leader's high watermark in its last answer; our log may end below it."""
     _lost_to: int | None = None
-    """Our end before the first truncation that an unclean election made necessary."""
+    """Our log end before a truncation that an unclean election caused; None without one."""
 
     def on_metadata(self, metadata: PartitionMetadata) -> bool:
-        """Take in a record that names us follower; True if fetching starts afresh."""
+        """Apply a record that makes us a follower; return True if its leader epoch is new."""
         old = self.metadata
         if metadata.partition_epoch <= old.partition_epoch:
             return False
@@ -165,7 +166,7 @@ class FollowerReplica:
         return True
 
     def on_settings_changed(self, min_isr: int, *, group_flush: bool) -> None:
-        """min.insync.replicas or flush.policy was configured anew."""
+        """Apply a changed min.insync.replicas or flush.policy."""
         self.metadata = replace(self.metadata, min_isr=min_isr, group_flush=group_flush)
 
     def next_fetch(self, log: LogView, now_ms: int) -> FetchPosition | None:
@@ -177,18 +178,18 @@ class FollowerReplica:
         return FetchPosition(log.log_end_offset, log.latest_epoch, self.metadata.leader_epoch)
 
     def next_deadline_ms(self) -> int | None:
-        """Return the time when a delayed partition may fetch again."""
+        """Return the time when a delayed partition may fetch again; None if it is not delayed."""
         return self._delayed_until_ms if self.phase is Phase.DELAYED else None
 
     def on_connection_lost(self) -> None:
-        """Whatever was asked will not be answered."""
+        """Fetch again, if the leader's offsets were asked for: no answer will come."""
         if self.phase is Phase.ASKING:
             self.phase = Phase.FETCHING
 
     def on_fetched(
         self, asked: FetchPosition, answer: Fetched[Batch], log: LogView, now_ms: int
     ) -> Effects:
-        """Take in an answer to `asked`; ignore it if our log or leader epoch has moved on."""
+        """Decide on an answer to `asked`; ignore it if our log end or leader epoch has changed."""
         if (
             self.phase is not Phase.FETCHING
             or asked.leader_epoch != self.metadata.leader_epoch
@@ -200,7 +201,7 @@ class FollowerReplica:
         self._delay_ms = DELAY_MIN_MS
         self.leader_high_watermark = answer.high_watermark
         if answer.diverging is not None:
-            # Its high watermark speaks of a history that is not ours yet.
+            # Its high watermark belongs to a history that is not ours yet.
             return self._on_diverging(answer.diverging, answer.log_start_offset, log)
         effects: list[FollowerEffect] = []
         if self._lost_to is not None:
@@ -209,7 +210,7 @@ class FollowerReplica:
                 effects.append(OffsetsLost(asked.offset, self._lost_to))
             self._lost_to = None
         start, end = log.log_start_offset, log.log_end_offset
-        # A last record of the leader's own epoch is proof of all before it.
+        # If our last record is of the leader's own epoch, all records before it are the same.
         is_of_its_epoch = log.latest_epoch == self.metadata.leader_epoch
         if not is_of_its_epoch and self._is_unproven(end, answer.log_start_offset, log):
             start = end
@@ -227,11 +228,11 @@ class FollowerReplica:
         return tuple(effects)
 
     def on_bad_records(self, now_ms: int) -> Effects:
-        """Fetch later again: the answer's records are damaged or out of order."""
+        """Fetch again after a delay, as the answer's records are damaged or out of order."""
         return self._delay(now_ms)
 
     def on_leader_offsets(self, start: int, end: int, log: LogView) -> Effects:
-        """Take in the bounds of the leader's log, `start` to `end`, after a fetch outside it."""
+        """Act on the bounds of the leader's log, `start` to `end`, after a fetch outside it."""
         if self.phase is not Phase.ASKING:
             return NOTHING
         self.phase = Phase.FETCHING
@@ -245,12 +246,12 @@ class FollowerReplica:
         return NOTHING
 
     def on_leader_offsets_failed(self, now_ms: int) -> None:
-        """Try the fetch again later: the leader did not answer with its offsets."""
+        """Fetch again after a delay, because the leader did not answer with its offsets."""
         if self.phase is Phase.ASKING:
             self._delay(now_ms)
 
     def check_invariants(self, log: LogView) -> None:
-        """Raise InvariantViolation unless everything holds that must hold between two events."""
+        """Raise InvariantViolation if the high watermark or the log's epoch is out of bounds."""
         if not 0 <= self.high_watermark <= log.log_end_offset:
             raise InvariantViolation(
                 f"high watermark {self.high_watermark} outside 0..{log.log_end_offset}"
@@ -263,7 +264,7 @@ class FollowerReplica:
     def _follow_bounds(self, answer: Fetched[Batch], start: int, end: int) -> list[FollowerEffect]:
         """Follow the leader's high watermark and log start, within `start` to `end`."""
         effects: list[FollowerEffect] = []
-        # Never down: what was committed stays so. A new leader may still be learning it.
+        # It never moves down: what is committed stays so, even if a new leader knows less of it.
         followed = min(max(answer.high_watermark, answer.log_start_offset), end)
         if followed > self.high_watermark:
             self.high_watermark = followed
@@ -301,12 +302,12 @@ class FollowerReplica:
         return self._truncate(target, leader_start, log)
 
     def _is_unproven(self, target: int, leader_start: int, log: LogView) -> bool:
-        """True if our log below `target` may differ, unseen, from what the leader had there.
+        """True if our log below `target` may differ from the leader's in a way that nobody sees.
 
-        It may if all of it lies below the leader's log start: the leader has forgotten the epochs
-        before that, and answers for each that it ended there, wherever it did end. Only what is
-        committed is surely the same. Kafka keeps the rest, as nobody can read it. But a crash may
-        make us forget the log start, and sequences and transactions in it would be believed.
+        It may if it ends at the leader's log start or below. The leader knows no older epochs, and
+        answers that each of them ended at its log start. Only committed records are surely the
+        same. Kafka keeps the others, because nobody can read them. But after a crash our log start
+        may be an older one, and sequences and transactions in those records would count again.
         """
         is_unclean = self.metadata.unclean_epoch > log.latest_epoch
         proven = 0 if is_unclean else self.high_watermark

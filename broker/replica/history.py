@@ -1,7 +1,7 @@
-"""Comparing a replica's past with the leader's: epochs, their starts, and where two logs part.
+"""Compares a replica's history with the leader's: leader epochs, and where two logs diverge.
 
-Pure. (offset, leader epoch) is unique per partition, and two logs that agree on one such pair agree
-on everything before it (KIP-101): all truncation rests on that.
+Pure. A pair (offset, leader epoch) is unique in a partition, and two logs that agree on one such
+pair agree on everything before it (KIP-101). All truncation relies on that.
 """
 
 from typing import Protocol
@@ -11,29 +11,29 @@ from ...protocol.types import NO_EPOCH, OffsetAndEpoch
 
 
 class LogView(Protocol):
-    """The part of a log that replication may know."""
+    """The part of a log that the rules of replication read."""
 
     @property
     def log_start_offset(self) -> int:
-        """First readable offset."""
+        """The first readable offset."""
 
     @property
     def log_end_offset(self) -> int:
-        """Offset the next record gets."""
+        """The offset that the next record gets."""
 
     @property
     def latest_epoch(self) -> int:
-        """Newest epoch in the leader-epoch file, or -1."""
+        """The newest epoch in the leader-epoch file, or -1 if it has none."""
 
     def end_offset_for(self, epoch: int) -> OffsetAndEpoch | None:
         """Return the newest epoch that is at most `epoch`, and its end; None if unknown.
 
-        Below the oldest epoch the answer is (`epoch`, start of the oldest).
+        If `epoch` is below the oldest one, return (`epoch`, start of the oldest).
         """
 
 
 def check_leader_epoch(asked: int, ours: int) -> ErrorCode:
-    """Compare a request's leader epoch with ours; -1 asks for no check."""
+    """Compare a request's leader epoch with ours; a request with -1 is not checked."""
     if asked in (ours, NO_EPOCH):
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if asked < ours else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -42,7 +42,10 @@ def check_leader_epoch(asked: int, ours: int) -> ErrorCode:
 def find_divergence(
     log: LogView, fetch_offset: int, last_fetched_epoch: int
 ) -> OffsetAndEpoch | ErrorCode | None:
-    """Return the point where the asking replica's history leaves this log; None if it does not."""
+    """Return where the asking replica's log diverges from this one; None if it does not.
+
+    Return OFFSET_OUT_OF_RANGE if the fetch offset is outside this log.
+    """
     if fetch_offset < log.log_start_offset:
         return ErrorCode.OFFSET_OUT_OF_RANGE
     if last_fetched_epoch == log.latest_epoch and fetch_offset <= log.log_end_offset:

@@ -1,4 +1,4 @@
-"""The leader's view of one partition: who has fetched how far, and what that commits.
+"""The leader's view of one partition: how far each follower has fetched, and what is committed.
 
 Pure. No clock, no disk, no sockets: every method takes what happened and returns the effects its
 caller must carry out in order (broker/partition/leading.py).
@@ -38,14 +38,14 @@ OUTCOME_UNKNOWN = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""The controller moved on: only metadata can say whether an earlier try was applied."""
+"""Errors after which only newer metadata shows whether an earlier try was applied."""
 
 NOT_APPLIED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 
 
 @dataclass(frozen=True, slots=True)
 class EpochStarted:
-    """Write (epoch, start offset) to the leader-epoch file before anything else happens."""
+    """An effect: write (epoch, start offset) to the leader-epoch file before anything else."""
 
     epoch: int
     start_offset: int
@@ -53,14 +53,14 @@ class EpochStarted:
 
 @dataclass(frozen=True, slots=True)
 class HighWatermarkAdvanced:
-    """Everything below is on every replica that could become leader."""
+    """An effect: all records below `offset` are on every replica that could become leader."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProposeIsr:
-    """Ask the controller for this ISR. Ours does not change until the controller answers."""
+    """An effect: propose this ISR to the controller. Ours does not change until it answers."""
 
     isr: tuple[tuple[int, int], ...]
     """(broker id, broker epoch as last seen or -1), in replica order."""
@@ -70,7 +70,7 @@ class ProposeIsr:
 
 @dataclass(frozen=True, slots=True)
 class IsrChanged:
-    """The committed ISR is now this: log it, and look at the next fetch of each follower."""
+    """An effect: log the new committed ISR, and process the next fetch of each follower."""
 
     isr: tuple[int, ...]
 
@@ -81,7 +81,7 @@ NOTHING: Effects = ()
 
 
 class LeaderReplica:
-    """High watermark and ISR of a partition that this broker leads."""
+    """The high watermark and the ISR of a partition that this broker leads."""
 
     __slots__ = (
         "_brokers",
@@ -144,24 +144,24 @@ class LeaderReplica:
 
     @property
     def commits_with_min_isr(self) -> bool:
-        """True if enough replicas hold what the high watermark passes now."""
+        """True if min ISR replicas hold the records that the high watermark passes now."""
         return len(self.maximal_isr) >= self.min_isr
 
     @property
     def is_high_watermark_settled(self) -> bool:
-        """True from this epoch's first commit on; before that ours may be older than one told."""
+        """True from this epoch's first commit on; before, the last leader's may be higher."""
         return self.high_watermark >= self.epoch_start_offset
 
     def on_metadata(self, metadata: PartitionMetadata, log_end_offset: int, now_ms: int) -> Effects:
-        """Take in a record that names us leader, unless its partition epoch is not newer."""
+        """Apply a record that makes us the leader, if its partition epoch is newer."""
         old = self.metadata
         if metadata.partition_epoch <= old.partition_epoch:
             return NOTHING
         effects: list[LeaderEffect] = []
         if metadata.leader_epoch > old.leader_epoch:
-            # What followers proved, they proved to another epoch: in between they may have
-            # followed somebody else, truncated and come back. Nothing of it counts (Kip320 rule
-            # 3), even where the merged metadata shows us as leader before and after.
+            # The followers' progress belongs to an older epoch. Since then they may have followed
+            # another leader, truncated and come back. Nothing of it counts (Kip320 rule 3), even
+            # if the merged metadata shows us as leader before and after.
             self.followers = {}
             self.log_end_offset = self.epoch_start_offset = log_end_offset
             effects.append(EpochStarted(metadata.leader_epoch, log_end_offset))
@@ -181,7 +181,7 @@ class LeaderReplica:
         return tuple(effects)
 
     def on_settings_changed(self, min_isr: int, *, group_flush: bool, now_ms: int) -> Effects:
-        """min.insync.replicas or flush.policy was configured anew, for all commits from now on."""
+        """Apply a changed min.insync.replicas or flush.policy to all commits from now on."""
         if group_flush and not self.metadata.group_flush:
             for progress in self.followers.values():
                 progress.forget_unflushed()
@@ -190,11 +190,11 @@ class LeaderReplica:
         return self._advance_high_watermark(now_ms)
 
     def on_brokers_changed(self, now_ms: int) -> Effects:
-        """React to brokers that died or returned: an outsider may join, or hold us back no more."""
+        """React to brokers that died or returned: propose those that may join, commit anew."""
         return self._propose_expansion(now_ms) + self._advance_high_watermark(now_ms)
 
     def on_appended(self, log_end_offset: int, now_ms: int) -> Effects:
-        """Take in our log's new end; it commits only if we wait for no other replica."""
+        """Note our log's new end, which commits at once only if no other replica is waited for."""
         if log_end_offset < self.log_end_offset:
             raise InvariantViolation("the leader's log never shrinks")
         self.log_end_offset = log_end_offset
@@ -203,7 +203,7 @@ class LeaderReplica:
         return self._advance_high_watermark(now_ms)
 
     def on_flushed(self, flushed_offset: int, now_ms: int) -> Effects:
-        """Our own log is on stable storage up to here."""
+        """Note that our own log is on stable storage up to `flushed_offset`."""
         self.flushed_offset = max(self.flushed_offset, flushed_offset)
         return self._advance_high_watermark(now_ms) if self.metadata.group_flush else NOTHING
 
@@ -223,7 +223,7 @@ class LeaderReplica:
         broker_epoch: int = NO_EPOCH,
         flushed_offset: int = NO_OFFSET,
     ) -> Effects:
-        """A valid fetch at offset N in our epoch proves the follower has everything below N."""
+        """Note a valid fetch at offset N: it proves that the follower has everything below N."""
         progress = self.followers.get(follower)
         if progress is None or self.is_stale_incarnation(follower, broker_epoch):
             return NOTHING
@@ -247,13 +247,13 @@ class LeaderReplica:
         )
 
     def on_idle_fetches(self, follower: int, last_ms: int) -> None:
-        """Take in fetches at our end that nobody looked at, the last of them at `last_ms`."""
+        """Note fetches at our log end that were answered unseen, the last of them at `last_ms`."""
         progress = self.followers.get(follower)
         if progress is not None:
             progress.on_idle_fetches(last_ms)
 
     def on_lag_check(self, now_ms: int, silent: int = NO_FOLLOWER) -> Effects:
-        """Propose to go on without members that are behind for too long, or have gone `silent`."""
+        """Propose an ISR without members that are behind for too long, or that are `silent`."""
         if self.proposal is not None:
             return NOTHING
         if self.metadata.recovering:
@@ -268,24 +268,24 @@ class LeaderReplica:
         if len(staying) == len(self.metadata.isr):
             return NOTHING
         if silent != NO_FOLLOWER and len(staying) < self.min_isr:
-            return NOTHING  # Nothing would go on for it; and if nobody is heard, who is deaf?
+            return NOTHING  # No write would be accepted; and if all are silent, the fault is ours.
         return self._propose(staying)
 
     def on_proposal_accepted(
         self, proposal: ProposeIsr, metadata: PartitionMetadata, now_ms: int
     ) -> Effects:
-        """The controller's record after it applied our proposal."""
+        """Apply the controller's record that resulted from our proposal."""
         if proposal != self.proposal or metadata.leader_epoch != self.metadata.leader_epoch:
             return NOTHING
         if metadata.partition_epoch <= self.metadata.partition_epoch:
-            # Accepted without a change of the record: what we have on record stands.
+            # The proposal was accepted without a change of the record, so our record stands.
             self.proposal = None
             self._count_quorum()
             return self._advance_high_watermark(now_ms)
         return self.on_metadata(metadata, self.log_end_offset, now_ms)
 
     def on_proposal_failed(self, proposal: ProposeIsr, error: ErrorCode, now_ms: int) -> Effects:
-        """Take in a refused or lost proposal; the return says whether to send it again."""
+        """Handle a refused or lost proposal; return it as an effect if it must be sent again."""
         if proposal != self.proposal or error in OUTCOME_UNKNOWN:
             return NOTHING
         if error in NOT_APPLIED:
@@ -296,7 +296,7 @@ class LeaderReplica:
         return (proposal,)
 
     def check_invariants(self) -> None:
-        """Raise InvariantViolation unless everything holds that must hold between two events."""
+        """Raise InvariantViolation if the state breaks a rule that holds between two events."""
         if broken := _broken_invariant(self):
             raise InvariantViolation(broken)
 
@@ -304,7 +304,7 @@ class LeaderReplica:
         metadata = self.metadata
         if len(metadata.isr) < self.min_isr:
             return NOTHING  # KIP-966: below min ISR nothing new may count as committed.
-        # Under group flush reading runs ahead of the disks; what is committed does not.
+        # Under group flush followers may fetch records that are not flushed; commits need a flush.
         held_by_all = self.flushed_offset if metadata.group_flush else self.log_end_offset
         for progress in self._quorum:
             if progress.held_offset < held_by_all:
@@ -319,7 +319,7 @@ class LeaderReplica:
         return (HighWatermarkAdvanced(held_by_all),)
 
     def _held_by_joiners(self, held: int, now_ms: int) -> int:
-        """An eligible outsider that keeps up is waited for, or it could never overtake us."""
+        """Return `held`, lowered for followers that are about to join, so that they catch up."""
         counted, end, since_ms = self.maximal_isr, self.log_end_offset, now_ms - self._lag_max_ms
         for follower, progress in self.followers.items():
             is_joiner = follower not in counted and follower in self._brokers.eligible
@@ -328,7 +328,7 @@ class LeaderReplica:
         return held
 
     def _propose_expansion(self, now_ms: int) -> Effects:
-        """Propose every outsider that has proved enough, all at once, but recover first."""
+        """Propose all followers that may join the ISR at once; if recovering, do that first."""
         if self.proposal is not None or now_ms < self._pause_until_ms:
             return NOTHING
         isr = self.metadata.isr
@@ -373,7 +373,7 @@ class LeaderReplica:
         return self.followers[replica].broker_epoch
 
     def _count_quorum(self) -> None:
-        """Compute whom the high watermark waits for: when the ISR changes, not per fetch."""
+        """Compute the followers that the high watermark waits for, once per change of the ISR."""
         self._quorum = tuple(
             self.followers[member] for member in self.maximal_isr if member != self.broker_id
         )

@@ -1,15 +1,15 @@
-"""A broker's leave to act as a leader without asking the controller again. Pure.
+"""A broker's permission to act as a leader without asking the controller again. Pure.
 
 With leases (`leader.lease.enable` of the controllers) an old leader that is cut off stops by
-itself before the controller has another one elected. A lease begins when the heartbeat was sent
-whose answer grants it: the controller counts from its arrival, which was later. Times are of a
-clock that goes on while the machine is suspended.
+itself before the controller elects another one. A lease is granted by the answer to a heartbeat,
+and its time counts from when that heartbeat was sent. The controller counts from its arrival, which
+is later. The clock must go on while the machine is suspended.
 
-    event                                   held
-    an answer grants it for so long         until the sending of its heartbeat and so long
+    event                                   the lease is held
+    an answer grants one of N ms            until N ms after its heartbeat was sent
     an answer grants none                   as before
-    we ask to be fenced, or to shut down    no more, until a later heartbeat is granted one
-    the metadata is being loaded anew       no: we may lead what we lead no more
+    we ask to be fenced, or to shut down    not until a later heartbeat is granted one
+    the metadata is being loaded anew       not meanwhile, as we may have lost our leaderships
     no answer                               until it ends
 """
 
@@ -17,28 +17,31 @@ NO_LEASES = 0
 
 
 class LeaderLease:
-    """Bounds what this broker may do alone: acknowledge acks 0 and 1, and serve leader reads."""
+    """Limits what this broker may do alone: acknowledge acks 0 and 1, and serve leader reads."""
 
     __slots__ = ("_given_up_ms", "is_blind", "is_required", "until_ms")
 
     def __init__(self) -> None:
         self.is_required = False
-        """True if anything depends on the lease; the only question if leases are off."""
+        """True if controllers use leases; otherwise this broker may always act as a leader."""
         self.is_blind = False
-        """Set while the metadata is loaded anew and not acted upon."""
+        """True while the metadata is being loaded anew and has not been acted upon."""
         self.until_ms = -1
         self._given_up_ms = -1
 
     def on_heartbeat_answered(self, sent_ms: int, lease_ms: int) -> None:
-        """Take in an answer to the heartbeat of `sent_ms`; 0: leases are off, -1: none granted."""
+        """Note the lease granted to the heartbeat of `sent_ms`.
+
+        `lease_ms` is 0 if the controllers use no leases, and -1 if none is granted.
+        """
         self.is_required = lease_ms != NO_LEASES
         if lease_ms > 0 and sent_ms > self._given_up_ms:
             self.until_ms = max(self.until_ms, sent_ms + lease_ms)
 
     def give_up(self, now_ms: int) -> None:
-        """Give up the lease: we are about to ask that other leaders be elected."""
+        """Give up the lease, before the controller is asked to elect other leaders."""
         self.until_ms, self._given_up_ms = -1, now_ms
 
     def is_held(self, now_ms: int) -> bool:
-        """True if we may act as a leader at this moment."""
+        """True if this broker may act as a leader at this moment."""
         return not self.is_required or (now_ms < self.until_ms and not self.is_blind)

@@ -1,9 +1,9 @@
 """The progress that one follower has proved to its leader, fetch by fetch.
 
-Two offsets: up to where the follower has fetched, and up to where its copy counts. They are the
-same unless `flush.policy=group`, under which a copy counts only as far as it is on stable storage.
-The counting offset decides who is caught up: a follower whose disk hangs is no better than an
-absent one.
+There are two offsets: up to where the follower has fetched, and up to where its copy counts (the
+held offset). They are the same unless `flush.policy=group`, under which a copy counts only up to
+its flushed offset. The held offset decides whether a follower is caught up, because a follower
+whose disk hangs is no better than an absent one.
 """
 
 from dataclasses import dataclass
@@ -19,32 +19,31 @@ class FollowerProgress:
     """The progress that one follower's fetches in this leader epoch have proved."""
 
     log_end_offset: int = NO_OFFSET
-    """Everything below has been fetched."""
+    """The follower has fetched everything below this offset."""
     held_offset: int = NO_OFFSET
-    """Everything below counts as held: fetched, and under group flush on stable storage too."""
+    """Everything below is held: fetched, and under group flush on stable storage, too."""
     caught_up_at_ms: int = 0
     fetched_at_ms: int = NEVER
     fetch_gap_ms: int = NEVER
-    """Between its last two fetches, once there are two."""
+    """Milliseconds between its last two fetches; NEVER before the second."""
     mark_offset: int = NO_OFFSET
-    """The leader's log end offset at `marked_at_ms`: holding it now means having been caught up
-    then."""
+    """The leader's log end at `marked_at_ms`. A follower that holds it now was caught up then."""
     marked_at_ms: int = 0
     broker_epoch: int = NO_EPOCH
     log_start_offset: int = NO_OFFSET
     """The log start offset that the follower reported."""
 
     def on_fetched(self, fetch_offset: int, held_offset: int, leader_end: int, now_ms: int) -> None:
-        """A valid fetch at `fetch_offset`, while the leader's log ended at `leader_end`."""
+        """Note a valid fetch at `fetch_offset`, while the leader's log ended at `leader_end`."""
         if held_offset >= leader_end:
             self.caught_up_at_ms = now_ms
         elif held_offset >= self.mark_offset >= 0:
-            # Under constant small appends it never holds the newest record, but it holds all that
-            # there was when the mark was set, at its previous fetch.
+            # Under constant small appends it never holds the newest record, but it holds all
+            # records that the log had when the mark was set, at its previous fetch.
             self.caught_up_at_ms = max(self.caught_up_at_ms, self.marked_at_ms)
         if held_offset == fetch_offset or held_offset >= self.mark_offset:
-            # A flush takes longer than a fetch: while one is under way the mark stays where it is,
-            # or a follower under load would never reach one.
+            # A flush takes longer than a fetch. While one is under way the mark does not move,
+            # because a follower under load would never reach it.
             self.mark_offset, self.marked_at_ms = leader_end, now_ms
         self.log_end_offset, self.held_offset = fetch_offset, held_offset
         if self.fetched_at_ms != NEVER:
@@ -52,42 +51,43 @@ class FollowerProgress:
         self.fetched_at_ms = now_ms
 
     def forget_unflushed(self) -> None:
-        """Count the follower's copy only as far as it is flushed from now on: not known yet."""
+        """Forget the held offset: from now on it is the flushed one, which is not known yet."""
         self.held_offset = NO_OFFSET
 
     def is_caught_up(self, leader_end: int, since_ms: int) -> bool:
-        """True if the follower holds everything, or held all there was at `since_ms` or later."""
+        """True if the follower holds the whole log, or held it at `since_ms` or later."""
         return self.held_offset >= leader_end or self.caught_up_at_ms >= since_ms
 
     def behind_ms(self, leader_end: int, now_ms: int) -> int:
-        """Milliseconds since the follower last held all of a log that ends at `leader_end` now.
+        """Return the milliseconds since the follower last held the leader's whole log.
 
-        0: it does. Of one that has not fetched yet, the time since it might have begun to.
+        0 means that it holds the log now. Before its first fetch the time counts from the moment
+        at which it could have begun to fetch.
         """
         return 0 if self.held_offset >= leader_end else max(now_ms - self.caught_up_at_ms, 0)
 
     def is_kept(self, leader_end: int, since_ms: int, *, is_silent: bool) -> bool:
         """True if the follower may stay in the ISR.
 
-        If it has stopped fetching it may while nobody waits for it. If it has not fetched in this
-        epoch yet, it may be on its way: the lag time is for that.
+        If it has stopped fetching (`is_silent`), it may stay only while it holds the whole log. If
+        it has not fetched in this epoch yet, it has the whole lag time to begin.
         """
         if is_silent and self.log_end_offset != NO_OFFSET:
             return self.held_offset >= leader_end
         return self.is_caught_up(leader_end, since_ms)
 
     def held_if_caught_up(self, held: int, leader_end: int, since_ms: int) -> int:
-        """The lesser of `held` and what this one holds, if it keeps up."""
+        """Return `held`, or the follower's held offset if that is lower and it is caught up."""
         if 0 <= self.held_offset < held and self.is_caught_up(leader_end, since_ms):
             return self.held_offset
         return held
 
     def is_slow(self, within_ms: int) -> bool:
-        """True if the follower is known to take longer from one fetch to the next."""
+        """True if more than `within_ms` passed between the follower's last two fetches."""
         return self.fetch_gap_ms > within_ms
 
     def on_idle_fetches(self, last_ms: int) -> None:
-        """Count the fetches at the leader's end, up to `last_ms`, that nobody looked at."""
+        """Note fetches at the leader's log end that were answered unseen, up to `last_ms`."""
         if self.held_offset >= self.mark_offset >= 0:
             self.fetched_at_ms = self.caught_up_at_ms = max(self.caught_up_at_ms, last_ms)
 
@@ -95,7 +95,7 @@ class FollowerProgress:
 def carried_over(
     known: FollowerProgress | None, is_member: bool, was_member: bool, now_ms: int, lag_max_ms: int
 ) -> FollowerProgress:
-    """Return the progress of a follower that still stands after a new record of the ISR."""
+    """Return the progress of a follower that stays valid under a new record of the partition."""
     if is_member:
         # A new member gets the full lag time to prove itself.
         progress = known or FollowerProgress()
@@ -104,8 +104,8 @@ def carried_over(
         return progress
     if known is not None and not was_member:
         return known
-    # It left the ISR, perhaps because it is silent: nothing but a new fetch brings it back.
-    # Its start stays known, so that an earlier one cannot pass for it.
+    # It left the ISR, perhaps because it is silent, and only a new fetch brings it back. Its
+    # broker epoch is kept, so that fetches of an earlier start of that broker are refused.
     outsider = FollowerProgress(caught_up_at_ms=now_ms - lag_max_ms - 1)
     if known is not None:
         outsider.broker_epoch = known.broker_epoch

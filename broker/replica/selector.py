@@ -17,13 +17,14 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 @config_table
 class ReplicaSelectorConfig:
-    """The setting that chooses the rule."""
+    """The setting that decides from which replica consumers should read."""
 
     replica_selector_class: str | None = setting(
         "replica.selector.class",
         None,
         choices=(LEADER, RACK_AWARE),
-        doc="RackAwareReplicaSelector: consumers with client.rack read in their rack if they can.",
+        doc="With RackAwareReplicaSelector, consumers with client.rack read in their rack if they "
+        "can; else all read from the leader.",
     )
 
     @property
@@ -37,7 +38,8 @@ def nearest(
 ) -> int:
     """Return the follower from which a consumer in `rack` should read `offset`, or -1.
 
-    -1 means the leader alone. `rack_of` gives None for brokers that the consumer cannot reach, too.
+    -1 stands for the leader. `rack_of` returns None for a broker without a rack, and for one that
+    the consumer cannot reach.
     """
     if not rack or rack_of(leader.broker_id) == rack:
         return NOBODY
@@ -48,7 +50,7 @@ def nearest(
             continue
         start, end = progress.log_start_offset, progress.log_end_offset
         if NO_OFFSET < start <= offset <= end:
-            # The furthest; of equals who was in step last; of these the first in the ISR.
+            # The highest log end is best; then the one caught up last; then the first in the ISR.
             rank = (end, progress.caught_up_at_ms)
             if best is None or rank > best[:2]:
                 best = (*rank, follower)

@@ -1,6 +1,6 @@
 """The metadata that a replica knows: the partition's record, and the brokers that are alive.
 
-Pure values. `partition_epoch` orders them: a replica never goes back to an older one.
+Pure values. `partition_epoch` orders a partition's records; a replica ignores older ones.
 """
 
 from dataclasses import dataclass, field
@@ -21,20 +21,20 @@ class PartitionMetadata:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     recovering: bool = False
-    """The leader was elected uncleanly and has not yet reported itself recovered."""
+    """True if the leader was elected uncleanly and has not yet reported itself recovered."""
     unclean_epoch: int = NO_EPOCH
     """The newest leader epoch that began with an unclean election; only older logs may lose
     committed records."""
     min_isr: int = 1
     """min.insync.replicas as configured; `effective_min_isr` bounds it by the replicas."""
     group_flush: bool = False
-    """flush.policy=group: a copy counts as far as it is on stable storage."""
+    """True under flush.policy=group, where a copy counts only up to its flushed offset."""
     adding: tuple[int, ...] = ()
     """Replicas of a reassignment that have yet to catch up."""
 
     @property
     def effective_min_isr(self) -> int:
-        """Never more than there are replicas, newcomers apart, or nothing could be written."""
+        """`min_isr`, but at most the number of replicas that are not being added."""
         return min(self.min_isr, len(self.replicas) - len(self.adding))
 
     @classmethod
@@ -56,18 +56,18 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class NoRole:
-    """A replica before its first metadata, and one that is offline for good: it does nothing."""
+    """The role of a replica before its first metadata, and of one that is offline for good."""
 
     metadata: PartitionMetadata
     high_watermark: int
-    """At most the log's end: the last role may have moved it for records that the disk refused."""
+    """The high watermark, cut to the log's end, as the disk may have refused the last records."""
 
 
 @dataclass(slots=True)
 class KnownBrokers:
-    """The brokers in the metadata; one shared object, replaced field by field."""
+    """The brokers in the metadata. All leaders share one object, whose fields are replaced."""
 
     epochs: dict[int, int] = field(default_factory=dict)
-    """Broker epoch of every registered broker."""
+    """The broker epoch of every registered broker, by id."""
     eligible: dict[int, int] = field(default_factory=dict)
-    """The same for brokers that may join an ISR: neither fenced nor shutting down."""
+    """The broker epochs of those that may join an ISR: neither fenced nor shutting down."""

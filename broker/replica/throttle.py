@@ -1,8 +1,8 @@
-"""A bound on bytes per second for copies that catch up, so that they leave room for the rest.
+"""A bound on bytes per second for replicas that catch up, so that other traffic has room.
 
-Pure. Spending is noted after the fact and may overdraw: the next caller waits until it is paid
-back. A second's worth may be spent at once. The fetching code decides which copies are bound;
-in-sync copies never are.
+Pure. Bytes are counted after they were moved, and may exceed the bound. The next fetch then waits
+until the excess is paid back by time. The bytes of one second may be moved at once. The fetching
+code decides which replicas are bound; those in sync never are.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ ALL_REPLICAS: Final = ("*",)
 
 @dataclass(slots=True)
 class Throttle:
-    """Bytes a second in one direction."""
+    """The bound on one direction (`rate`, in bytes per second), and the bytes moved under it."""
 
     rate: int = INT64_MAX
     _owed: float = 0
-    """Bytes spent and not yet paid back."""
+    """Bytes that were moved and are not yet paid back by time."""
     _paid_at_ms: int = 0
 
     @property
@@ -37,12 +37,12 @@ class Throttle:
         self._owed += count
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """True if more has been spent than a second allows."""
+        """True if the bytes of a whole second, or more, are not yet paid back."""
         self._pay(now_ms)
         return self._owed >= self.rate
 
     def free_at_ms(self, now_ms: int) -> int:
-        """Return the time from which asking again is worth while."""
+        """Return the time (monotonic ms) at which to try again."""
         self._pay(now_ms)
         pause_ms = (self._owed - self.rate) * 1000 / self.rate if self.rate else PAUSE_MAX_MS
         return now_ms + int(min(max(pause_ms, PAUSE_MIN_MS), PAUSE_MAX_MS))
@@ -56,12 +56,12 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Throttles:
-    """The bounds for serving followers that catch up, and for catching up as one."""
+    """The bounds of a broker: as a leader whose followers catch up, and as such a follower."""
 
     leader: Throttle = field(default_factory=Throttle)
     follower: Throttle = field(default_factory=Throttle)
 
 
 def names(replicas: Sequence[str], index: int, broker_id: int) -> bool:
-    """True if a list of throttled replicas names the copy of partition `index` on this broker."""
+    """True if a list of throttled replicas names the replica of `index` on this broker."""
     return tuple(replicas) == ALL_REPLICAS or f"{index}:{broker_id}" in replicas

@@ -1,5 +1,5 @@
-"""Copies are kept alike: followers fetch from leaders, leaders propose ISRs, damage is repaired.
+"""Replication: followers fetch from leaders, leaders propose ISRs, and damage is repaired.
 
-Owns the connections to leaders and the reports on replicas to the controller. It never decides what
-a fetch or an answer means: `broker/replica` does.
+Owns the connections to leaders, and the reports about replicas to the controller. The rules that
+decide what a fetch or an answer means are in `broker/replica`.
 """

@@ -1,9 +1,9 @@
-"""Replica fetchers: one task, one connection to one leader, one fetch in flight.
+"""A replica fetcher: one task, with one connection to one leader, that fetches some partitions.
 
-Owns the connection: after the first fetch of a session only partitions whose position changed are
-named again. A fetch that moves past a batch is built only after that batch's
-append has returned, because the answer is taken in completely before the next request is: the
-fetch offset is the acknowledgement. Decides nothing about a partition.
+After the first fetch of a session only partitions whose position changed are named again. A fetch
+offset acknowledges all records before it, so a request is built only after the appends from earlier
+answers have returned. While the leader holds a fetch until it has data, one more may be sent to
+report a change (`interrupt`). Decides nothing about a partition.
 """
 
 import asyncio
@@ -42,11 +42,11 @@ SESSION_ERRORS = (
 
 
 class SessionLost(Exception):
-    """The leader forgot our session; the next fetch must be full."""
+    """Raised if the leader has forgotten our session, so that the next fetch must be full."""
 
 
 class ReplicaFetcher:
-    """Follows its share of the partitions that one broker leads and we replicate."""
+    """Fetches some of the partitions that one broker leads and this broker follows."""
 
     def __init__(
         self,
@@ -63,15 +63,15 @@ class ReplicaFetcher:
         self._endpoint_of = endpoint_of
         self._partitions: dict[tuple[bytes, int], Partition] = {}
         self._changed: dict[tuple[bytes, int], None] = {}
-        """Partitions whose next position may differ from the one that the leader knows."""
+        """The partitions whose next position may differ from the one that the leader knows."""
         self._outside: dict[Partition, None] = {}
-        """Partitions outside the leader's log, of which it has yet to be asked."""
+        """The partitions whose fetch was outside the leader's log; its bounds must be asked."""
         self._session = ReplicaSession()
         self._connection: KafkaConnection | None = None
         self._asked: asyncio.Future[memoryview] | None = None
         """The request in flight; the leader may keep it until there is data."""
         self._ahead: asyncio.Future[memoryview] | None = None
-        """The request after it, if it could not wait for the answer."""
+        """The request after `_asked`, if it was sent before the answer to that."""
         self._news = asyncio.Event()
         self._task = OwnedTask(runtime, f"fetch from broker {leader_id}")
 
@@ -91,7 +91,7 @@ class ReplicaFetcher:
         self._disconnect("the fetcher stopped")
 
     def add(self, partition: Partition) -> None:
-        """Follow this partition too, or anew in its new leader epoch."""
+        """Fetch this partition too, or fetch it anew in its new leader epoch."""
         key = partition.key
         self._partitions[key] = partition
         self._changed[key] = None
@@ -104,19 +104,19 @@ class ReplicaFetcher:
             self._changed[key] = None
 
     def retry_now(self) -> None:
-        """Connect again without waiting out the pause: the leader has registered again."""
+        """Connect again without a further pause, because the leader has registered again."""
         self._news.set()
 
     def tell(self, partition: Partition) -> None:
-        """Fetch the partition soon: the leader has yet to hear of a flush or a new log start."""
+        """Fetch the partition soon, to report a flush or a new log start to the leader."""
         self._changed[partition.key] = None
         self.interrupt()
 
     def interrupt(self) -> None:
-        """Send news at once: it must not wait while the leader keeps a fetch until it has data.
+        """Send the next request at once, even if the leader holds a fetch until it has data.
 
-        A leader answers that fetch as soon as another one comes behind it. Nothing to do if the
-        next request is about to be made anyway.
+        A leader answers that fetch as soon as another one comes behind it. If it holds none, the
+        next request is made soon anyway, and nothing is done here.
         """
         asked, connection = self._asked, self._connection
         if asked is None or asked.done() or self._ahead is not None or self._session.is_new:
@@ -148,7 +148,7 @@ class ReplicaFetcher:
             failures += 1
             pause_ms = RECONNECT.after(failures, self._runtime.rng)
             if self._session.sent:
-                failures = 0  # It had worked: begin with a short pause again.
+                failures = 0  # The connection had worked, so begin with a short pause again.
             self._session = ReplicaSession()
             self._news.clear()
             await happens_within(self._news, pause_ms)
@@ -194,7 +194,7 @@ class ReplicaFetcher:
         return connection.send_raw(request, version=_version(connection))
 
     async def _wait_for_news(self, now_ms: int) -> None:
-        """Wait until a partition is added or a delay is over: there is nothing to fetch."""
+        """Wait until a partition is added or a delay is over, as there is nothing to fetch."""
         self._news.clear()
         deadlines = [due_ms for p in self if (due_ms := _due_ms(p, now_ms)) is not None]
         within_ms = max(1, min(deadlines) - now_ms) if deadlines else None
@@ -222,7 +222,7 @@ class ReplicaFetcher:
         self._changed.clear()
         topics: dict[bytes, list[wire.FetchPartition]] = {}
         forgotten: dict[bytes, list[int]] = {}
-        # The first of a session is answered at once: only then can another go ahead of it.
+        # The first fetch of a session must be answered at once, as none can be sent behind it.
         wait_ms = 0 if session.is_new else self._config.replica_fetch_wait_max_ms
         for key in keys:
             partition = self._partitions.get(key)
@@ -296,7 +296,7 @@ class ReplicaFetcher:
     # Answers.
 
     def _on_answer(self, answer: wire.FetchResponse) -> None:
-        """Take in every partition of the answer before anything else is sent."""
+        """Process every partition of the answer before anything else is sent."""
         if answer.error_code:
             error = ErrorCode(answer.error_code)
             if error in SESSION_ERRORS:
@@ -345,7 +345,7 @@ def _is_asking(partition: Partition) -> bool:
 
 
 def _due_ms(partition: Partition | None, now_ms: int) -> int | None:
-    """Return when a delayed or throttled partition may fetch again; None: it need not wait."""
+    """Return when a delayed or throttled partition may fetch again; None if it need not wait."""
     if partition is None or partition.follower is None:
         return None
     due_ms = partition.follower.next_deadline_ms()

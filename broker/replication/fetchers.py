@@ -1,8 +1,8 @@
 """Assigns each followed partition to a fetcher of its leader.
 
 Makes a fetcher when the first partition needs one and ends it after the last. At most one fetcher
-has a partition; a partition that this broker leads has none. `num.replica.fetchers` partitions
-share a leader's fetchers by topic and index, always in the same way.
+has a partition; a partition that this broker leads has none. A leader has `num.replica.fetchers`
+fetchers at most, and topic id and index decide which of them a partition gets.
 """
 
 from collections.abc import Callable, Iterable
@@ -46,7 +46,7 @@ class ReplicaFetchers:
         return len(self._fetchers)
 
     def follow(self, partition: Partition) -> None:
-        """Fetch it from the leader it has now, anew if the leader epoch grew."""
+        """Fetch a partition from its present leader; fetch anew if the leader epoch has grown."""
         place = Place(partition.metadata.leader, self._number_of(partition))
         if self._place_of.get(partition, place) != place or place.leader_id < 0:
             self.unfollow(partition)
@@ -70,13 +70,13 @@ class ReplicaFetchers:
             self._fetchers[place].remove(partition)
 
     def tell(self, partition: Partition) -> None:
-        """Tell its leader how much of it is on stable storage now, and where its log begins."""
+        """Report a partition's flushed offset and log start offset to its leader."""
         place = self._place_of.get(partition)
         if place is not None:
             self._fetchers[place].tell(partition)
 
     def on_brokers_changed(self, broker_ids: Iterable[int]) -> None:
-        """End the pauses of fetchers whose leader has registered anew."""
+        """Let fetchers connect at once if their leader is one of these brokers."""
         changed = dict.fromkeys(broker_ids)
         for place, fetcher in self._fetchers.items():
             if place.leader_id in changed:

@@ -1,7 +1,7 @@
-"""Takes in the leader's answers: checks the bytes, decides, carries out in order.
+"""Processes the leader's fetch answers: checks the bytes, and carries out what is decided.
 
-Record bytes are checked by header and checksum, sliced and written; never decoded or copied. The
-decisions are `replica.follower`'s; nothing here waits.
+Record bytes are checked by header and checksum, sliced and written; never decoded or copied.
+`replica.follower` makes the decisions; nothing here waits.
 """
 
 import logging
@@ -31,7 +31,7 @@ from ..replica.follower import (
 from ..replica.throttle import Throttle, names
 
 AskLeader = Callable[[Partition], None]
-"""Asks the leader for the bounds of its log."""
+"""Asks a partition's leader for the bounds of its log."""
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def on_fetched(
     now_ms: int,
     ask_leader: AskLeader,
 ) -> None:
-    """Take in one partition of a fetch answer, all the way to the log."""
+    """Process one partition of a fetch answer: check it, decide, and write to the log."""
     follower = partition.follower
     if follower is None:
         return
@@ -72,7 +72,7 @@ def on_fetched(
 
 
 def throttle_of(partition: Partition) -> Throttle | None:
-    """Return the bound on our fetching of this copy; None without one, and for ISR members."""
+    """Return the throttle for our fetches of this partition; None if none applies."""
     host = partition.host
     throttle, me = host.throttles.follower, host.broker_id
     if not throttle.is_on or me in partition.role.metadata.isr:
@@ -82,7 +82,7 @@ def throttle_of(partition: Partition) -> Throttle | None:
 
 
 def whole_batches(data: Buffer) -> list[BatchHeader]:
-    """Return the headers of whole batches; RemoteProtocolError if one is damaged.
+    """Return the headers of whole batches; raise RemoteProtocolError if one is damaged.
 
     A leader may cut the last batch of an answer short; it is fetched again.
     """
@@ -105,7 +105,7 @@ def carry_out(
     data: Buffer,
     ask_leader: AskLeader,
 ) -> None:
-    """Carry out the follower's decisions in order; a failing disk ends the role."""
+    """Carry out the follower's effects in order; if the disk fails, end the role."""
     try:
         for effect in effects:
             _carry_out_one(partition, effect, answer, data, ask_leader)

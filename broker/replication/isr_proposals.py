@@ -1,7 +1,7 @@
-"""ISR changes on their way to the controller: one request in flight, with all that are waiting.
+"""Sends ISR changes to the controller: one request at a time, with all changes that wait.
 
-Owns the queue. A proposal is sent again until it is answered or its partition has moved on; what an
-answer means for the partition is its leader's to decide.
+Owns the queue. A proposal is sent again until it is answered, or until its leader no longer makes
+it. The partition's leader decides what an answer means.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ CHANGES_MAX: Final = 5_000
 
 
 class IsrProposals:
-    """Sends what leaders propose."""
+    """Sends the ISRs that this broker's leaders propose."""
 
     def __init__(self, runtime: Runtime, channel: ControllerChannel, broker_id: int) -> None:
         self._runtime = runtime
@@ -40,8 +40,8 @@ class IsrProposals:
         self._task = OwnedTask(runtime, "isr proposals")
         self._refusals = Refusals()
         self.shrunk = self.expanded = self.refused = 0
-        """Proposals since the start that the controller accepted, as smaller or larger ISRs, or
-        refused for good."""
+        """The proposals since the start by result: accepted as a smaller ISR, accepted as a larger
+        one, or refused for good."""
 
     def propose(self, partition: Partition, proposal: ProposeIsr) -> None:
         """Send the proposal with the next request; it replaces an older one of the partition."""
@@ -49,7 +49,7 @@ class IsrProposals:
         self._task.start(self._run)
 
     async def close(self) -> None:
-        """Send no more."""
+        """Drop the waiting proposals and stop sending."""
         self._waiting.clear()
         await self._task.stop()
 
@@ -79,8 +79,8 @@ class IsrProposals:
         return taken
 
     async def _send(self, sent: dict[Partition, ProposeIsr]) -> dict[Partition, ProposeIsr]:
-        """Send one request and take its answer; return the proposals to send again."""
-        # The answer may be overtaken by its own metadata: compared is what was proposed now.
+        """Send one request and process its answer; return the proposals to send again."""
+        # Metadata may overtake the answer, so the sizes of the ISRs are compared now.
         growth = {each: len(sent[each].isr) - len(each.metadata.isr) for each in sent}
         request = AlterPartitions(
             self._broker_id,
@@ -125,8 +125,8 @@ class IsrProposals:
         if proposal in effects:
             return {partition: proposal}
         self.refused += 1
-        # What is refused is proposed again as long as a follower fetches: said once, until the
-        # partition has changed.
+        # A refused ISR is proposed again as long as the follower fetches, so this is logged once
+        # until the partition has changed.
         cause = (partition.key, proposal.partition_epoch, error)
         isr = [broker for broker, _ in proposal.isr]
         self._refusals.note(cause, "%r: isr %s: %s", partition, isr, error.name)
@@ -143,8 +143,8 @@ class IsrProposals:
             partition_epoch=result.partition_epoch,
             isr=result.isr,
             recovering=result.recovering,
-            # The answer may overtake the setting. Who is eligible was counted by the one it was
-            # decided by: to commit with fewer would commit what an eligible leader has not.
+            # The answer may overtake a change of the setting. The controller computed the eligible
+            # leaders with its value; commits with fewer replicas could miss on one of them.
             min_isr=max(leader.metadata.min_isr, result.min_isr),
         )
         now_ms = self._runtime.monotonic_ms()

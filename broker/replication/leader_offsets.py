@@ -1,4 +1,4 @@
-"""Asks a leader where its logs begin and end, for a follower that is outside of them."""
+"""Asks a leader where its logs begin and end, for followers whose fetch was outside of them."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from ..partition.partition import Partition
 async def leader_offsets(
     connection: KafkaConnection, asker: int, partitions: Sequence[Partition]
 ) -> list[tuple[int, int] | None]:
-    """Start and end for each partition, None where the leader did not say."""
+    """Return log start and log end for each partition; None where the leader gave an error."""
     starts = await _list_offsets(connection, asker, partitions, EARLIEST_TIMESTAMP)
     ends = await _list_offsets(connection, asker, partitions, LATEST_TIMESTAMP)
     found: list[tuple[int, int] | None] = []

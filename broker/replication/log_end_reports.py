@@ -1,8 +1,8 @@
 """Reports our log ends to a controller that looks for the longest copy of a partition.
 
-A partition in the state `electing` has no leader and nobody in sync; its metadata asks every living
-replica for the end of its log. Reports are repeated until the metadata asks no more: they are
-idempotent, and a new controller has heard none of them. Changes no log.
+A partition in the state `electing` has no leader and no replica in sync; its metadata asks every
+live replica for the end of its log. Reports are repeated until the metadata no longer asks: they
+are idempotent, and a new controller has received none of them. Changes no log.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from ..control.controller_channel import ControllerChannel
 from ..partition.partition import Partition
 
 REPEAT_MS: Final = 250
-"""Well within the time for which the controller waits for a report."""
+"""Milliseconds between reports, well within the time for which the controller waits for one."""
 
 log = logging.getLogger(__name__)
 
 
 class LogEndReports:
-    """Reports the ends of logs as long as somebody asks."""
+    """Reports the ends of logs as long as the metadata asks for them."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class LogEndReports:
         self._task = OwnedTask(runtime, "log end reports")
 
     def ask(self, partitions: Iterable[Partition]) -> None:
-        """Metadata that we have acted on asks for the ends of these."""
+        """Report the log ends of these partitions; call it when such metadata is applied."""
         self._asked.update(dict.fromkeys(partitions))
         if not self._asked:
             return
@@ -50,7 +50,7 @@ class LogEndReports:
         self._task.start(self._run)
 
     async def close(self) -> None:
-        """Report no more."""
+        """Stop reporting."""
         await self._task.stop()
 
     async def _run(self) -> None:
@@ -60,7 +60,7 @@ class LogEndReports:
             await happens_within(self._news, REPEAT_MS)
 
     def _ends(self) -> tuple[LogEnd, ...]:
-        """Return the log end of each partition still asked for; the others are forgotten."""
+        """Return the log end of each partition still asked for, and forget the others."""
         self._asked = {each: None for each in self._asked if self._is_electing(each)}
         return tuple(_end_of(partition) for partition in self._asked)
 
@@ -78,7 +78,7 @@ class LogEndReports:
 
 def _end_of(partition: Partition) -> LogEnd:
     log, end = partition.log, partition.log_end_offset
-    # Where all records were deleted, the epoch of the last of them is known at the end itself.
+    # If all records were deleted, the epoch of the last one is that of the log's end itself.
     last = max(end - 1, log.log_start_offset)
     return LogEnd(
         topic_id=partition.topic_id,

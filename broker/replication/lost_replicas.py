@@ -1,9 +1,9 @@
-"""Replicas lost with a directory of this broker: reported until the controller has answered.
+"""Reports replicas that are lost with a failed directory, until the controller accepts that.
 
-The controller has others lead them and lets this broker back only after a restart; the broker
-itself goes on with its other directories. A broker that cannot report them within
-`log.dir.failure.timeout.ms` stops (KIP-858): clients that believe it to lead would wait for ever.
-The cause of the failure is not reported; the heartbeats carry the directories.
+The controller elects other leaders for them, and lets this broker lead them again only after a
+restart. The broker itself goes on with its other directories. If it cannot report them within
+`log.dir.failure.timeout.ms`, it stops (KIP-858), because clients that take it for the leader would
+wait for ever. The cause of the failure is not reported; heartbeats name the failed directories.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class LostReplicas:
-    """Tells of what is lost."""
+    """Reports lost replicas to the controller."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class LostReplicas:
             self._task.start(self._run)
 
     async def close(self) -> None:
-        """Tell no more."""
+        """Stop reporting."""
         await self._task.stop()
 
     async def _run(self) -> None:

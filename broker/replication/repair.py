@@ -1,12 +1,12 @@
-"""Batches that the disk did not keep, fetched again from a peer and put in their place.
+"""Repairs damaged batches: they are fetched from a peer again and written in their place.
 
-Storage reports damage whenever a reader or the scrub meets it, and never serves it. Here a peer
-is asked with the fetch of a consumer that takes batches as they lie: the leader first, then members
-of the ISR, then any other replica, for the same offset and leader epoch are the same record
-wherever they are. The answer must fit exactly: offsets, length, checksums, epochs. While no peer
-has it, its readers are answered KAFKA_STORAGE_ERROR, and peers are asked again.
+Storage reports damage whenever a reader or the scrub finds it, and never serves it. Here peers are
+asked for the batches by fetches of a debugging consumer: the leader first, then members of the ISR,
+then other replicas. Records with the same offset and leader epoch are the same on all of them. The
+answer must fit exactly: offsets, length, checksums, epochs. While no peer has the batches, their
+readers get KAFKA_STORAGE_ERROR, and peers are asked again.
 
-Costs nothing while all is well: there is a task only while there is damage.
+A task runs only while there is damage.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from ..partition.requests import DEBUGGING_CONSUMER
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 64 << 20
-"""Bytes; larger damage is not mended, as it would have to be in memory at once."""
+"""The largest damage that is repaired, in bytes, because all of it must be in memory at once."""
 MAX_PLACES = 10_000
 RETRY_MIN_MS = 500
 RETRY_MAX_MS = 60_000
@@ -48,7 +48,7 @@ Place = tuple[TopicPartition, str, int]
 
 
 class Repairs:
-    """The damage of one broker that is known and not yet mended."""
+    """The known damage of one broker that is not yet repaired, and the task that repairs it."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Repairs:
         self._endpoint_of = endpoint_of
         self._places: dict[Place, CorruptLog] = {}
         self._told: dict[str, None] = {}
-        """The last message on damage that lasts: it is logged once."""
+        """The messages that were logged about present damage, each of them once."""
         self._news = asyncio.Event()
         self._task = OwnedTask(runtime, "repair of damaged batches")
         self._is_closed = False
@@ -81,7 +81,7 @@ class Repairs:
         self._task.start(self._run)
 
     async def close(self) -> None:
-        """Mend no more."""
+        """Stop repairing."""
         self._is_closed = True
         await self._task.stop()
 
@@ -100,7 +100,7 @@ class Repairs:
         self._told.clear()
 
     async def _is_settled(self, name: TopicPartition, error: CorruptLog) -> bool:
-        """Return True if the damage is mended, gone, or beyond repair; False to try again."""
+        """Repair damage; return True if it is repaired, gone or beyond repair, else False."""
         partition = self._find(name.topic, name.partition)
         if isinstance(partition, ErrorCode) or partition.offline_because:
             return True

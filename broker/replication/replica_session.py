@@ -1,7 +1,7 @@
-"""A follower's half of a fetch session (KIP-227): what the leader knows of our fetch.
+"""A follower's half of a fetch session (KIP-227): the positions that the leader knows.
 
-Only changes are named again. One request may be sent ahead, while the one before it waits at the
-leader for data; each answer is then matched with its own request. Pure.
+A request names only positions that changed. One request may be sent ahead, while the leader holds
+the one before until it has data; each answer is then matched with its own request. Pure.
 """
 
 from ...protocol.messages.fetch import INITIAL_SESSION_EPOCH, INVALID_SESSION_ID
@@ -24,7 +24,7 @@ class ReplicaSession:
         self.sent: dict[Key, FetchPosition] = {}
         """The positions in the newest request."""
         self._overtaken: dict[Key, FetchPosition | None] = {}
-        """The positions in the request before, if they differ and it is not answered yet."""
+        """The positions in the request before that, if they differ and it is not answered yet."""
         self._unanswered = 0
         self._is_refused = False
 
@@ -35,16 +35,16 @@ class ReplicaSession:
 
     @property
     def is_new(self) -> bool:
-        """True if the leader has yet to say whether it keeps a session: nothing is sent ahead."""
+        """True until the leader has said whether it keeps a session; nothing is sent ahead."""
         return self.is_full and not self._is_refused
 
     def name(self, key: Key, position: FetchPosition) -> None:
-        """The next request asks for this."""
+        """Ask for this position with the next request."""
         self._remember(key)
         self.sent[key] = position
 
     def forget(self, key: Key) -> bool:
-        """Drop the partition with the next request; False if it was not asked for."""
+        """Drop the partition with the next request; return False if it was not in the session."""
         if key not in self.sent:
             return False
         self._remember(key)
@@ -56,17 +56,17 @@ class ReplicaSession:
             self._overtaken.setdefault(key, self.sent.get(key))
 
     def asked(self, key: Key) -> FetchPosition | None:
-        """Return the position in the oldest unanswered request."""
+        """Return the partition's position in the oldest unanswered request."""
         return self._overtaken[key] if key in self._overtaken else self.sent.get(key)
 
     def on_sent(self) -> None:
-        """A request is on its way."""
+        """Count a request that was sent, and set the session epoch of the next one."""
         self._unanswered += 1
         if not self.is_full:
             self.epoch = 1 if self.epoch == LAST_EPOCH else self.epoch + 1
 
     def on_answered(self, session_id: int) -> None:
-        """Take in an answer; without an id the leader keeps no session, and every fetch is full."""
+        """Note an answer; without a session id the leader keeps none, and every fetch is full."""
         self._unanswered -= 1
         self._overtaken.clear()
         if session_id == INVALID_SESSION_ID:

@@ -1,8 +1,8 @@
 """Compacts the logs of a broker: the dirtiest first, one at a time, within a rate.
 
-Owns the timing, the rate, and the offset up to which the checkpoint counts each log as compacted;
-storage decides what of a log is due and does it, in a worker process. Leaders and followers alike
-compact their logs, up to the last stable offset they know. Between looks it costs nothing.
+Owns the timing, the rate, and the offset up to which the checkpoint counts each log as compacted.
+Storage decides which part of a log is due, and compacts it in a worker process. Leaders and
+followers alike compact their logs, up to the last stable offset that they know.
 """
 
 import asyncio
@@ -28,19 +28,20 @@ PUT_OFF_MS = 60_000
 
 @config_table
 class CompactionConfig:
-    """Whether, how often, with how much memory, how fast."""
+    """The settings of log compaction."""
 
     log_cleaner_enable: bool = setting(
         "log.cleaner.enable",
         True,
-        doc="Off, compacted topics grow without bound, __consumer_offsets among them.",
+        doc="Whether logs are compacted. If not, compacted topics grow without bound, "
+        "__consumer_offsets among them.",
     )
     log_cleaner_backoff_ms: int = setting(
         "log.cleaner.backoff.ms",
         15_000,
         at_least=0,
         dynamic=True,
-        doc="How often logs are looked through for something to compact.",
+        doc="How long to wait, if no log needs compaction, before the logs are checked again.",
     )
     log_cleaner_dedupe_buffer_size: int = setting(
         "log.cleaner.dedupe.buffer.size",
@@ -54,17 +55,17 @@ class CompactionConfig:
         1.7976931348623157e308,
         at_least=1,
         dynamic=True,
-        doc="How fast compaction reads and writes, both together.",
+        doc="The most bytes a second that compaction reads and writes, both together.",
     )
 
 
 class Compaction:
-    """The compaction of one broker."""
+    """Runs the log compaction of one broker."""
 
     def __init__(
         self, runtime: Runtime, settings: Callable[[], CompactionConfig], partitions: Partitions
     ) -> None:
-        """`settings` gives the table as it is now; after a change call `on_settings`."""
+        """`settings` returns the present settings; call `on_settings` after a change."""
         self._runtime = runtime
         self._settings = settings
         self._config = settings()
@@ -77,7 +78,7 @@ class Compaction:
         self._task = OwnedTask(runtime, "compaction")
 
     def start(self) -> None:
-        """Begin, unless it is off."""
+        """Start compaction, if `log.cleaner.enable` is set."""
         if self._config.log_cleaner_enable:
             self._task.start(self._run)
 
@@ -86,7 +87,7 @@ class Compaction:
         await self._task.stop()
 
     def on_settings(self) -> None:
-        """Measure pauses under way anew: the broker's settings may have changed."""
+        """Apply changed settings, and begin a pause that is under way anew."""
         config = self._settings()
         if config != self._config:
             self._config = config
@@ -101,12 +102,12 @@ class Compaction:
                 pass
 
     async def _pause(self, pause_ms: float) -> bool:
-        """Wait so long; False if settings changed meanwhile."""
+        """Wait for `pause_ms`; return False as soon as the settings change."""
         self._resettled.clear()
         return not await happens_within(self._resettled, pause_ms)
 
     async def compact_one(self) -> bool:
-        """Compact the log that needs it most; False if none does."""
+        """Compact the log that needs it most; return False if none does."""
         found = await self._dirtiest()
         if found is None:
             return False
@@ -147,12 +148,12 @@ class Compaction:
             await directory.compacted.note(_name(partition), end)
 
     async def _pay(self, count: int) -> None:
-        """Wait until so many bytes more may be read and written."""
+        """Wait until the rate permits `count` more bytes to be read and written."""
         now_ms = self._runtime.monotonic_ms()
         took_ms = count * 1000 / self._config.log_cleaner_io_max_bytes_per_second
         self._free_at_ms = max(self._free_at_ms, now_ms) + took_ms
         if self._free_at_ms > now_ms and not await self._pause(self._free_at_ms - now_ms):
-            self._free_at_ms = 0.0  # What was owed at the old rate is let go.
+            self._free_at_ms = 0.0  # The rate may have changed: the rest of the wait is dropped.
 
 
 def _name(partition: Partition) -> TopicPartition:

@@ -1,10 +1,10 @@
-"""The scrub: every complete segment read from the disk now and then, and judged.
+"""The scrub: it reads every complete segment from disk at an interval, and checks it for damage.
 
-It finds rot in segments that nobody reads, while peers still have the batches. Owns the timing and
-the rate; storage judges, and repair.py hears of damage. Skips newest segments, whose bytes are
-still in memory, and whatever is not flushed. It bypasses the page cache, which proves nothing about
-the disk and which other readers need. Reads leave the loop; judging one of them takes it a
-fraction of a millisecond (docs/decisions/0020).
+It finds damage in segments that nobody reads, while peers still have the batches. Owns the timing
+and the rate; storage checks the batches, and repair.py repairs them. It skips the newest segments,
+whose bytes are still in memory, and segments that are not flushed. It bypasses the page cache,
+which proves nothing about the disk and which other readers need. It reads off the event loop; the
+check of one read takes a fraction of a millisecond on the loop (docs/decisions/0020).
 """
 
 import asyncio
@@ -20,11 +20,12 @@ from ..partitions import Partitions
 log = logging.getLogger(__name__)
 
 FIRST_AFTER_MS = 600_000
-"""A broker that is restarted often must get round to it, and a start has better things to do."""
+"""The longest time in ms before the first scrub: not at the start, which has other work, but soon
+enough for a broker that is restarted often."""
 
 
 class Scrub:
-    """The background reading of one broker."""
+    """Runs the scrub of one broker."""
 
     def __init__(self, runtime: Runtime, config: BrokerConfig, partitions: Partitions) -> None:
         self._runtime = runtime
@@ -34,7 +35,7 @@ class Scrub:
         self._task = OwnedTask(runtime, "scrub")
 
     def start(self) -> None:
-        """Begin, unless it is off."""
+        """Start the scrub, unless its interval is 0."""
         if self._config.log_scrub_interval_ms > 0:
             self._task.start(self._run)
 
@@ -52,7 +53,7 @@ class Scrub:
             await asyncio.sleep(max(interval_ms - took_ms, 0) / 1000)
 
     async def read_all(self) -> None:
-        """Read everything once."""
+        """Read and check all complete segments once."""
         segment_count = damaged_count = 0
         for partition in list(self._partitions):
             try:
@@ -82,7 +83,7 @@ class Scrub:
         return read, damaged
 
     async def _pay(self, count: int) -> None:
-        """Wait until so many bytes may be read."""
+        """Wait until the rate permits `count` more bytes to be read."""
         now_ms = self._runtime.monotonic_ms()
         start_ms = max(self._free_at_ms, now_ms)
         self._free_at_ms = start_ms + count * 1000 / self._config.log_scrub_bytes_per_second

@@ -1,7 +1,7 @@
 """The timers of a broker: they checkpoint, shrink ISRs, retire segments and flush.
 
-Owns the timing only, and does nothing if nothing changed. High watermarks are checkpointed at an
-interval because a restart needs them only roughly: followers and leaders learn them again.
+Owns the timing only. High watermarks are checkpointed at an interval, because a restart needs them
+only roughly: followers and leaders learn them again.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ log = logging.getLogger(__name__)
 
 NEVER_MS = 2**62
 TURN_PARTITIONS = 200
-"""Partitions looked at before the loop gets its turn."""
+"""The number of partitions to check before other tasks of the event loop get a turn."""
 
 
 class Upkeep:
-    """The recurring work of one broker."""
+    """Runs the recurring work of one broker."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class Upkeep:
         producer_expiration_ms: Callable[[], int],
         note_metadata: Callable[[], Awaitable[None]],
     ) -> None:
-        """`producer_expiration_ms` is asked at each look: it may change while the broker runs.
+        """`producer_expiration_ms` is called at each check, as the setting may change.
 
-        `note_metadata` keeps how far the metadata was followed, as often as checkpoints.
+        `note_metadata` saves the metadata position, as often as checkpoints are written.
         """
         self._runtime = runtime
         self._partitions = partitions
@@ -57,13 +57,13 @@ class Upkeep:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin, each at its own interval."""
+        """Start all recurring work, each at its own interval."""
         for name, interval_ms, work in self._works:
             if interval_ms < NEVER_MS:
                 self._tasks.append(self._runtime.spawn(self._repeat(interval_ms, work), name))
 
     async def close(self) -> None:
-        """Stop; a final checkpoint belongs to the closing of the directories."""
+        """Stop; `close_directories` writes the final checkpoints."""
         tasks, self._tasks = self._tasks, []
         await end_tasks(tasks)
 
@@ -88,7 +88,7 @@ class Upkeep:
                 log.error("%s", error)
 
     async def retire(self) -> None:
-        """Delete segments that time or size allow, and forget producers long idle."""
+        """Delete segments past their retention, and forget producers that are idle for long."""
         now_ms = self._runtime.wall_ms()
         expire_after_ms = self._producer_expiration_ms()
         for turn, partition in enumerate(list(self._partitions), start=1):
@@ -112,7 +112,7 @@ class Upkeep:
         forget_idle_producers(partition, now_ms, expire_after_ms)
 
     async def check_lag(self) -> None:
-        """Propose to go on without followers that are too far behind."""
+        """Propose ISRs without followers that are too far behind."""
         now_ms = self._runtime.monotonic_ms()
         for turn, partition in enumerate(list(self._partitions), start=1):
             if turn % TURN_PARTITIONS == 0:
@@ -121,7 +121,7 @@ class Upkeep:
                 carry_out(partition, partition.leader.on_lag_check(now_ms))
 
     async def check_silence(self) -> None:
-        """Propose to go on without followers that have stopped fetching at all."""
+        """Propose ISRs without followers that have stopped fetching."""
         heard = self._partitions.heard
         now_ms = self._runtime.monotonic_ms()
         for follower in heard.silent(now_ms):
@@ -137,7 +137,7 @@ class Upkeep:
                 heard.forget(follower)
 
     async def flush(self) -> None:
-        """Flush what flush.ms wants flushed."""
+        """Flush the logs that have flush.ms set and hold unflushed records."""
         due: list[Log] = [
             partition.log
             for partition in self._partitions
@@ -160,7 +160,7 @@ def forget_idle_producers(partition: Partition, now_ms: int, expire_after_ms: in
 
 
 def high_watermarks(partitions: Partitions, directory: LogDirectory) -> dict[TopicPartition, int]:
-    """Return the directory's checkpoint; logs that no partition claimed keep their old entry."""
+    """Return the directory's high watermarks; unclaimed logs keep those of the last checkpoint."""
     now = {
         TopicPartition(partition.topic, partition.index): partition.high_watermark
         for partition in partitions
@@ -170,7 +170,7 @@ def high_watermarks(partitions: Partitions, directory: LogDirectory) -> dict[Top
 
 
 async def close_directories(partitions: Partitions, *, broker_epoch: int) -> None:
-    """Flush and close every log, checkpoint, and leave the mark of a clean stop."""
+    """Flush and close every log, write the checkpoints, and mark the stop as clean."""
     partitions.write_staged()
     for directory in partitions.store.directories:
         try:
