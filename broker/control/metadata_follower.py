@@ -27,7 +27,7 @@ RETRY: Final = Backoff(first_ms=20, most_ms=1000, steady_count=10)
 MAX_WAIT_MS: Final = 5_000
 ANSWER_SLACK_MS: Final = 5_000
 DEPOSED_MS: Final = 5_000
-"""The longest time in ms for which a deposed controller does not know that it was deposed."""
+"""The longest time in ms for which a deposed controller may take itself for the active one."""
 
 Publish = Callable[[Delta, MetadataImage], Awaitable[None]]
 
@@ -55,7 +55,7 @@ class MetadataFollower:
         self._position = position
         self._on_lost = on_lost
         self._is_held = position.seen is None
-        """True once a controller holds the last record that was acted upon before this start."""
+        """True once a controller holds the last record acted upon before this start, if any."""
         self._outdated_since_ms: int | None = None
         """The time since when controllers of an older epoch than ours lack records that we have;
         None if no controller does."""

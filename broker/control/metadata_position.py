@@ -111,7 +111,7 @@ def encode_position(seen: OffsetAndEpoch) -> bytes:
 
 
 def decode_position(data: bytes) -> OffsetAndEpoch | None:
-    """Read the file's content; return None if it is damaged, as that could be a false alarm."""
+    """Read the file's content; return None if it is damaged, to raise no false alarm."""
     text, _, crc = data.rpartition(_CRC)
     if crc != b'%08x"}' % crc32(text):
         return None

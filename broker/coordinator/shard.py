@@ -162,7 +162,7 @@ class Shard(Generic[S]):
         return True
 
     def wait_for(self, appended: Appended, done: Done) -> None:
-        """Call `done` once a batch that was appended to this partition is committed."""
+        """Call `done` once a batch appended to this partition is committed, or with an error."""
         self.last_offset = max(self.last_offset, appended.last_offset)
         self._wait(appended, done)
         if not self._is_flush_due:

@@ -85,7 +85,7 @@ class MarkerSender:
             self._on_rested()
 
     async def close(self) -> None:
-        """Stop sending. The next coordinator sends the markers that were not answered again."""
+        """Stop sending. The next coordinator sends all unanswered markers again."""
         self._is_closed = True
         if self._retry is not None:
             self._retry.cancel()

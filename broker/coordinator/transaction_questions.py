@@ -37,9 +37,9 @@ UNAVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 Errors = Mapping[TopicPartition, ErrorCode]
 Verified = Callable[[Errors], None]
-"""Called once, perhaps before `ask` returns, with each partition's error. NONE means that it is in
-the transaction, TRANSACTION_ABORTABLE that it is not. CONCURRENT_TRANSACTIONS and COORDINATOR_
-errors are retriable; INVALID_PRODUCER_ID_MAPPING and PRODUCER_FENCED are not."""
+"""Called once, perhaps before `ask` returns, with each partition's error. NONE means that the
+partition is in the transaction, TRANSACTION_ABORTABLE that it is not. CONCURRENT_TRANSACTIONS and
+a coordinator's absence are retriable; INVALID_PRODUCER_ID_MAPPING and PRODUCER_FENCED are not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +50,7 @@ class Question:
     adds: bool
     """True if the coordinator is to add the partitions to the transaction."""
     give_up_ms: int
-    """The time (monotonic ms) until which it waits while an earlier transaction is being ended."""
+    """The time (monotonic ms) until which the question waits for an earlier transaction to end."""
     done: Verified
 
     def refuse(self, error: ErrorCode) -> None:

@@ -105,9 +105,9 @@ class IntakeRules:
         if level == "auto":
             level = "structure" if record_backend.compiled is not None else "batch"
         self.opens = self.is_compacted or level == "full"
-        """True if the records of compressed batches are walked."""
+        """True if the records of compressed batches are checked one by one."""
         self.walks = self.opens or level == "structure"
-        """True if the records of uncompressed batches are walked."""
+        """True if the records of uncompressed batches are checked one by one."""
         self.walks_only = self.walks and not self.has_time_limits
         self.has_special_rules = self.walks or self.has_time_limits
 
@@ -119,9 +119,9 @@ def rules_of(config: TopicConfig) -> IntakeRules:
 
 
 def looks_inside(rules: IntakeRules, header: BatchHeader) -> bool:
-    """True if the records of this batch are walked.
+    """True if the records of this batch are checked one by one.
 
-    A batch whose header lacks the greatest timestamp is walked at every level, because retention
+    Those of a batch whose header lacks the greatest timestamp are at every level, as retention
     and lookups use it. Sarama's producer, for one, did not set it before 2025.
     """
     if header.max_timestamp < header.base_timestamp and not rules.is_log_append_time:

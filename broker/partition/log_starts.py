@@ -41,7 +41,7 @@ def delete_before(partition: "Partition", offset: int) -> ErrorCode | int:
 def low_watermark(partition: "Partition", live: Container[int]) -> int:
     """Return the lowest log start among all replicas whose broker is alive.
 
-    -1 while one of them has not reported.
+    It is -1 while one of them has not reported its log start.
     """
     leader = partition.leader
     starts = (

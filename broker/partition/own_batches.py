@@ -22,7 +22,7 @@ def append_own(
     """Stage a batch under acks=all, after a check of producer epoch, role, min ISR and size.
 
     If a transactional batch begins its transaction here, `guard` must be the producer's newest
-    verification. Without a `guard` the caller answers for it that the transaction is open.
+    verification. Without a `guard` the caller itself has verified the transaction.
     """
     header = BatchHeader(batch)
     is_transactional = header.attributes & TRANSACTIONAL_BIT

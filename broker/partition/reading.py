@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
-    """Answer one partition of one fetch."""
+    """Answer the part of a fetch that asks for one partition."""
     is_follower = spec.replica_id >= 0
     error = refuse(partition, spec.current_leader_epoch, leader_only=spec.leader_only)
     if not error and is_follower:

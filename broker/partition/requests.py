@@ -25,7 +25,7 @@ DEBUGGING_CONSUMER = -2
 
 @dataclass(slots=True)
 class Appended:
-    """The result of one batch, which is appended to one partition."""
+    """The result of appending one batch to a partition."""
 
     error: ErrorCode = ErrorCode.NONE
     base_offset: int = -1
@@ -79,7 +79,7 @@ class FetchAnswer:
     """Set if the records are not in memory. Call and await it, off the read path, to get them."""
     leader_id: int = -1
     leader_epoch: int = -1
-    """Its epoch; both fill in CurrentLeader, if the client's knowledge of the leader is stale."""
+    """The leader's epoch. With `leader_id` it tells a client with old metadata who leads now."""
     preferred_read_replica: int = -1
     """A nearer broker that has the offset, to read from instead (KIP-392); -1 if there is none."""
 

@@ -92,7 +92,7 @@ class Staging:
         return appended
 
     def refuse(self, answer: Appended, unfit_bytes: int = 0) -> Appended:
-        """Count a batch that is refused with `answer`, and return that.
+        """Count a batch that is refused, and return its `answer`.
 
         `unfit_bytes` is its size if a check of the batch itself has failed.
         """

@@ -71,7 +71,7 @@ class Traffic:
         return counts
 
     def keep(self, topics: Iterable[str]) -> list[tuple[str, TopicTraffic]]:
-        """Move all other topics into the totals; return these that were ever written or read.
+        """Keep these topics, and move all others into the totals; return those with traffic.
 
         An idle topic has no rows of its own, as in Kafka.
         """

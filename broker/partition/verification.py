@@ -96,7 +96,7 @@ class Verifications:
         self._attempts = NO_ATTEMPTS
 
     def begin(self, producer_id: int, attempt: Verification) -> Verification:
-        """Return the producer's attempt: the one under way for this epoch, else this one.
+        """Return the producer's attempt that is under way for this epoch; else begin `attempt`.
 
         An attempt of an older epoch is not kept, and permits no batch; but it lets the coordinator
         be asked, whose answer says why the producer is refused.
@@ -137,7 +137,7 @@ class Verifications:
     ) -> ErrorCode:
         """Return the error of a coordinator's transactional batch; NONE if it may be appended.
 
-        Without a `guard` the coordinator answers for it that the transaction is open.
+        Without a `guard` the coordinator itself has verified the transaction.
         """
         producer_id, epoch = header.producer_id, header.producer_epoch
         error = producers.check_epoch(producer_id, epoch)

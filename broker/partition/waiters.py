@@ -160,7 +160,7 @@ class DataWaiters:
                 waiter.on_data(partition)
 
     def note_followers(self, partition: "Partition") -> None:
-        """Let waiting followers note that their next answer must report this partition."""
+        """Let waiting followers note that their next answers must include this partition."""
         for waiter in tuple(self.waiting or ()):
             if waiter.is_follower:
                 waiter.note(partition)

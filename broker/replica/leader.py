@@ -124,7 +124,7 @@ class LeaderReplica:
 
     @property
     def known_brokers(self) -> dict[int, int]:
-        """Every registered broker and its epoch."""
+        """The broker epoch of every registered broker, by id."""
         return self._brokers.epochs
 
     @property
@@ -149,7 +149,7 @@ class LeaderReplica:
 
     @property
     def is_high_watermark_settled(self) -> bool:
-        """True from this epoch's first commit on; before, the last leader's may be higher."""
+        """True from this epoch's first commit on; before it, the old leader's may be higher."""
         return self.high_watermark >= self.epoch_start_offset
 
     def on_metadata(self, metadata: PartitionMetadata, log_end_offset: int, now_ms: int) -> Effects:
@@ -190,7 +190,7 @@ class LeaderReplica:
         return self._advance_high_watermark(now_ms)
 
     def on_brokers_changed(self, now_ms: int) -> Effects:
-        """React to brokers that died or returned: propose those that may join, commit anew."""
+        """Propose followers that may join, and commit, after brokers have died or returned."""
         return self._propose_expansion(now_ms) + self._advance_high_watermark(now_ms)
 
     def on_appended(self, log_end_offset: int, now_ms: int) -> Effects:
@@ -247,7 +247,7 @@ class LeaderReplica:
         )
 
     def on_idle_fetches(self, follower: int, last_ms: int) -> None:
-        """Note fetches at our log end that were answered unseen, the last of them at `last_ms`."""
+        """Note fetches at our log end that `on_follower_fetched` missed, the last at `last_ms`."""
         progress = self.followers.get(follower)
         if progress is not None:
             progress.on_idle_fetches(last_ms)

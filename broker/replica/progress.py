@@ -21,11 +21,11 @@ class FollowerProgress:
     log_end_offset: int = NO_OFFSET
     """The follower has fetched everything below this offset."""
     held_offset: int = NO_OFFSET
-    """Everything below is held: fetched, and under group flush on stable storage, too."""
+    """The follower holds everything below: it is fetched and, under group flush, flushed."""
     caught_up_at_ms: int = 0
     fetched_at_ms: int = NEVER
     fetch_gap_ms: int = NEVER
-    """Milliseconds between its last two fetches; NEVER before the second."""
+    """Milliseconds between the follower's last two fetches; NEVER before the second."""
     mark_offset: int = NO_OFFSET
     """The leader's log end at `marked_at_ms`. A follower that holds it now was caught up then."""
     marked_at_ms: int = 0
@@ -87,7 +87,7 @@ class FollowerProgress:
         return self.fetch_gap_ms > within_ms
 
     def on_idle_fetches(self, last_ms: int) -> None:
-        """Note fetches at the leader's log end that were answered unseen, up to `last_ms`."""
+        """Note fetches at the leader's log end that `on_fetched` missed, the last at `last_ms`."""
         if self.held_offset >= self.mark_offset >= 0:
             self.fetched_at_ms = self.caught_up_at_ms = max(self.caught_up_at_ms, last_ms)
 

@@ -9,7 +9,7 @@ replica.lag.time.max.ms is over. The times are kept for each broker, not for eac
 from typing import Final
 
 SILENT_MS: Final = 3_000
-"""Longer than a broker session, after which a dead broker is fenced; six fetches at defaults."""
+"""Milliseconds without a fetch after which a follower is silent; longer than a broker session."""
 LOOK_MS: Final = 1_000
 OWN_STALL_MS: Final = 1_000
 """A check that is late by more than this shows that our process stood still, so that fetches of

@@ -23,10 +23,10 @@ class PartitionMetadata:
     recovering: bool = False
     """True if the leader was elected uncleanly and has not yet reported itself recovered."""
     unclean_epoch: int = NO_EPOCH
-    """The newest leader epoch that began with an unclean election; only older logs may lose
-    committed records."""
+    """The newest leader epoch that began with an unclean election; only a log that ends in an
+    older epoch may lose committed records."""
     min_isr: int = 1
-    """min.insync.replicas as configured; `effective_min_isr` bounds it by the replicas."""
+    """min.insync.replicas as configured; see `effective_min_isr` for its bound."""
     group_flush: bool = False
     """True under flush.policy=group, where a copy counts only up to its flushed offset."""
     adding: tuple[int, ...] = ()

@@ -12,7 +12,7 @@ from typing import Final
 from ...runtime.config import INT64_MAX
 
 PAUSE_MIN_MS = 20
-"""The shortest pause of a throttled fetch, which is in no hurry."""
+"""The shortest pause of a throttled fetch, in ms."""
 PAUSE_MAX_MS = 1000
 ALL_REPLICAS: Final = ("*",)
 
@@ -56,7 +56,7 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Throttles:
-    """The bounds of a broker: as a leader whose followers catch up, and as such a follower."""
+    """The bound for serving followers that catch up, and the bound for our own catching up."""
 
     leader: Throttle = field(default_factory=Throttle)
     follower: Throttle = field(default_factory=Throttle)

@@ -46,7 +46,7 @@ class ReplicaFetchers:
         return len(self._fetchers)
 
     def follow(self, partition: Partition) -> None:
-        """Fetch a partition from its present leader; fetch anew if the leader epoch has grown."""
+        """Fetch a partition from its present leader, in its present leader epoch."""
         place = Place(partition.metadata.leader, self._number_of(partition))
         if self._place_of.get(partition, place) != place or place.leader_id < 0:
             self.unfollow(partition)

@@ -22,9 +22,9 @@ class ReplicaSession:
         self.epoch = INITIAL_SESSION_EPOCH
         """The session epoch of the next request."""
         self.sent: dict[Key, FetchPosition] = {}
-        """The positions in the newest request."""
+        """The newest position sent for each partition in the session."""
         self._overtaken: dict[Key, FetchPosition | None] = {}
-        """The positions in the request before that, if they differ and it is not answered yet."""
+        """The positions in the older of two unanswered requests, where they differ from `sent`."""
         self._unanswered = 0
         self._is_refused = False
 

@@ -87,7 +87,7 @@ class Compaction:
         await self._task.stop()
 
     def on_settings(self) -> None:
-        """Apply changed settings, and begin a pause that is under way anew."""
+        """Apply changed settings, and restart a pause that is under way."""
         config = self._settings()
         if config != self._config:
             self._config = config

@@ -153,7 +153,7 @@ class Upkeep:
 
 
 def forget_idle_producers(partition: Partition, now_ms: int, expire_after_ms: int) -> int:
-    """Forget producers idle for that long (`now_ms` is wall time); return their number."""
+    """Forget producers idle for `expire_after_ms`; return their number. `now_ms` is wall time."""
     since_ms = partition.host.monotonic_ms() - expire_after_ms
     partition.verifications.remove_older(since_ms)
     return partition.log.producers.remove_expired(now_ms, expire_after_ms)

@@ -274,7 +274,7 @@ class ClassicGroup:
     # Offsets.
 
     def check_commit(self, who: Who, generation: int, *, is_transactional: bool) -> ErrorCode:
-        """Return the error of a commit by this member, or without one; NONE if it is allowed."""
+        """Return the error for a commit by this member, or by no member; NONE if it may commit."""
         if self.phase is Phase.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.phase is Phase.EMPTY:

@@ -25,7 +25,7 @@ class Member:
     protocols: tuple[Protocol, ...]
     assignment: bytes = b""
     is_new: bool = False
-    """True until its first generation begins; its client may be gone without an answer."""
+    """True from its first JoinGroup until the generation begins: its client may be gone by then."""
     deadline_ms: int = NEVER
     """The time (monotonic ms) at which the member is removed, unless it sends a request before."""
     joining: Ticket | None = field(default=None, repr=False)

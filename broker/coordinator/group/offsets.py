@@ -26,7 +26,7 @@ class Committed(NamedTuple):
     expire_wall_ms: int
     """Wall time in ms at which the offset expires, if the client asked for a retention; else -1."""
     position: int
-    """The offset of the record in the log."""
+    """The log offset of the record that commits it."""
 
     @classmethod
     def of(cls, value: OffsetCommitValue, position: int) -> "Committed":

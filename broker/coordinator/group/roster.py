@@ -28,7 +28,7 @@ class Roster:
     # Members.
 
     def add(self, member: Member) -> None:
-        """Add a member; the first one leads."""
+        """Add a member; the first member of the group is its leader."""
         if not self.members:
             self.leader = None
         self.members[member.member_id] = member

@@ -99,13 +99,13 @@ class GroupsState:
                 self.written_at.pop(group_id, None)
 
     def forget_written(self, high_watermark: int) -> None:
-        """Forget the newest record of each deleted group once its tombstone is committed."""
+        """Forget `written_at` of each deleted group whose tombstone is committed."""
         for group_id, position in list(self.written_at.items()):
             if group_id not in self.groups and position < high_watermark:
                 del self.written_at[group_id]
 
     def is_blank(self, group: ClassicGroup) -> bool:
-        """True if the group is empty, never had a generation, and has no offsets or given ids."""
+        """True if the group never had a generation, and has no offsets or reserved member ids."""
         return (
             group.phase is Phase.EMPTY
             and group.phases.generation == 0

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .ledger import Ledger
 
 RUNS_MAX: Final = 16
-"""The number of runs that are remembered; an older run that comes back counts as a new one."""
+"""The number of a group's runs that are remembered; an older run that returns counts as new."""
 TOMBSTONES_MAX: Final = 1_000
 """The most tombstones in one batch; the next check writes the rest."""
 
@@ -62,7 +62,7 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitGroup:
-    """A request in which a run takes over a group, or asks for its generation again."""
+    """A request: a run (a start of the application) takes over a group, or asks for its state."""
 
     group: str
     run: str
@@ -70,7 +70,7 @@ class InitGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """A request in which a run asks to commit its transactions."""
+    """A request: a run (a start of the application) asks to commit its transactions."""
 
     group: str
     generation: int

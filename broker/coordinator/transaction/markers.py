@@ -187,7 +187,7 @@ class Markers:
             del self._queued[leader]
 
     def check_invariants(self) -> None:
-        """Assert that a waiting marker is missing, and waits in one place only."""
+        """Assert that each waiting marker waits in one place only, and is not written yet."""
         for ending in self._endings.values():
             places = [self._fresh, self._resting, *self._queued.values()]
             waiting = [each for place in places for each in place.get(ending, ())]
