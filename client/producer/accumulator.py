@@ -1,7 +1,7 @@
-"""Records on their way: into batches by partition, out in parcels by leader.
+"""Collects records into batches by partition, and drains the batches into parcels by leader.
 
-Pure. Owns the bound on memory. `Sender` carries parcels out and brings answers back to the
-`PartitionQueue` they concern; records for a topic that is not known yet are parked here.
+Pure. Owns the bound on memory. `Sender` sends the parcels and passes the answers to the
+`PartitionQueue` of each batch. Records for a topic without metadata are parked here.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,20 +22,20 @@ Row = tuple[int, bytes | None, bytes | None, Headers]
 
 MAX_TIMESTAMP_MS = (1 << 63) - 1
 RECORD_OVERHEAD = 21
-"""Most bytes that lengths and deltas add to a record without headers."""
+"""The most bytes that lengths and deltas add to a record without headers."""
 
 
 class Claim(Protocol):
-    """The sender of a record, as it waits to hear where the record went."""
+    """The part of a `Delivery` that the accumulator uses for a parked record."""
 
     def bind(self, batch: Batch, index: int) -> None:
-        """Hear that the record is the batch's `index`-th."""
+        """Take in that the record is the batch's `index`-th, counted from 0."""
 
     def fail(self, error: ClientError) -> None:
-        """Hear that no batch will carry the record."""
+        """Take in that the record failed before it got into a batch."""
 
     def when_done(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` once the record's fate is known."""
+        """Call `watcher` once the record is acknowledged or has failed."""
 
 
 class Parcel(NamedTuple):
@@ -46,7 +46,7 @@ class Parcel(NamedTuple):
 
 
 class Parked(NamedTuple):
-    """A record whose topic is not known yet."""
+    """A record that waits for the metadata of its topic."""
 
     record: Row
     partition: int | None
@@ -64,7 +64,7 @@ class Loss(NamedTuple):
 
 @dataclass(slots=True)
 class Drained:
-    """The batches that may be sent, and the obstacles of the others."""
+    """The batches that may be sent now, and the partitions that lack a leader."""
 
     parcels: list[Parcel] = field(default_factory=list)
     unled: list[TopicPartition] = field(default_factory=list)
@@ -82,7 +82,7 @@ class TopicQueues:
     led: list[int] = field(default_factory=list)
 
     def on_partitions(self, partitions: Mapping[int, PartitionView]) -> None:
-        """Take over how many partitions there are and which have leaders."""
+        """Take in the number of partitions, and which of them have leaders."""
         self.partition_count = max(self.partition_count, len(partitions))
         led = sorted(i for i, view in partitions.items() if view.leader_id != NO_LEADER)
         if led != self.led:
@@ -99,10 +99,10 @@ def check_target(topic: str, partition: int | None) -> None:
 
 
 def checked_size(record: Row, limit: int) -> int:
-    """Bound the bytes of a record inside a batch.
+    """Return an upper bound of the bytes of a record inside a batch.
 
-    MessageTooLarge above `limit`; TypeError or ValueError for what no batch can hold: one such
-    record would fail all that travel with it.
+    Raise MessageTooLarge above `limit`, TypeError or ValueError for a record that cannot be
+    encoded, because such a record would make its whole batch fail.
     """
     timestamp_ms, key, value, headers = record
     if not isinstance(timestamp_ms, int) or not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
@@ -130,7 +130,7 @@ class Accumulator:
     """All unacknowledged records of one producer."""
 
     def __init__(self, config: ProducerConfig, dice: Dice, on_released: Callable[[], None]) -> None:
-        """`on_released` is called when records were settled and their memory is free."""
+        """`on_released` is called after records were settled, which frees their memory."""
         self.batch_size = min(config.batch_size, config.max_request_size)
         self.buffer_memory = config.buffer_memory
         self._config = config
@@ -144,21 +144,21 @@ class Accumulator:
         self.no_identity = "no producer id yet"
         """The reason why there is no producer id, in words."""
         self.flush_count = 0
-        """While above zero nothing lingers."""
+        """The number of flushes under way; while it is above zero, linger_ms does not apply."""
         self._on_released = on_released
         self.admit: Callable[[TopicPartition], bool] | None = None
-        """Decides before each batch of a transaction whether its partition may be sent to now."""
+        """Called before each batch of a transaction: True if its partition may be sent to now."""
         self.is_implicit = False
-        """True if partitions join a transaction with their first batch, of sequence 0 (KIP-890)."""
+        """True if a partition's first batch (sequence 0) adds it to the transaction (KIP-890)."""
         self.on_lost: Callable[[ClientError, bool], None] | None = None
-        """Called with the reason why records were lost, and whether they had been sent."""
+        """Called with the error of lost records, and True if they had been sent."""
         self.giving_up: ClientError | None = None
-        """While set, batches that are not in flight are given up for this reason."""
+        """While it is set, batches that are not in flight fail with this error."""
         self._dice = dice
         self._check_deadlines_at_ms = 0
 
     def has_room(self) -> bool:
-        """True if another record may come in. The last one let in may exceed the bound."""
+        """True if another record may come in; the last one may exceed buffer_memory."""
         return self.used_bytes < self.buffer_memory
 
     @property
@@ -171,9 +171,9 @@ class Accumulator:
     def on_topic(
         self, name: str, partitions: Mapping[int, PartitionView], now_ms: int
     ) -> list[Loss]:
-        """A topic is known, or known better: parked records find their batches.
+        """Take in a topic's partitions, and append its parked records to batches.
 
-        Those that name a partition which the topic does not have fail, and are returned.
+        A record fails if the topic lacks the partition that it names; return these losses.
         """
         topic = self.topics.get(name)
         if topic is None:
@@ -195,7 +195,7 @@ class Accumulator:
         return [Loss(len(errors), errors[0])] if errors else []
 
     def park(self, topic: str, parked: Parked) -> None:
-        """Keep a record until its topic is known or its deadline is over."""
+        """Keep a record until its topic is known or its deadline has passed."""
         self.used_bytes += parked.size
         self.parked.setdefault(topic, []).append(parked)
 
@@ -207,7 +207,7 @@ class Accumulator:
         size: int,
         now_ms: int,
     ) -> Batch:
-        """Put a record into its partition's open batch; it is the last one there."""
+        """Append a record to the open batch of its partition, and return the batch."""
         if partition is None:
             partition = self.choose(topic, record[1], size)
         queue = topic.queues.get(partition)
@@ -227,7 +227,7 @@ class Accumulator:
         return batch
 
     def choose(self, topic: TopicQueues, key: bytes | None, size: int) -> int:
-        """Choose the partition of a record of so many bytes: by its key, or as it comes."""
+        """Choose a record's partition: by the hash of its key; without a key, the sticky one."""
         if key is not None:
             return partition_for_key(key, topic.partition_count)
         choice = topic.sticky.choose(size)
@@ -241,7 +241,7 @@ class Accumulator:
         return topic.sticky.turn(candidates, queued, self._dice)
 
     def new_queue(self, topic: TopicQueues, partition: int) -> PartitionQueue:
-        """Make a partition's queue; UnknownTopic where the topic has no such partition."""
+        """Make a partition's queue; UnknownTopic if the topic has no such partition."""
         if not 0 <= partition < topic.partition_count:
             has = f"it has {topic.partition_count} partitions"
             raise UnknownTopic(f"{topic.name}-{partition}", has)
@@ -254,7 +254,7 @@ class Accumulator:
         return queue
 
     def new_batch(self, queue: PartitionQueue, now_ms: int) -> Batch:
-        """Open a batch behind those that wait."""
+        """Open a batch behind the waiting ones of its partition."""
         builder = BatchBuilder(self._codec, is_transactional=self._is_transactional)
         deadline_ms = now_ms + self._config.delivery_timeout_ms
         batch = Batch(queue.partition, builder, now_ms, deadline_ms)
@@ -272,7 +272,10 @@ class Accumulator:
     # -- out
 
     def drain(self, now_ms: int, view: ClusterView, room: Callable[[int], int]) -> Drained:
-        """Take what may be sent now; `room` says how many requests a broker may get."""
+        """Take the batches that may be sent now.
+
+        `room` returns how many more requests may be sent to a broker.
+        """
         drained = Drained()
         rooms: dict[int, int] = {}
         progress = True
@@ -303,7 +306,7 @@ class Accumulator:
                 queue.on_sent(batch, node_id)
                 sizes[node_id] = size
                 parcels.setdefault(node_id, Parcel(node_id, [])).batches.append((queue, batch))
-                # A queue served now comes last next time: a request's size must not starve anyone.
+                # A served queue comes last next time, so that full requests starve no partition.
                 self.busy[partition] = self.busy.pop(partition)
             for node_id in parcels:
                 rooms[node_id] -= 1
@@ -322,7 +325,7 @@ class Accumulator:
         return max(queue.not_before_ms, batch.created_ms + self._config.linger_ms)
 
     def next_wake_ms(self, now_ms: int) -> int | None:
-        """Return when the clock alone makes a batch sendable or overdue; None if it never will."""
+        """Return when a lingering or backed-off batch is ready, or one expires; None if never."""
         wake: int | None = None
         over: int | None = None
         for queue in self.busy.values():
@@ -340,20 +343,20 @@ class Accumulator:
         return wake if over is None else _earlier(wake, over)
 
     def on_deadlines(self, now_ms: int) -> list[Loss]:
-        """Give up the batches and records past their deadlines, and return them."""
+        """Fail the batches and parked records past their deadlines; return the losses."""
         if now_ms < self._check_deadlines_at_ms:
             return []
         losses: list[Loss] = []
         for queue in list(self.busy.values()):
             losses += losses_of(queue.on_deadlines(now_ms))
         for topic, parked in list(self.parked.items()):
-            # Records come in the order of their deadlines.
+            # Parked records stand in the order of their deadlines.
             gone_count = sum(one.deadline_ms <= now_ms for one in parked)
             losses += self._unpark(topic, gone_count, UnknownTopic(topic))
         return losses
 
     def on_topic_refused(self, topic: str, error: ClientError) -> list[Loss]:
-        """A topic cannot be had: its parked records fail, and are returned."""
+        """Fail the parked records of a topic with `error`; return the losses."""
         return self._unpark(topic, len(self.parked.get(topic, ())), error)
 
     def _unpark(self, topic: str, gone_count: int, error: ClientError) -> list[Loss]:
@@ -372,7 +375,7 @@ class Accumulator:
         return [Loss(gone_count, error)]
 
     def give_up_waiting(self) -> None:
-        """While `giving_up` is set: let go of all that is not in flight."""
+        """If `giving_up` is set, fail all records and batches that are not in flight with it."""
         if self.giving_up is None:
             return
         for topic in list(self.parked):
@@ -381,7 +384,7 @@ class Accumulator:
             queue.fail_waiting(self.giving_up)
 
     def fail_all(self, error: ClientError) -> list[Loss]:
-        """Give up everything, also records of unknown topics, and return it."""
+        """Fail all batches and parked records; return the losses."""
         losses = [
             loss for topic in list(self.parked) for loss in self.on_topic_refused(topic, error)
         ]
@@ -392,14 +395,20 @@ class Accumulator:
     # -- producer ids
 
     def change_identity(self, identity: ProducerIdentity) -> None:
-        """Number everything from 0 under another identity; nothing may be in flight."""
+        """Number all partitions' batches from 0 under a new producer id or epoch.
+
+        The caller makes sure that nothing is in flight.
+        """
         self.identity = identity
         for topic in self.topics.values():
             for queue in topic.queues.values():
                 queue.on_identity(identity)
 
     def wants_identity(self) -> bool:
-        """True if a partition to send to lacks a producer id; gives out the one at hand."""
+        """Give the current identity to partitions without one; True if another must be allocated.
+
+        That is so if there is no identity, or a partition can no longer use its producer id.
+        """
         wanted = False
         for queue in self.busy.values():
             if not queue.needs_identity:
@@ -413,7 +422,7 @@ class Accumulator:
 
 
 def losses_of(batches: list[Batch]) -> list[Loss]:
-    """Say of completed batches how many records were lost, and why."""
+    """Return the record count and the error of each failed batch among `batches`."""
     return [
         Loss(batch.record_count, batch.outcome)
         for batch in batches

@@ -1,7 +1,7 @@
-"""One batch on its way to one partition, and its outcome.
+"""A batch of records for one partition, and its outcome.
 
-Pure. A batch is built once, when it is first sent; it is numbered again only in a copy, because
-an earlier attempt's bytes may still wait in a socket's buffer.
+Pure. A batch is encoded once, when it is first sent. If it gets another sequence, a copy of the
+bytes is changed, because an earlier attempt's bytes may still wait in a socket's buffer.
 """
 
 from collections.abc import Callable
@@ -40,11 +40,11 @@ Outcome = Acknowledged | ClientError
 
 @dataclass(slots=True, eq=False, repr=False)
 class Batch:
-    """Records for one partition that travel, are retried and are answered together."""
+    """Records for one partition that are sent, retried and acknowledged together."""
 
     partition: TopicPartition
     builder: BatchBuilder | None
-    """Takes records in; None once the batch is encoded."""
+    """The builder that takes records in; None once the batch is encoded or completed."""
     created_ms: int
     deadline_ms: int
     size: int = 0
@@ -54,15 +54,15 @@ class Batch:
     identity: ProducerIdentity = UNNUMBERED
     base_sequence: int = NO_SEQUENCE
     order: int = -1
-    """Place among the partition's batches under one identity, from the first sending on."""
+    """The place among the partition's batches under one identity; -1 before the first sending."""
     attempt: int = 0
-    """Grows with each sending: an answer to an earlier sending does not count."""
+    """The number of sendings; an answer to an earlier one is ignored."""
     last_error: str = "not sent yet"
     outcome: Outcome | None = None
     watchers: list[Callable[["Batch"], None]] = field(default_factory=list)
 
     def encode(self) -> bytearray:
-        """Give the bytes to send, numbered as last decided."""
+        """Return the bytes to send, with the producer id, epoch and sequence of `number`."""
         if self.encoded is None:
             assert self.builder is not None
             self.encoded = self.builder.build(
@@ -74,7 +74,7 @@ class Batch:
         return self.encoded
 
     def number(self, identity: ProducerIdentity, base_sequence: int, order: int) -> None:
-        """Give the batch its place in the producer's sequence, or another one."""
+        """Set, or change, the batch's producer id, epoch, sequence and order."""
         self.identity = identity
         self.base_sequence = base_sequence
         self.order = order
@@ -90,7 +90,7 @@ class Batch:
             self.encoded = again
 
     def complete(self, outcome: Outcome) -> None:
-        """Settle the batch's outcome, once, and tell its watchers."""
+        """Set the batch's outcome and call its watchers; a second call does nothing."""
         if self.outcome is not None:
             return
         self.outcome = outcome
@@ -101,7 +101,7 @@ class Batch:
             watcher(self)
 
     def when_done(self, watcher: Callable[["Batch"], None]) -> None:
-        """Call `watcher` once there is an outcome; at once if there is one."""
+        """Call `watcher` when the batch has an outcome, or at once if it has one already."""
         if self.outcome is None:
             self.watchers.append(watcher)
         else:

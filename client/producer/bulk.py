@@ -1,6 +1,6 @@
-"""Many records of one call on their way into batches, and the outcome of each run of them.
+"""Appends the records of one `send_batch` call to batches, in runs.
 
-Pure. A run is the records that went into one batch together; their sender gets one answer for it.
+Pure. A run is the records of a call that went into the same batch; it gets one result.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from .columns import Rows
 
 
 class Run(NamedTuple):
-    """Records of one call that went into one batch, beginning with its `first`-th."""
+    """Records of one call that went into `batch`, where they begin at index `first`."""
 
     batch: Batch
     first: int
@@ -27,7 +27,7 @@ def append_all(
     rows: Sequence[tuple[Row, int]],
     now_ms: int,
 ) -> list[Run]:
-    """Put records with their sizes into batches; say which went where, by batch."""
+    """Append records, each given with its size, to batches; return one run per batch."""
     runs: dict[Batch, list[int]] = {}
     append = accumulator.append
     for row, size in rows:
@@ -47,7 +47,7 @@ def append_rows(
     rows: Rows,
     now_ms: int,
 ) -> list[Run]:
-    """Put rows into batches, each taking all that fit; say which went where, by batch."""
+    """Fill batches with rows, each batch with as many as fit; return one run per batch."""
     if partition is not None:
         return _fill(accumulator, topic, partition, rows, now_ms)
     runs: list[Run] = []

@@ -1,8 +1,8 @@
-"""Many records handed over as columns: lists of bytes, or Arrow's arrays.
+"""Records that are passed as columns: lists of bytes, or Arrow arrays.
 
-Pure. Columns become `Rows`, of which a batch takes as many as fit in one call. With the compiled
-codec Arrow's bytes are written into batches as they lie in memory; without it they become lists.
-numpy and pyarrow are imported only when somebody hands over Arrow's arrays.
+Pure. Columns become `Rows`, of which one call puts as many into a batch as fit. With the compiled
+codec Arrow's bytes are copied into batches straight from their buffers; without it they are turned
+into lists. numpy and pyarrow are imported only when the user passes Arrow arrays.
 """
 
 import sys
@@ -23,16 +23,16 @@ Bytes = Sequence[bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Columns(Generic[K, V]):
-    """Records for `send_batch`: a value each, and a key and headers each if there are any.
+    """Records for `send_batch` as columns of equal length: values, and optionally keys and headers.
 
-    Lists, or Arrow arrays of type binary, large_binary or string; None is null in both. Headers
-    in Arrow are list<struct<key: string, value: binary>>.
+    A column is a list, or an Arrow array of type binary, large_binary, string or large_string. Its
+    None or null items are null. Headers in Arrow are list<struct<key: string, value: binary>>.
     """
 
     values: Sequence[V | None]
     keys: Sequence[K | None] | None = None
     timestamp_ms: int | Sequence[int] | None = None
-    """Milliseconds since the epoch, of all or of each; None is now."""
+    """Milliseconds since the epoch, one for all records or one for each; None means now."""
     headers: Sequence[Headers | None] | None = None
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ Records = Iterable[ProducerRecord[K, V]] | Columns[K, V]
 
 
 class Rows(Protocol):
-    """Records on their way into batches, by index."""
+    """Checked records, accessed by index, that can be put into batches."""
 
     @property
     def count(self) -> int:
@@ -52,26 +52,26 @@ class Rows(Protocol):
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest record, its key, value and headers together."""
+        """The bytes of the largest record: its key, value and headers together."""
 
     def timestamp_of(self, index: int) -> int:
         """Return a record's timestamp in milliseconds since the epoch."""
 
     def fill(self, builder: BatchBuilder, start: int, max_size: int) -> int:
-        """Add records from the `start`-th on as long as the batch stays within `max_size` bytes.
+        """Add records from index `start` on while the batch stays within `max_size` bytes.
 
-        An empty batch takes one in any case. Gives the index of the first that was not taken.
+        An empty batch takes one in any case. Return the index of the first that was not added.
         """
 
     def by_partition(self, partition_count: int) -> "Sequence[tuple[int | None, Rows]]":
-        """Sort them by the partition that their keys choose; None for those without a key."""
+        """Split the rows by the partition of their keys; it is None for those without a key."""
 
     def __iter__(self) -> Iterator[Row]:
-        """Timestamp, key, value and headers of each."""
+        """Yield the timestamp, key, value and headers of each record."""
 
 
 class Lists:
-    """Rows out of lists of bytes."""
+    """Rows that are kept as lists of bytes."""
 
     __slots__ = ("_headers", "_keys", "_timestamps", "_values", "count", "largest")
 
@@ -101,7 +101,7 @@ class Lists:
         return self._timestamps if isinstance(self._timestamps, int) else self._timestamps[index]
 
     def fill(self, builder: BatchBuilder, start: int, max_size: int) -> int:
-        """Add the records from `start` on that fit; return the first that does not."""
+        """Add the records from `start` on that fit; return the index of the first that does not."""
         if isinstance(self._timestamps, int) and self._headers is None:
             return builder.extend(self._timestamps, self._values, self._keys, start, max_size)
         stop = start
@@ -114,12 +114,12 @@ class Lists:
         return stop
 
     def by_partition(self, partition_count: int) -> "list[tuple[int | None, Lists]]":
-        """Sort them by the partition that their keys choose; None for those without a key."""
+        """Split the rows by the partition of their keys; it is None for those without a key."""
         if self._keys is None:
             return [(None, self)]
         indexes: dict[int | None, list[int]] = {}
         for index, key in enumerate(self._keys):
-            # Records without a key stay together: they stick to a partition, a batch long.
+            # Records without a key stay together: they fill a batch of one partition at a time.
             choice = None if key is None else partition_for_key(key, partition_count)
             indexes.setdefault(choice, []).append(index)
         if len(indexes) == 1:
@@ -145,7 +145,7 @@ class Lists:
 
 
 def _size(row: Row) -> int:
-    """Bound the bytes of a record and its headers, without overhead; TypeError if not bytes."""
+    """Return the bytes of a record and its headers, without overhead; TypeError if not bytes."""
     return checked_size(row, sys.maxsize) - RECORD_OVERHEAD
 
 
@@ -155,9 +155,9 @@ def checked_rows(
     wall_ms: int,
     max_record: int,
 ) -> Rows:
-    """Serialize keys and values where there is a serializer for them, and make rows of the bytes.
+    """Serialize keys and values if there is a serializer for them, and make rows of the bytes.
 
-    MessageTooLarge where one is larger than `max_record`; TypeError, ValueError as `rows_of`.
+    Raise MessageTooLarge if a record is larger than `max_record`, and errors as `rows_of` does.
     """
     keys = None if columns.keys is None else _serialized(columns.keys, serializers[0])
     values = _serialized(columns.values, serializers[1])
@@ -175,7 +175,7 @@ def _serialized(column: Any, serializer: Callable[[Any], bytes] | None) -> Any:
 
 
 def rows_of(columns: Columns[Any, Any], wall_ms: int) -> Rows:
-    """Check columns of bytes and make rows of them."""
+    """Make rows of columns of bytes; TypeError or ValueError if they are no valid records."""
     values, keys, timestamps = columns.values, columns.keys, columns.timestamp_ms
     headers: Any = columns.headers
     if timestamps is None:

@@ -1,6 +1,6 @@
-"""The result of `send`: await it, or look at it later; it costs next to nothing until then.
+"""The results of `send` and `send_batch`, to be awaited or queried.
 
-A future is made only when somebody awaits. Never retries, never decides.
+A future is made only when a result is awaited, so that an unused result costs little.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from .batch import Acknowledged, Batch
 
 @dataclass(slots=True, eq=False, repr=False)
 class Delivery:
-    """The fate of one record. Awaiting it gives its RecordMetadata or raises its error.
+    """The result of sending one record. Awaiting it returns its RecordMetadata or raises its error.
 
-    Cancelling the task that awaits does not take the record back.
+    Cancelling a task that awaits it does not cancel the sending.
     """
 
     _timestamp_ms: int
@@ -35,14 +35,14 @@ class Delivery:
         return self._error is not None
 
     def error(self) -> ClientError | None:
-        """The reason why the record failed; None if it did not, or not yet."""
+        """Return the error if the record has failed, else None."""
         if self._batch is None:
             return self._error
         outcome = self._batch.outcome
         return outcome if isinstance(outcome, ClientError) else None
 
     def result(self) -> RecordMetadata:
-        """Return where the record is; raise its error, or InvalidStateError while undecided."""
+        """Return the record's metadata, or raise its error; InvalidStateError before it is done."""
         error = self.error()
         if error is not None:
             raise error
@@ -55,7 +55,7 @@ class Delivery:
         return RecordMetadata(*batch.partition, offset, timestamp_ms)
 
     def when_done(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` on the loop once the record is settled; at once if it is."""
+        """Call `watcher` on the loop when the record is settled, or at once if it is already."""
         if self.done():
             watcher()
         elif self._batch is not None:
@@ -66,14 +66,14 @@ class Delivery:
             self._watchers.append(watcher)
 
     def bind(self, batch: Batch, index: int) -> None:
-        """Tell which batch carries the record."""
+        """Take in that the record is the batch's `index`-th, counted from 0."""
         self._batch, self._index = batch, index
         watchers, self._watchers = self._watchers, None
         for watcher in watchers or ():
             self.when_done(watcher)
 
     def fail(self, error: ClientError) -> None:
-        """Tell that no batch will carry the record."""
+        """Take in that the record failed before it got into a batch."""
         self._error = error
         watchers, self._watchers = self._watchers, None
         for watcher in watchers or ():
@@ -87,20 +87,20 @@ class Delivery:
 
 @dataclass(slots=True, eq=False, repr=False)
 class BatchDelivery:
-    """The fate of records sent together. Awaiting it gives where each run of them is.
+    """The result of `send_batch`. Awaiting it returns a BatchMetadata for each run of records.
 
-    If any failed, awaiting raises the first error, once all are decided.
+    If any record failed, awaiting raises the first error once all records are settled.
     """
 
     _deliveries: Sequence[tuple[Delivery, int]]
-    """Each delivery is the first of a run of so many records in one batch."""
+    """The delivery of each run's first record, and the number of records in that run."""
 
     def done(self) -> bool:
         """True once every record is acknowledged or has failed."""
         return all(delivery.done() for delivery, _ in self._deliveries)
 
     def result(self) -> list[BatchMetadata]:
-        """Return where the records are; raise the first error, InvalidStateError if undecided."""
+        """Return each run's metadata; raise the first error, or InvalidStateError before done."""
         runs: list[BatchMetadata] = []
         for delivery, count in self._deliveries:
             first = delivery.result()
@@ -108,7 +108,7 @@ class BatchDelivery:
         return runs
 
     def when_done(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` on the loop once all records are settled; at once if they are."""
+        """Call `watcher` on the loop when all records are settled, or at once if they are."""
         left = len(self._deliveries)
         if not left:
             watcher()
@@ -136,7 +136,7 @@ async def _until(when_done: Callable[[Callable[[], None]], None]) -> None:
 
 
 async def until_settled(accumulator: Accumulator) -> None:
-    """Wait until the fate of everything an accumulator holds now is known."""
+    """Wait until every record that the accumulator holds now is acknowledged or has failed."""
     for topic in list(accumulator.parked):
         for parked in list(accumulator.parked.get(topic, ())):
             await _until(parked.claim.when_done)

@@ -1,7 +1,7 @@
-"""The engine of a producer: what it works with from `start` to `close`, and how those two go.
+"""The engine of a producer: makes, starts and closes the parts that it works with.
 
-Connections, the view of the cluster, the intake, the sender, and transactions where a
-transactional.id is set. It never serializes, and decides nothing about a record.
+These are the connections, the metadata, the intake, the sender and, with a transactional.id, the
+transactions. The engine never handles single records.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ CLOSED: Final = "the producer is closed"
 
 
 class Engine:
-    """The parts of one producer, and their common life."""
+    """The parts of one producer, which are started and closed together."""
 
     def __init__(self, runtime: Runtime, config: ProducerConfig) -> None:
         self._runtime = runtime
@@ -44,7 +44,7 @@ class Engine:
     # -- life
 
     async def start(self) -> None:
-        """Start, once; a call beside another one waits for it. Raises as `Producer.start` does.
+        """Start all parts; a second call waits for the first. Raises as `Producer.start` does.
 
         A producer whose start failed is closed.
         """
@@ -79,7 +79,7 @@ class Engine:
         return sender
 
     async def close(self, timeout_ms: int | None) -> None:
-        """End as `Producer.close` does; what is not acknowledged in time is said in the log."""
+        """Close as `Producer.close` does; log how many records were not acknowledged in time."""
         self.intake.is_closed = True
         self.intake.is_usable = False
         try:
@@ -100,7 +100,7 @@ class Engine:
             await self.flush(None)
 
     async def _stop(self) -> int:
-        """End at once; give how many records were lost by that."""
+        """Stop all parts at once; return how many records failed by that."""
         if self._transactions is not None:
             await self._transactions.close()
         if self._sender is not None:
@@ -128,7 +128,7 @@ class Engine:
     # -- what users ask for
 
     async def flush(self, timeout_ms: int | None) -> None:
-        """Send all without lingering, and wait until its fate is known; as `Producer.flush`."""
+        """Send all records without lingering and wait until they are settled; TimeoutError."""
         if self.intake.wake is None:
             raise ClientClosed("not started")
         self._accumulator.flush_count += 1
@@ -153,5 +153,5 @@ class Engine:
         return self._transactions
 
     def metrics(self) -> dict[str, float]:
-        """Give what was measured so far, by the names of Kafka's producer-metrics."""
+        """Return the producer's metrics, by the names of Kafka's producer-metrics."""
         return self._metrics.read(self._accumulator, self._runtime.monotonic_ms())

@@ -1,7 +1,7 @@
-"""Records on their way in: whether they may, into which batch, and who waits for room.
+"""Admits records into the accumulator, or refuses them, and lets senders wait for room.
 
-Between the producer that users call and the accumulator. Owns the checks that most records pay
-nothing for; never sends, never serializes.
+Stands between the user's `Producer` and the accumulator. Its checks are skipped for most records,
+to save time. Never sends, never serializes.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from .delivery import Delivery
 
 
 class Intake:
-    """Takes records in while the producer is open, and in a transaction if it has those."""
+    """Takes in records while the producer is open, and in a transaction if it is transactional."""
 
     def __init__(
         self,
@@ -27,15 +27,15 @@ class Intake:
         metadata: Metadata,
         refusal: Callable[[], ClientError | None],
     ) -> None:
-        """`refusal` says why a started producer may send nothing now, None if it may."""
+        """`refusal` returns why a started producer may not send now, or None if it may."""
         self.accumulator = Accumulator(config, runtime.rng, self._on_released)
         self.is_usable = False
-        """True while `check_usable` may be left out: most records pay for none of its checks."""
+        """True while `accept` may skip `check_usable` as long as there is room, to save time."""
         self.is_closed = False
         self.wake: Callable[[], None] | None = None
-        """Has the sender look for something to send; None until there is one."""
+        """Makes the sender look for batches to send; None before the producer is started."""
         self.on_room: Callable[[], None] | None = None
-        """Called whenever records are settled, for senders that do not wait in `drain`."""
+        """Called whenever records are settled; the sync producer waits for room by it."""
         self.refusal = refusal
         self._runtime = runtime
         self._config = config
@@ -47,7 +47,7 @@ class Intake:
     def accept(
         self, topic: str, partition: int | None, record: Row, size: int, delivery: Delivery
     ) -> None:
-        """Take in a record whose `checked_size` is known; its delivery hears what becomes of it."""
+        """Take in a record whose `checked_size` is known; `delivery` gets its result."""
         accumulator = self.accumulator
         if accumulator.used_bytes >= self._buffer_memory or not self.is_usable:
             self.check_usable()
@@ -59,7 +59,7 @@ class Intake:
         batch = accumulator.append(queues, partition, record, size, now_ms)
         index = batch.record_count - 1
         delivery.bind(batch, index)
-        # Later records of an open batch change nothing about when it goes out.
+        # Later records of an open batch do not change when it is sent, unless they fill it.
         if index == 0 or batch.size >= self._batch_size:
             assert self.wake is not None
             self.wake()
@@ -67,7 +67,7 @@ class Intake:
     def accept_all(
         self, topic: str, partition: int | None, rows: Sequence[tuple[Row, int]]
     ) -> list[tuple[Delivery, int]]:
-        """Take in records with their sizes; a delivery for each run that travels together."""
+        """Take in records with their sizes; return a delivery and a record count for each run."""
         self.check_usable()
         now_ms = self._runtime.monotonic_ms()
         queues = self._queues(topic, now_ms)
@@ -87,7 +87,7 @@ class Intake:
     def accept_rows(
         self, topic: str, partition: int | None, rows: Rows
     ) -> list[tuple[Delivery, int]]:
-        """Take in rows; a delivery for each run that travels together."""
+        """Take in rows; return a delivery and a record count for each run in one batch."""
         self.check_usable()
         now_ms = self._runtime.monotonic_ms()
         queues = self._queues(topic, now_ms)
@@ -105,7 +105,7 @@ class Intake:
         return deliveries
 
     def _queues(self, topic: str, now_ms: int) -> TopicQueues | None:
-        """Find a topic's queues, None while its partitions are not known."""
+        """Return a topic's queues, or None while its partitions are not known."""
         queues = self.accumulator.topics.get(topic)
         if queues is None:
             self._metadata.watch(topic)
@@ -125,7 +125,7 @@ class Intake:
         self.wake()
 
     def check_usable(self) -> None:
-        """Raise why no record may come in now, if that is so."""
+        """Raise an error if no record may come in now: closed, full, or in no transaction."""
         if self.is_closed or self.wake is None:
             raise ClientClosed("the producer is closed" if self.is_closed else "not started")
         refusal = self.refusal()
@@ -138,7 +138,7 @@ class Intake:
     # -- waiting for room
 
     async def drain(self) -> None:
-        """Wait until there is room in buffer_memory; at once if there is.
+        """Wait until there is room in buffer_memory; return at once if there is.
 
         Raises BufferFull after max_block_ms, ClientClosed if the producer is closed meanwhile.
         """
@@ -157,7 +157,7 @@ class Intake:
             raise ClientClosed("the producer was closed")
 
     def close(self) -> None:
-        """Let no record in any more, and wake the senders that wait for room."""
+        """Wake the senders that wait for room, after `is_closed` was set."""
         self._on_released()
 
     def _on_released(self) -> None:

@@ -1,4 +1,4 @@
-"""Functions of the user that see each record on its way out, and its outcome (KIP-42)."""
+"""The interface of the user's interceptors: they see each record sent, and its result (KIP-42)."""
 
 from collections.abc import Sequence
 from typing import Generic, NamedTuple
@@ -21,31 +21,32 @@ class OutgoingRecord(NamedTuple, Generic[K, V]):
 
 
 class ProducerInterceptor(Generic[K, V]):
-    """The base of a user's interceptors; its methods do nothing. They run on the producer's loop.
+    """The base class of a user's interceptors; its own methods do nothing.
 
-    In the sync producer `on_send` runs in the thread that sends.
+    The methods run on the producer's loop; in the sync producer `on_send` runs in the thread that
+    calls `send`.
     """
 
     def on_send(self, record: OutgoingRecord[K, V]) -> OutgoingRecord[K, V]:
-        """Give the record to send; several interceptors are called one after the other.
+        """Return the record to send instead; the next interceptor gets what this one returns.
 
-        What it raises, `send` raises, and nothing is sent.
+        `send` raises an exception of this method, and then nothing is sent.
         """
         return record
 
     def on_acknowledgement(
         self, error: ClientError | None, metadata: RecordMetadata | None
     ) -> None:
-        """Hear that one record is acknowledged or failed. Must be quick: nothing else runs."""
+        """Called when a record is acknowledged or has failed. Must be quick: it blocks the loop."""
 
     def close(self) -> None:
-        """Hear that the producer is closed."""
+        """Called when the producer is closed."""
 
 
 def intercepted(
     interceptors: Sequence[ProducerInterceptor[K, V]], record: OutgoingRecord[K, V]
 ) -> OutgoingRecord[K, V]:
-    """The record as all interceptors together want it."""
+    """Return the record after `on_send` of all interceptors."""
     for interceptor in interceptors:
         record = interceptor.on_send(record)
     return record

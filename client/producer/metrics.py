@@ -8,15 +8,15 @@ from .accumulator import Accumulator, Parcel
 
 
 class ProducerMetrics:
-    """The numbers of one producer since it was made."""
+    """The metrics of one producer since it was made."""
 
     def __init__(self, now_ms: int) -> None:
         self.sent = Stat(now_ms)
-        """Records in a batch that went out, again with each attempt, as Kafka counts."""
+        """Records per batch sent; retries are counted again, as in Kafka."""
         self.failed = Stat(now_ms)
-        """Records in a batch that was given up."""
+        """Records per batch that failed."""
         self.retried = Stat(now_ms)
-        """Records in a batch that must go out again."""
+        """Records per batch that must be sent again."""
         self._requests = Stat(now_ms)
         self._latency = Stat(now_ms)
         self._batch_size = Stat(now_ms)
@@ -25,7 +25,7 @@ class ProducerMetrics:
         self._queued = Stat(now_ms)
 
     def on_sent(self, parcel: Parcel, now_ms: int) -> None:
-        """Count a request as it goes out."""
+        """Count a request and its batches when it is sent."""
         request_bytes = 0
         for _, batch in parcel.batches:
             size = len(batch.encode())
@@ -38,11 +38,11 @@ class ProducerMetrics:
         self._requests.record(request_bytes, now_ms)
 
     def on_answered(self, latency_ms: float, now_ms: int) -> None:
-        """A request was answered, or is known to be lost."""
+        """Count a request that was answered, or that is known to be lost."""
         self._latency.record(latency_ms, now_ms)
 
     def read(self, accumulator: Accumulator, now_ms: int) -> dict[str, float]:
-        """Give all numbers by Kafka's names; averages and maxima of nothing are NaN."""
+        """Return all metrics by Kafka's names; averages and maxima without a value are NaN."""
         sent, requests = self.sent, self._requests
         limit = accumulator.buffer_memory
         return {

@@ -1,27 +1,28 @@
 """One partition's batches: which may be sent now, and what an answer means for the others.
 
-Pure. The theory, for an idempotent producer:
+Pure. The rules for an idempotent producer:
 
 - A batch gets the next sequence when it is first sent and keeps it through every retry. A sequence
-  is never given to other records under the same epoch: a broker would take those for a duplicate
-  and drop them.
+  is never given to other records under the same epoch, because a broker would take those for a
+  duplicate and drop them.
 - When an attempt fails, nothing is sent until every batch in flight is answered; then all that are
   not acknowledged are sent again in order.
 - At most `max_in_flight` batches lie between the oldest unacknowledged and the newest sent,
   acknowledged ones included: a broker recognises only its last 5 as duplicates.
 - Before the first acknowledgement under an identity only one batch is in flight: a broker that
-  does not know the producer yet accepts any sequence, so a second batch could pass a first one
-  that was refused. Not in transactions of version 2: whatever a broker knows, it takes nothing but
-  sequence 0 first there, since each transaction has an epoch of its own (KIP-890).
-- A batch given up (expired, refused) leaves a gap, or none if it was appended after all. The next
-  batch finds out: OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID for the oldest
-  unacknowledged batch proves that it is not in the log. Only then the epoch grows and what is
-  left is numbered from 0. For a younger batch it only says that an older one is missing.
+  does not know the producer yet accepts any sequence, so it could accept a second batch after it
+  refused the first. This does not hold in transactions of version 2: each has an epoch of its own,
+  in which a broker accepts only sequence 0 first (KIP-890).
+- A batch given up (expired, refused) leaves a gap, or none if it was appended after all. The answer
+  to the next batch shows it: OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID for the oldest
+  unacknowledged batch proves that this batch is not in the log. Only then the epoch grows and the
+  remaining batches are numbered from 0. For a younger batch it only says that an older one is
+  missing.
 
-Without idempotence one batch is in flight, so order holds through retries.
+Without idempotence only one batch is in flight, so that retries keep the order.
 
-In transactions the epoch is the coordinator's to raise: a batch that would need another one is
-given up, and with it the transaction.
+In transactions only the coordinator raises the epoch: a batch that would need a new epoch fails,
+and the transaction with it.
 """
 
 from collections import deque
@@ -52,7 +53,7 @@ class Verdict(Enum):
     FAILED = auto()
     """The batch is given up."""
     STALE = auto()
-    """The answer was to an attempt that is no longer waited for."""
+    """The answer is to an earlier attempt, so it is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Answer:
 
 
 class PartitionQueue:
-    """The batches of one partition in the order their records came."""
+    """The batches of one partition, in the order in which their records were sent."""
 
     def __init__(
         self,
@@ -80,11 +81,11 @@ class PartitionQueue:
         self.waiting: deque[Batch] = deque()
         self.in_flight: list[Batch] = []
         self.sent_to = -1
-        """The broker that `in_flight` went to."""
+        """The id of the broker that the batches in flight were sent to."""
         self.identity: ProducerIdentity | None = None
-        """None: a producer id is needed before anything can be sent."""
+        """The producer id and epoch; if it is None, an idempotent producer cannot send yet."""
         self.blocked = ""
-        """The reason why a producer id is missing; nothing can be sent until there is one."""
+        """The reason why no producer id could be had so far, for the error of an expired batch."""
         self.refused_id = -1
         """The producer id that this partition can no longer use."""
         self.not_before_ms = 0
@@ -99,7 +100,7 @@ class PartitionQueue:
         self._is_known = False
         """True once a batch was acknowledged under the present identity."""
         self._gap: ClientError | None = None
-        """The reason why a batch before those in flight was given up: brokers will miss it."""
+        """The error of a batch that was given up before those in flight, which leaves a gap."""
 
     @property
     def is_idle(self) -> bool:
@@ -108,12 +109,12 @@ class PartitionQueue:
 
     @property
     def needs_identity(self) -> bool:
-        """True if a producer id must be allocated before this partition can go on."""
+        """True if this partition needs a producer id before its batches can be sent."""
         return self._is_idempotent and self.identity is None
 
     @property
     def oldest(self) -> Batch | None:
-        """The oldest batch that is not acknowledged and was sent or is to be sent."""
+        """The oldest batch that was sent and is not acknowledged, in flight or waiting again."""
         # While an older batch waits again, every batch in flight was sent before that one failed.
         candidates = [*self.in_flight[:1], *([self.waiting[0]] if self.waiting else [])]
         sent = [batch for batch in candidates if batch.order >= 0]
@@ -122,9 +123,9 @@ class PartitionQueue:
     # -- sending
 
     def next_to_send(self, now_ms: int, *, begins_at_0: bool = False) -> Batch | None:
-        """Give the batch to send next, None if none may be sent; `on_sent` must follow.
+        """Return the batch to send next, or None if none may be sent now.
 
-        `begins_at_0`: brokers that do not know the identity take nothing but sequence 0 from it.
+        With `begins_at_0`, a broker that does not know the identity accepts only sequence 0 first.
         """
         if not self.waiting or now_ms < self.not_before_ms or self.needs_identity:
             return None
@@ -147,11 +148,11 @@ class PartitionQueue:
         return batch
 
     def may_go_to(self, node_id: int) -> bool:
-        """True if no batch is in flight to another broker: order holds only on the way to one."""
+        """True if no batch is in flight to another broker, because that could break the order."""
         return not self.in_flight or self.sent_to == node_id
 
     def on_sent(self, batch: Batch, node_id: int) -> None:
-        """The batch that `next_to_send` gave goes out to a broker."""
+        """Move the batch that `next_to_send` returned into flight, to a broker."""
         assert self.waiting[0] is batch
         self.waiting.popleft()
         if batch.order < 0:
@@ -165,7 +166,7 @@ class PartitionQueue:
         self._is_held = False
 
     def on_identity(self, identity: ProducerIdentity) -> None:
-        """A producer id was allocated; batches numbered under an older one are numbered again."""
+        """Take a producer id and epoch; batches numbered before are to be numbered anew."""
         self.identity = identity
         self.blocked = ""
         self._must_renumber = any(batch.order >= 0 for batch in self.waiting)
@@ -182,7 +183,7 @@ class PartitionQueue:
         self._next_order += 1
 
     def _renumber(self) -> bool:
-        """Number all that is left from 0; nothing may be in flight. False: a new id is needed."""
+        """Number all sent batches anew from 0; return False if a new producer id is needed."""
         self._must_renumber = False
         assert self.identity is not None
         numbered = [batch for batch in self.waiting if batch.order >= 0]
@@ -200,7 +201,7 @@ class PartitionQueue:
     # -- answers
 
     def on_answer(self, batch: Batch, attempt: int, answer: Answer, not_before_ms: int) -> Verdict:
-        """Take a broker's word on an attempt; a retry waits until `not_before_ms`."""
+        """Take in a broker's answer to an attempt; a retry waits until `not_before_ms`."""
         if batch.outcome is not None or batch.attempt != attempt or batch not in self.in_flight:
             return Verdict.STALE
         code = answer.code
@@ -225,11 +226,11 @@ class PartitionQueue:
         self._leave_flight(batch)
         error = ApiError(code, answer.message)
         if self._is_transactional and code is ErrorCode.INVALID_PRODUCER_EPOCH:
-            # Perhaps the transaction only took too long: its coordinator tells that from fencing.
+            # The transaction may only have taken too long; the coordinator will say if it did.
             batch.complete(DeliveryFailed(self.partition, error))
         elif code in FENCED:
             if not self._is_transactional:
-                # Somebody else's epoch, or a broker's confusion: start afresh under a new id.
+                # Another producer's epoch, or a broker's error: continue under a new producer id.
                 self._drop_identity()
             batch.complete(ProducerFenced(self.partition, error))
         else:
@@ -237,17 +238,17 @@ class PartitionQueue:
         return Verdict.FAILED
 
     def on_attempt_lost(self, batch: Batch, attempt: int, why: str, not_before_ms: int) -> Verdict:
-        """Nobody will answer this attempt; whether it was appended is open."""
+        """Retry a batch whose attempt gets no answer, so that it may have been appended."""
         if batch.outcome is not None or batch.attempt != attempt or batch not in self.in_flight:
             return Verdict.STALE
         batch.last_error = why
         return self._again(batch, not_before_ms)
 
     def on_leader_changed(self, node_id: int, now_ms: int) -> bool:
-        """Take in that a broker leads now; True if attempts at another broker were given up for it.
+        """Take in the new leader; return True if batches in flight elsewhere must be sent again.
 
-        The old leader may never answer. Sending again elsewhere is safe only with sequences: the
-        new leader recognises the batches that it has.
+        The old leader may never answer. Sending to the new leader is safe only with sequences, by
+        which it recognises the batches that it has already.
         """
         self.not_before_ms = min(self.not_before_ms, now_ms)
         if not self._is_idempotent or not self.in_flight or self.sent_to == node_id:
@@ -258,7 +259,7 @@ class PartitionQueue:
         return True
 
     def on_deadlines(self, now_ms: int) -> list[Batch]:
-        """Give up the batches past their deadlines; return them, completed."""
+        """Fail the batches past their deadlines with DeliveryTimeout, and return them."""
         over = [batch for batch in self.in_flight if batch.deadline_ms <= now_ms]
         for batch in over:
             self._leave_flight(batch)
@@ -273,7 +274,7 @@ class PartitionQueue:
         return over
 
     def fail_waiting(self, error: ClientError) -> None:
-        """Give up the batches that are not in flight."""
+        """Fail the batches that are not in flight."""
         given_up = list(self.waiting)
         self.waiting.clear()
         for batch in given_up:
@@ -281,7 +282,7 @@ class PartitionQueue:
             self._note_gap(batch, error)
 
     def fail_all(self, error: ClientError) -> list[Batch]:
-        """Give up every batch; return them, completed."""
+        """Fail every batch, and return them."""
         given_up = [*self.in_flight, *self.waiting]
         self.in_flight.clear()
         self.waiting.clear()
@@ -291,7 +292,7 @@ class PartitionQueue:
         return given_up
 
     def check_invariants(self) -> None:
-        """Batches stand in the order of their numbers, and none is in two places."""
+        """Assert that batches stand in the order of their numbers, and none is in two places."""
         waiting = [batch.order for batch in self.waiting if batch.order >= 0]
         assert waiting == sorted(waiting), "batches wait out of order"
         unsent = [batch.order < 0 for batch in self.waiting]

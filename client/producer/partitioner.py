@@ -1,7 +1,7 @@
-"""Chooses a record's partition: by murmur2 of its key as in Java, else one that has room.
+"""Chooses a record's partition: by murmur2 of its key as in Java, else a sticky one.
 
-Pure: the dice are passed in. Source: Java's `Utils.murmur2` and DefaultPartitioner; KIP-480 and
-KIP-794 for records without a key.
+Pure: the random numbers are passed in. Source: Java's `Utils.murmur2` and DefaultPartitioner;
+KIP-480 and KIP-794 for records without a key.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +16,10 @@ _MASK: Final = 0xFFFFFFFF
 
 
 class Dice(Protocol):
-    """The part of `random.Random` that choosing needs."""
+    """The part of `random.Random` that `StickyChoice` needs."""
 
     def randrange(self, stop: int, /) -> int:
-        """A number from 0 up to stop, without stop."""
+        """Return a random number from 0 up to `stop` - 1."""
 
 
 def murmur2(data: bytes) -> int:
@@ -54,20 +54,20 @@ _murmur2: Final[Callable[[bytes], int]] = (
 
 @lru_cache(maxsize=8192)
 def key_hash(key: bytes) -> int:
-    """Hash a key to a non-negative number: keys repeat, and hashing is slow in Python."""
+    """Hash a key to a non-negative number; cached, because hashing is slow in Python."""
     return _murmur2(key) & 0x7FFFFFFF
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """Place a key as Java's default partitioner does."""
+    """Return the partition of a key, as Java's default partitioner does."""
     return key_hash(key) % partition_count
 
 
 class StickyChoice:
-    """Records without a key: one partition until a batch's worth went there, then another.
+    """Chooses the partitions of records without a key, a new one after each batch's worth of bytes.
 
-    Batches fill sooner that way. The next partition is the emptier of two drawn at random, so a
-    slow broker gets less; partitions without a leader are drawn only when there is nothing else.
+    Batches fill sooner that way. The next partition is the emptier of two drawn at random, so that
+    a slow broker gets less. The caller passes partitions without a leader only if none has one.
     """
 
     __slots__ = ("_bytes_left", "_current", "_per_turn")
@@ -78,12 +78,12 @@ class StickyChoice:
         self._current = -1
 
     def choose(self, size: int) -> int:
-        """Take the current partition for a record of `size` bytes; -1 when it is time to `turn`."""
+        """Return the current partition for a record of `size` bytes; -1 if `turn` is due."""
         self._bytes_left -= size
         return self._current if self._bytes_left >= 0 else -1
 
     def turn(self, candidates: Sequence[int], queued: Sequence[int], dice: Dice) -> int:
-        """Move on to one of `candidates`, whose waiting bytes are `queued`."""
+        """Change to one of `candidates`, whose waiting bytes are `queued`, and return it."""
         first = dice.randrange(len(candidates))
         second = dice.randrange(len(candidates))
         if candidates[first] == self._current or queued[second] < queued[first]:
@@ -93,5 +93,5 @@ class StickyChoice:
         return self._current
 
     def give_up(self) -> None:
-        """The current partition lost its leader: turn at the next record."""
+        """Make the next `choose` return -1, so that another partition is chosen."""
         self._bytes_left = 0

@@ -1,6 +1,6 @@
-"""Produce requests: which version may be spoken, and what one carries.
+"""Builds Produce requests, and chooses their version.
 
-Pure. Which batches go where is decided before.
+Pure. The caller has decided which batches go to which broker.
 """
 
 from typing import Final
@@ -16,13 +16,17 @@ from .accumulator import Parcel
 TOPIC_ID_VERSION: Final = 13
 """From this version on a produce request names topics by id."""
 IMPLICIT_VERSION: Final = 12
-"""From this version on it adds its partitions to the transaction (KIP-890)."""
+"""From this version on a produce request adds its partitions to the transaction (KIP-890)."""
 
 
 def produce_version(
     connection: KafkaConnection, view: ClusterView, parcel: Parcel, *, adds_partitions: bool
 ) -> int:
-    """Choose the version: topics without ids need an older one, older transactions as well."""
+    """Choose the version of a parcel's request.
+
+    Topics without ids need a version below TOPIC_ID_VERSION; a transaction whose partitions were
+    added by AddPartitionsToTxn needs one below IMPLICIT_VERSION.
+    """
     most = None if adds_partitions else IMPLICIT_VERSION - 1
     version = connection.versions.of(ApiKey.PRODUCE, most)
     if version >= TOPIC_ID_VERSION:
@@ -35,7 +39,7 @@ def produce_version(
 def produce_request(
     config: ProducerConfig, view: ClusterView, parcel: Parcel, version: int
 ) -> ProduceRequest:
-    """Build the request for a parcel; its batches are encoded now, if they were not before."""
+    """Build the request for a parcel, and encode its batches if they are not encoded yet."""
     topics: dict[str, TopicProduceData] = {}
     for queue, batch in parcel.batches:
         name, index = queue.partition

@@ -1,7 +1,7 @@
 """The asyncio producer: what users call.
 
-It checks and serializes what it is given and hands it to the intake. `Engine` starts and ends what
-does the rest: the sender, and the transactions where a transactional.id is set.
+It checks and serializes records and passes them to the intake. `Engine` starts and closes the other
+parts: the sender and, with a transactional.id, the transactions.
 """
 
 import asyncio
@@ -32,15 +32,15 @@ class Producer(Generic[K, V]):
             sent = await producer.send("flights", b"value", key=b"AA")
             print(sent.partition, sent.offset)
 
-    Awaiting each `send` waits for its acknowledgement. To send many, keep going and let `drain`
-    hold you back; look at the deliveries later, or `flush`:
+    Awaiting each `send` waits for its acknowledgement. To send many records, do not await each, but
+    let `drain` limit the rate, and at the end await the deliveries or `flush`:
 
         for value in values:
             producer.send("flights", value)
             await producer.drain()
         await producer.flush()
 
-    With a transactional_id records are sent in transactions, each of which counts or does not:
+    With a transactional_id records are sent in transactions, which are committed or aborted whole:
 
         async with Producer("localhost:9092", transactional_id="billing-1") as producer:
             async with producer.transaction():
@@ -50,7 +50,7 @@ class Producer(Generic[K, V]):
     Defaults: acks=all, idempotent (retries neither duplicate nor reorder), 5 ms linger. Records
     of one partition are written in the order they were sent. Keys and values are bytes, or what
     `key_serializer` and `value_serializer` take. Settings are keyword arguments named as Kafka's,
-    with underscores; an unknown one is a ConfigError that names the nearest.
+    with underscores. An unknown setting raises a ConfigError that names the most similar one.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Producer(Generic[K, V]):
         runtime: Runtime | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
-        """`on_delivery(error, metadata)` is called for every record, unless `send` got its own."""
+        """`on_delivery(error, metadata)` is called for each `send` that is not given its own."""
         self.config = configured(ProducerConfig, bootstrap_servers, settings)
         self._runtime = runtime or SystemRuntime("producer")
         self._key_serializer = key_serializer
@@ -81,16 +81,16 @@ class Producer(Generic[K, V]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **arguments: Any) -> Self:
-        """Make a producer from a mapping with Kafka's dotted keys, and arguments as above."""
+        """Make a producer from Kafka's dotted settings, and keyword arguments as `__init__` has."""
         return cls(**dict(config), **arguments)
 
     # -- life
 
     async def start(self) -> Self:
-        """Reach the cluster; `async with` does it. BootstrapError after bootstrap_timeout_ms.
+        """Connect to the cluster, as `async with` does; BootstrapError on bootstrap_timeout_ms.
 
-        With a transactional_id it takes that over: an older producer of it is fenced, and its
-        open transaction aborted. RequestTimedOut if that is not done in max_block_ms.
+        With a transactional_id, an older producer with the same id is fenced and its open
+        transaction aborted. Raise RequestTimedOut if that takes longer than max_block_ms.
         """
         await self._engine.start()
         return self
@@ -102,10 +102,10 @@ class Producer(Generic[K, V]):
         await self.close()
 
     async def close(self, timeout_ms: int | None = None) -> None:
-        """Flush and end; `async with` does it. An open transaction is aborted.
+        """Flush and disconnect, as `async with` does at its end. Abort an open transaction.
 
-        What is not acknowledged after `timeout_ms` (default: no bound but delivery_timeout_ms)
-        fails with ClientClosed.
+        Records that are not acknowledged after `timeout_ms` fail with ClientClosed. By default
+        only delivery_timeout_ms bounds the flush.
         """
         check_ms(timeout_ms)
         if self._is_closed:
@@ -130,18 +130,18 @@ class Producer(Generic[K, V]):
         headers: Headers = (),
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
-        """Send a record; it goes out with others after linger_ms, or once a batch is full.
+        """Send a record, in a batch with others, after linger_ms or when the batch is full.
 
         Returns at once. Awaiting the result gives RecordMetadata(topic, partition, offset,
-        timestamp_ms), or raises: DeliveryTimeout after delivery_timeout_ms; DeliveryFailed where a
-        broker refused; UnknownTopic where the topic did not appear within max_block_ms.
+        timestamp_ms), or raises: DeliveryTimeout after delivery_timeout_ms; DeliveryFailed if a
+        broker refused; UnknownTopic if the topic was not found within max_block_ms.
 
         The partition is `partition` if given, else chosen by the key's murmur2 hash as Java's
-        clients do, else one after the other, a batch each. `timestamp_ms` is now by default.
+        clients do; without a key it changes after each batch. `timestamp_ms` is now by default.
 
         Raises at once: MessageTooLarge above max_request_size; BufferFull when buffer_memory bytes
         wait (see `drain`); ClientClosed; TransactionError outside of a transaction; TypeError or
-        ValueError for what no record can be.
+        ValueError if an argument is invalid.
         """
         if self._interceptors:
             record = OutgoingRecord(topic, value, key, partition, timestamp_ms, headers)
@@ -164,7 +164,7 @@ class Producer(Generic[K, V]):
         """Serialize a key and a value; null stays null."""
         key_bytes: Any = key
         value_bytes: Any = value
-        # Without a serializer K and V are bytes: whatever else it is, `checked_size` refuses it.
+        # Without a serializer K and V are bytes; `checked_size` refuses anything else.
         if key is not None and self._key_serializer is not None:
             key_bytes = self._key_serializer(key)
         if value is not None and self._value_serializer is not None:
@@ -174,11 +174,11 @@ class Producer(Generic[K, V]):
     def send_batch(
         self, topic: str, records: Records[K, V], *, partition: int | None = None
     ) -> BatchDelivery:
-        """Send many records with one answer for all of them; the fastest way is `Columns`.
+        """Send many records with one result for all of them; the fastest way is `Columns`.
 
         Partitions are chosen as in `send`. Awaiting the result gives one BatchMetadata for each
-        run of records that travelled together. All are taken in, or (BufferFull, MessageTooLarge,
-        TypeError) none is. Interceptors do not see them one by one: they are not called.
+        run of records in the same batch. If it raises (BufferFull, MessageTooLarge, TypeError), no
+        record is sent. Interceptors and `on_delivery` are not called.
         """
         check_target(topic, partition)
         wall_ms, limit = self._runtime.wall_ms(), self._max_record
@@ -197,7 +197,7 @@ class Producer(Generic[K, V]):
     def accept(
         self, topic: str, partition: int | None, record: Row, size: int, delivery: Delivery
     ) -> None:
-        """Take in a record whose `checked_size` is known, as `send` does."""
+        """Take in a record whose `checked_size` is known, and call the interceptors at its end."""
         for one in self._interceptors:
             call_when_done(asyncio.get_running_loop(), delivery, one.on_acknowledgement)
         self.intake.accept(topic, partition, record, size, delivery)
@@ -205,16 +205,17 @@ class Producer(Generic[K, V]):
     # -- waiting
 
     async def drain(self) -> None:
-        """Wait until there is room in buffer_memory; at once if there is.
+        """Wait until there is room in buffer_memory; return at once if there is.
 
         Raises BufferFull after max_block_ms, ClientClosed if the producer is closed meanwhile.
         """
         await self.intake.drain()
 
     async def flush(self, timeout_ms: int | None = None) -> None:
-        """Send all that was given so far without lingering, and wait until its fate is known.
+        """Send all records so far without lingering, and wait until they are settled.
 
-        Errors are for the deliveries and callbacks. Raises TimeoutError after `timeout_ms`.
+        Failed records are reported by their deliveries and callbacks, not here. Raises TimeoutError
+        after `timeout_ms`.
         """
         check_ms(timeout_ms)
         await self._engine.flush(timeout_ms)
@@ -225,9 +226,9 @@ class Producer(Generic[K, V]):
     async def transaction(self) -> AsyncIterator[Self]:
         """Begin a transaction, commit it at the end of the block; abort it if the block raises.
 
-        A commit that fails is aborted, and raises why: TransactionAbortable (do the work again),
-        ProducerFenced or TransactionFailed (close this producer). After RequestTimedOut the
-        outcome is not known: `commit_transaction` again.
+        If the commit fails, the transaction is aborted and the error raised: TransactionAbortable
+        (do the work again), ProducerFenced or TransactionFailed (close this producer). After
+        RequestTimedOut the outcome is unknown; call `commit_transaction` again.
         """
         await self.begin_transaction()
         try:
@@ -235,7 +236,7 @@ class Producer(Generic[K, V]):
             await self.commit_transaction()
         except BaseException:
             if self.can_abort:
-                # What the block raised says more than why even aborting failed.
+                # The block's exception says more than the error of the abort.
                 with suppress(ClientError):
                     await self.abort_transaction()
             raise
@@ -250,28 +251,27 @@ class Producer(Generic[K, V]):
         await self._engine.transactions.begin()
 
     async def commit_transaction(self) -> None:
-        """Wait for all records, then commit; raises as `transaction` does, and aborts nothing."""
+        """Wait for all records, then commit; raises as `transaction` does, but does not abort."""
         await self._engine.transactions.commit()
 
     async def abort_transaction(self) -> None:
-        """Abort: no record of the transaction counts. Records not sent fail: TransactionAborted."""
+        """Abort the transaction; records that were not sent yet fail with TransactionAborted."""
         await self._engine.transactions.abort()
 
     async def prepare_transaction(self) -> PreparedTransaction | None:
-        """Wait for all records, and leave the transaction open, for `Admin.commit_group`.
+        """Wait for all records and leave the transaction open, for `Admin.commit_group`.
 
-        None where there is nothing to commit. Raises as `commit_transaction` does. From then on
-        the transaction is the group's: this producer neither ends it, nor does closing it; its
-        next `begin_transaction` takes the transactional id over anew, and what is still open of it
-        then is aborted.
+        Return None if there is nothing to commit. Raises as `commit_transaction` does. Afterwards
+        neither this producer nor its `close` ends the transaction. The next `begin_transaction`
+        initializes the transactional id anew, which aborts the transaction if it is still open.
         """
         return await self._engine.transactions.prepare()
 
     async def send_offsets(self, offsets: Offsets, group: ConsumerGroupMetadata | str) -> None:
-        """Commit a group's offsets with the transaction: the next offset to read by partition.
+        """Commit a group's offsets with the transaction: the next offset to read per partition.
 
-        `group` is `consumer.group_metadata()`, so that a member that lost its partitions is
-        refused (TransactionAbortable), or a group id, which protects from nothing.
+        If `group` is `consumer.group_metadata()`, a member that lost its partitions is refused
+        (TransactionAbortable); with a mere group id it is not.
         """
         who = ConsumerGroupMetadata(group) if isinstance(group, str) else group
         await self._engine.transactions.send_offsets(offsets, who)
@@ -279,13 +279,16 @@ class Producer(Generic[K, V]):
     # -- looking
 
     async def partitions_for(self, topic: str, *, refresh: bool = False) -> list[int]:
-        """List a topic's partitions, asked for again to `refresh`; UnknownTopic: max_block_ms."""
+        """List a topic's partition numbers; UnknownTopic if it is not found in max_block_ms.
+
+        With `refresh`, ask the brokers even if the topic is known.
+        """
         metadata = self._engine.metadata
         await metadata.wait_for_topics([topic], self.config.max_block_ms, refresh=refresh)
         return sorted(metadata.view.topics[topic].partitions)
 
     def metrics(self) -> dict[str, float]:
-        """Give what was measured so far, by the names of Kafka's producer-metrics."""
+        """Return the producer's metrics, by the names of Kafka's producer-metrics."""
         return self._engine.metrics()
 
     @property
@@ -297,11 +300,11 @@ class Producer(Generic[K, V]):
 def call_when_done(
     loop: asyncio.AbstractEventLoop, delivery: Delivery, callback: OnDelivery
 ) -> None:
-    """Call a user's callback, on the loop, once the record's fate is known."""
+    """Call a user's callback on the loop when the record is acknowledged or has failed."""
 
     def call() -> None:
         error = delivery.error()
-        # Through the loop: an exception in a user's callback must not harm its neighbours.
+        # Through the loop, so that an exception in a user's callback affects nothing else.
         loop.call_soon(callback, error, None if error is not None else delivery.result())
 
     delivery.when_done(call)

@@ -1,7 +1,7 @@
-"""The source of a producer id: any broker, asked until one gives it or refuses for good.
+"""Gets a producer id: asks brokers until one gives an id or refuses for good.
 
-Brokers have the numbers in blocks from the active controller: where that is away for long, there
-are none, and nothing can be sent. That is said once in the log. Never numbers a batch.
+Brokers get ids in blocks from the active controller. If there is none for long, brokers run out of
+ids and nothing can be sent; that is logged once. Never numbers a batch.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 NO_TIMEOUT_MS: Final = 0x7FFFFFFF
 SAY_AFTER_MS: Final = 3_000
-"""After this time without a producer id, the waiting partitions are told why."""
+"""The ms without a producer id after which one warning is logged."""
 
 
 class ProducerIds:
@@ -36,9 +36,9 @@ class ProducerIds:
         on_result: Callable[[ProducerIdentity | ClientError], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        """`on_result` gets the new identity, or why there will never be one.
+        """`on_result` is called with the new identity, or the error if a broker refuses for good.
 
-        `on_trouble` is told each time that a broker had none, with the reason in words.
+        `on_trouble` is called with the reason each time that an attempt fails and is repeated.
         """
         self._runtime = runtime
         self._metadata = metadata
@@ -48,7 +48,7 @@ class ProducerIds:
         self._task = OwnedTask(runtime, "producer id")
 
     def allocate(self) -> None:
-        """Ask for an identity, unless that is under way."""
+        """Start to ask for a producer id, unless that is under way."""
         self._task.start(self._allocate)
 
     async def close(self) -> None:
@@ -82,7 +82,7 @@ class ProducerIds:
             await asyncio.sleep(self._backoff.after(failure_count, self._runtime.rng) / 1000)
 
     async def _ask(self) -> ProducerIdentity:
-        """Ask some broker; ApiError when it has none."""
+        """Ask one broker for a producer id; ApiError if it has none."""
         connection = await self._metadata.any_connection()
         request = InitProducerIdRequest(transaction_timeout_ms=NO_TIMEOUT_MS)
         answer: InitProducerIdResponse = await connection.request(request)

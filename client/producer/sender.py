@@ -1,9 +1,9 @@
-"""Carries parcels from the accumulator to brokers and answers back.
+"""Sends the accumulator's parcels to brokers and passes the answers on.
 
-One per producer, driven by events: a record came in, an answer came, metadata changed, a time was
-reached. Decides nothing about order or retries: `PartitionQueue` does. A request unanswered for
-`unanswered_request_ms` makes it ask another broker who leads; the answer, not this module, decides
-whether the batches go elsewhere.
+Each producer has one, driven by events: a record, an answer, new metadata, or a timer.
+`PartitionQueue` decides about order and retries. While a request is unanswered for
+`unanswered_request_ms`, the sender refreshes the metadata from another broker; only if that names
+another leader are the batches sent there.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ log = logging.getLogger(__name__)
 
 WARM_EVERY_MS: Final = 1_000
 WARM_PARTITIONS: Final = 64
-"""The replicas of this many busy partitions are connected to: enough for most next leaders."""
+"""The most busy partitions to whose replicas the client connects ahead of a failover."""
 TRAILING_RETRY_MS: Final = 10
 TRAILING_RETRIES: Final = 10
-"""A leader that knows an older epoch than we do is asked again at once, this many times."""
+"""The most quick retries at a leader that does not know the newest leader epoch yet."""
 ANSWER_GRACE_MS: Final = 2_000
-"""The client waits this much longer for an answer than the broker may wait for replicas."""
+"""The most ms that the client waits for an answer after the broker's own time limit."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +51,7 @@ class _Flight:
     version: int
     sent_ms: int
     asked_ms: int
-    """The time when metadata was last asked for because of it; at first the time it was sent."""
+    """When metadata was last refreshed because of this request; at first, when it was sent."""
     batches: list[tuple[PartitionQueue, Batch, int]]
     """The batches, each with its queue and the number of this attempt."""
 
@@ -76,8 +76,7 @@ class Sender:
         self._loop = asyncio.get_running_loop()
         self._flights: dict[_Flight, None] = {}
         self._connecting: dict[int, int] = {}
-        """Brokers being connected to, and the time when metadata was last asked for because of
-        each."""
+        """Brokers being connected to, and when metadata was last refreshed because of each."""
         self._warm_at_ms = 0
         self._timer: asyncio.TimerHandle | None = None
         self._is_scheduled = False
@@ -94,18 +93,18 @@ class Sender:
         metadata.listen(self._on_metadata)
 
     def start(self) -> None:
-        """Ask for a producer id at once: every first record would wait for it."""
+        """Ask for a producer id at once, so that the first records need not wait for it."""
         if self._config.is_idempotent and not self._is_transactional:
             self._producer_ids.allocate()
 
     def wake(self) -> None:
-        """Look for something to send, at the end of this turn of the loop."""
+        """Schedule a look for batches to send, in the event loop's next iteration."""
         if not self._is_scheduled and not self._is_closed:
             self._is_scheduled = True
             self._loop.call_soon(self._pump)
 
     async def close(self) -> None:
-        """Stop sending. Records not settled stay so: the caller fails them."""
+        """Stop sending; the caller fails the records that are not settled."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -121,7 +120,7 @@ class Sender:
         self._note_failures(self._accumulator.on_deadlines(now_ms))
         self._accumulator.give_up_waiting()
         wants_identity = self._config.is_idempotent and self._accumulator.wants_identity()
-        # In transactions the coordinator gives the producer id, as they begin and end.
+        # In transactions the transaction coordinator gives the producer id and epoch.
         if wants_identity and not self._is_transactional:
             self._producer_ids.allocate()
         drained = self._accumulator.drain(now_ms, self._metadata.view, self._room)
@@ -147,7 +146,7 @@ class Sender:
             self._timer = self._loop.call_later(wait_ms / 1000, self._pump)
 
     def _room(self, node_id: int) -> int:
-        """Say how many requests may be sent to a broker now; connects to it if need be."""
+        """Return how many more requests may be sent to a broker now; connect if necessary."""
         broker = self._metadata.view.brokers.get(node_id)
         if broker is None:
             return 0
@@ -321,7 +320,7 @@ class Sender:
         self.wake()
 
     def _ask_about_slow_brokers(self, now_ms: int) -> int | None:
-        """Ask other brokers about requests long unanswered; return when to look again."""
+        """Refresh metadata if requests are long unanswered; return when to check again."""
         patience_ms = self._config.unanswered_request_ms
         for flight in self._flights:
             if now_ms - flight.asked_ms >= patience_ms:
@@ -350,12 +349,12 @@ class Sender:
     def _note_failures(self, losses: list[Loss]) -> None:
         for record_count, why in losses:
             self._metrics.failed.record(record_count, self._runtime.monotonic_ms())
-            # Logged here, because the sender of the records may not look at their fate.
+            # Logged here, because the user may not look at the deliveries.
             log.warning("%d records were not delivered: %s", record_count, why)
 
 
 def _trails(view: ClusterView, queue: PartitionQueue, answer: PartitionProduceResponse) -> bool:
-    """True if the broker knows an older leader than we do: perhaps it was elected a moment ago."""
+    """True if the answer names an older leader epoch than the view, so the broker lags behind."""
     known, hint = view.leader_of(*queue.partition), answer.current_leader
     return (
         known is not None

@@ -1,7 +1,7 @@
-"""Arrow's arrays as records: where each key, value and header begins, and how long it is.
+"""Arrow arrays as records: where each key, value and header begins, and how long it is.
 
-Pure. Needs numpy and the compiled codec, which writes those bytes into batches as they lie in
-memory; whoever imports this module has both. Makes no Python object for a record.
+Pure. Needs numpy, pyarrow and the compiled codec, which copies those bytes from Arrow's buffers
+into batches without a Python object for each record.
 """
 
 from collections.abc import Iterator
@@ -21,20 +21,20 @@ from .accumulator import Row
 
 Ints = NDArray[np.int64]
 Pieces = tuple[Any, Ints, Ints]
-"""A buffer, and in it where each piece begins and how long it is; -1 for null."""
+"""A buffer, the offset at which each item begins in it, and its length (-1 if it is null)."""
 
 _POSITIVE: Final = 0x7FFFFFFF
 
 
 class Spans:
-    """Rows out of Arrow's buffers."""
+    """Rows whose bytes stay in Arrow's buffers."""
 
     __slots__ = ("_headers", "_keys", "_timestamps", "_values", "count", "largest")
 
     def __init__(
         self, timestamps: Ints, values: Pieces, keys: Pieces | None, headers: Pieces | None = None
     ) -> None:
-        """Headers are as written in a record, their number first."""
+        """`headers` are encoded as in a record: their number first."""
         self._timestamps, self._values = timestamps, values
         self._keys, self._headers = keys, headers
         self.count = len(timestamps)
@@ -49,13 +49,13 @@ class Spans:
         return int(self._timestamps[index])
 
     def fill(self, builder: BatchBuilder, start: int, max_size: int) -> int:
-        """Add the records from `start` on that fit; return the first that does not."""
+        """Add the records from `start` on that fit; return the index of the first that does not."""
         extend: Any = builder.extend_spans  # type: ignore[attr-defined]  # the compiled body has it
         columns = (self._timestamps, self._values, self._keys)
         return int(extend(*columns, start, max_size, self._headers))
 
     def by_partition(self, partition_count: int) -> "list[tuple[int | None, Spans]]":
-        """Sort them by the partition that their keys choose; None for those without a key."""
+        """Split the rows by the partition of their keys; it is None for those without a key."""
         if self._keys is None:
             return [(None, self)]
         choices = _choices(self._keys, partition_count)
@@ -82,7 +82,7 @@ class Spans:
 
 
 def spans_of(timestamps: int | list[int], values: Any, keys: Any, headers: Any) -> Spans:
-    """Take Arrow's arrays apart; ValueError, TypeError for what cannot be records."""
+    """Make rows of Arrow arrays; ValueError or TypeError if they are no valid records."""
     count = len(values)
     if isinstance(timestamps, int):
         times = np.full(count, timestamps, dtype=np.int64)
@@ -101,7 +101,7 @@ def spans_of(timestamps: int | list[int], values: Any, keys: Any, headers: Any) 
 
 
 def pieces_of(column: Any) -> Pieces:
-    """Take an Arrow array of bytes or text apart."""
+    """Return the buffer, offsets and lengths of an Arrow array of bytes or text."""
     column = _one_array(column)
     if pa.types.is_binary(column.type) or pa.types.is_string(column.type):
         width: Any = np.int32
@@ -121,17 +121,17 @@ def pieces_of(column: Any) -> Pieces:
 
 
 def header_pieces(column: Any) -> Pieces | None:
-    """Write the headers of each record; None where no record has any.
+    """Encode the headers of each record; return None if no record has any.
 
-    Takes list<struct<key: string, value: binary>>; TypeError for another type, ValueError for a
-    header without a key.
+    `column` is list<struct<key: string, value: binary>>. Raise TypeError for another type,
+    ValueError for a header without a key.
     """
     column = _one_array(column)
     check_header_type(column.type)
     counts: Ints = pc.list_value_length(column).fill_null(0).to_numpy().astype(np.int64)
     if not bool(counts.any()):
         return None
-    # Children of structs as the structs' nulls leave them, without the lists that are null.
+    # `flatten` applies the structs' nulls to their fields, and leaves out lists that are null.
     parts = dict(zip(("key", "value"), column.flatten().flatten(), strict=True))
     keys, values = parts["key"].cast(pa.binary()), parts["value"].cast(pa.binary())
     if keys.null_count:
@@ -155,7 +155,7 @@ def header_pieces(column: Any) -> Pieces | None:
 
 
 def check_header_type(kind: Any) -> None:
-    """TypeError unless it is a list of keys, text, and values, bytes."""
+    """Raise TypeError unless `kind` is list<struct<key, value>>."""
     inner = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else None
     if (
         inner is None
@@ -166,7 +166,7 @@ def check_header_type(kind: Any) -> None:
 
 
 def groups_of(choices: Any) -> Iterator[tuple[int, Ints | None]]:
-    """Give each choice there is with the positions of its rows, in order; None for all rows."""
+    """Yield each distinct choice with the indexes of its rows; None if all rows have it."""
     if len(choices) == 0:
         return
     order = np.argsort(choices, kind="stable")
@@ -192,7 +192,7 @@ def _choices(keys: Pieces, partition_count: int) -> Any:
 
 
 def _varints(numbers: Any, where: Any = None) -> Any:
-    """Write each number; nothing where `where` is false."""
+    """Encode each number as a varint, or as no bytes if its item of `where` is False."""
     different, back = np.unique(numbers, return_inverse=True)
     written = pa.array([encode_varint(each) for each in different.tolist()], type=pa.binary())
     found = written.take(pa.array(back))

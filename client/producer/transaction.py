@@ -1,12 +1,12 @@
 """The state of one producer's transactions: what may be done now, and what an answer means.
 
-Pure. `Transactions` asks coordinators and carries out what is decided here.
+Pure. `Transactions` sends the requests that follow from this state.
 
-Two protocols (KIP-890). Where the cluster has finalised transaction.version 2, partitions join a
-transaction with the first batch, offsets with their commit, and each EndTxn gives the next epoch:
-nothing late can get into a later transaction. Before that each partition is added first, the epoch
-stays, and is raised by hand (InitProducerId, KIP-360) after an abort that leaves a gap in a
-partition's sequence.
+There are two protocols (KIP-890). If the cluster has finalised transaction.version 2, a partition
+is added by its first batch, offsets by their commit, and each EndTxn returns the next epoch, so
+that no late request can get into a later transaction. In the older protocol each partition is added
+by a request, and the epoch stays. After an abort that leaves a gap in a partition's sequence, the
+producer has it raised by InitProducerId (KIP-360).
 """
 
 from collections.abc import Mapping
@@ -50,17 +50,17 @@ class Step(Enum):
 
 
 class Reaction(Enum):
-    """The ways to go on after an answer."""
+    """The ways to react to a coordinator's answer."""
 
     DONE = auto()
     AGAIN = auto()
-    """Ask again after a while."""
+    """Repeat the request after a backoff."""
     ABORT = auto()
-    """The transaction is lost, the producer is not."""
+    """The transaction must be aborted; the producer can then begin another."""
     RENEW = auto()
-    """The transaction is lost, and the coordinator does not know our epoch: raise it."""
+    """As ABORT, and InitProducerId must raise the epoch, which the coordinator does not know."""
     FAIL = auto()
-    """The producer is lost."""
+    """The producer can do no more transactions."""
 
 
 _AGAIN: Final = (
@@ -76,7 +76,7 @@ _ONLY_THIS_TRANSACTION: Final = (
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ErrorCode.OPERATION_NOT_ATTEMPTED,
     ErrorCode.INVALID_TOPIC_EXCEPTION,
-    # An answer about offsets: the group went on without the member that read these records.
+    # Answers about offsets: the group went on without the member that read these records.
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.STALE_MEMBER_EPOCH,
@@ -90,7 +90,7 @@ _ONLY_THIS_TRANSACTION: Final = (
 
 
 def reaction_to(step: Step, code: ErrorCode) -> Reaction:
-    """Decide how to go on after a coordinator's answer."""
+    """Decide how to react to a coordinator's answer."""
     if code is ErrorCode.NONE:
         return Reaction.DONE
     if code in FENCED:
@@ -111,11 +111,11 @@ class Transaction:
         self.phase = Phase.NEW
         self.identity: ProducerIdentity | None = None
         self.is_implicit = False
-        """True if partitions and offsets add themselves (transaction.version 2)."""
+        """True under transaction.version 2: the first batch or commit adds a partition or group."""
         self.needs_renewal = False
         """True if InitProducerId must raise the epoch before the next transaction."""
         self.error: ClientError | None = None
-        """The reason why the transaction, or the producer, is lost."""
+        """The error by which the transaction, or the producer, failed; None if none did."""
         self._added: dict[TopicPartition, None] = {}
         self._wanted: dict[TopicPartition, None] = {}
         self._unanswered = 0
@@ -126,7 +126,7 @@ class Transaction:
 
     @property
     def why_not_send(self) -> ClientError | None:
-        """Say why no record may be sent now; None if one may."""
+        """The error to raise if a record is sent now; None if records may be sent."""
         if self.phase is Phase.OPEN:
             return None
         if self.error is not None:
@@ -135,7 +135,7 @@ class Transaction:
         return TransactionMisuse(f"the producer {self.phase.value}: {todo}")
 
     def check_may_end(self) -> None:
-        """Raise unless offsets may be added, or the transaction be committed."""
+        """Raise unless a transaction is open, to which offsets can be added or which can end."""
         if self.error is not None:
             raise self.error
         if self.phase is not Phase.OPEN:
@@ -149,7 +149,7 @@ class Transaction:
     # -- life
 
     def on_identity(self, identity: ProducerIdentity, *, is_implicit: bool) -> None:
-        """Take in an answer of InitProducerId: open transactions are aborted, the epoch is new."""
+        """Take in the answer to InitProducerId, which has aborted any transaction left open."""
         self.identity = identity
         self.is_implicit = is_implicit
         self.needs_renewal = False
@@ -157,17 +157,17 @@ class Transaction:
             self.phase = Phase.READY
 
     def on_protocol(self, *, is_implicit: bool) -> None:
-        """Before a transaction: the coordinator speaks the newer or the older protocol now.
+        """Take in, before a transaction, whether the coordinator supports the newer protocol.
 
-        Going over to the newer one raises the epoch, so that nothing late of the older protocol
-        counts for it.
+        A change to the newer one requires a new epoch, so that late requests of the older protocol
+        are refused.
         """
         if is_implicit and not self.is_implicit:
             self.needs_renewal = True
         self.is_implicit = is_implicit
 
     def begin(self) -> None:
-        """Open a transaction; the coordinator hears of it with the first partition or offset."""
+        """Open a transaction; the coordinator learns of it by the first partition or offsets."""
         if self.phase is not Phase.READY:
             raise self.error or TransactionMisuse(
                 f"the producer {self.phase.value}: end that transaction first"
@@ -175,13 +175,13 @@ class Transaction:
         self.phase = Phase.OPEN
 
     def fail(self, error: ClientError) -> None:
-        """A record was lost, or an answer was final: the transaction can only be aborted."""
+        """Make the transaction one that can only be aborted, because a record or request failed."""
         if self.phase in (Phase.OPEN, Phase.COMMITTING):
             self.phase = Phase.DOOMED
             self.error = TransactionAbortable(error)
 
     def fail_for_good(self, error: ClientError) -> None:
-        """Nothing can be done with this producer any more."""
+        """Make the producer one that can do no more transactions; the first error is kept."""
         if self.phase is not Phase.FAILED:
             self.phase = Phase.FAILED
             self.error = error
@@ -202,18 +202,18 @@ class Transaction:
         return False
 
     def to_add(self) -> list[TopicPartition]:
-        """List partitions that AddPartitionsToTxn must name before their batches can go."""
+        """List the partitions that AddPartitionsToTxn must add before their batches are sent."""
         return list(self._wanted) if self.phase in (Phase.OPEN, Phase.COMMITTING) else []
 
     def on_asked(self, step: Step) -> None:
-        """A request that begins the transaction at the coordinator goes out."""
+        """Note that a request is sent that can begin the transaction at the coordinator."""
         if step is Step.COMMIT_OFFSETS and self.is_implicit:
             self._has_begun = True
         elif step in (Step.ADD_PARTITIONS, Step.ADD_OFFSETS):
             self._unanswered += 1
 
     def on_partitions_answered(self, codes: Mapping[TopicPartition, ErrorCode]) -> Reaction:
-        """AddPartitionsToTxn was answered, partition by partition."""
+        """Take in the answer to AddPartitionsToTxn, by partition; return how to react."""
         refused: list[tuple[TopicPartition, ErrorCode]] = []
         for partition, code in codes.items():
             if code is ErrorCode.NONE:
@@ -224,13 +224,13 @@ class Transaction:
                 refused.append((partition, code))
         if not refused:
             return self.on_answer(Step.ADD_PARTITIONS, ErrorCode.NONE)
-        # All partitions are added or none: one that was not attempted has no reason of its own.
+        # All partitions are added or none; report one that was attempted, which has the reason.
         refused.sort(key=lambda one: one[1] is ErrorCode.OPERATION_NOT_ATTEMPTED)
         (topic, index), code = refused[0]
         return self.on_answer(Step.ADD_PARTITIONS, code, f"{topic}-{index}")
 
     def on_answer(self, step: Step, code: ErrorCode, detail: str = "") -> Reaction:
-        """Take in a coordinator's answer, and return how to go on."""
+        """Take in a coordinator's answer, and return how to react."""
         if step in (Step.ADD_PARTITIONS, Step.ADD_OFFSETS):
             self._unanswered -= 1
         reaction = reaction_to(step, code)
@@ -248,7 +248,7 @@ class Transaction:
         return reaction
 
     def on_batch_lost(self, error: ClientError, *, was_sent: bool) -> None:
-        """A batch will not be sent again. If it was sent, its sequence is a gap from now on."""
+        """Take in that a batch failed; if it was sent, brokers may miss its sequence."""
         self.needs_renewal |= was_sent
         cause = getattr(error, "error", None)
         if isinstance(error, ProducerFenced):
@@ -261,7 +261,10 @@ class Transaction:
     # -- ending
 
     def begin_end(self, *, commit: bool) -> None:
-        """Commit or abort from now on; the same call again goes on where it was interrupted."""
+        """Begin to commit or abort; the same call again continues an interrupted end.
+
+        Raise the producer's error, or TransactionMisuse if there is nothing to end that way.
+        """
         if self.phase is Phase.FAILED:
             assert self.error is not None
             raise self.error
@@ -279,11 +282,11 @@ class Transaction:
 
     @property
     def must_tell_coordinator(self) -> bool:
-        """True if there is something that EndTxn would end."""
+        """True if the coordinator has begun the transaction, so that EndTxn must end it."""
         return self._has_begun and not self._is_unknown_to_coordinator
 
     def on_end_answered(self, code: ErrorCode, next_identity: ProducerIdentity) -> Reaction:
-        """EndTxn was answered; the identity of the newer protocol's answer is the next one."""
+        """Take in the answer to EndTxn; in the newer protocol it has the next identity."""
         reaction = reaction_to(Step.END, code)
         is_over = code is ErrorCode.INVALID_TXN_STATE and self.is_implicit
         if reaction is Reaction.DONE:
@@ -293,8 +296,8 @@ class Transaction:
         elif self.phase is Phase.ABORTING and (
             is_over or code in FENCED or reaction in (Reaction.ABORT, Reaction.RENEW)
         ):
-            # Somebody has ended it: the coordinator, because it took too long, or a newer producer.
-            # InitProducerId, told our epoch, gives a new one or says that we are fenced (KIP-588).
+            # The coordinator has ended it, because it took too long, or a newer producer has.
+            # InitProducerId with our epoch returns a new one, or says that we are fenced (KIP-588).
             self.needs_renewal = True
             return Reaction.DONE
         elif is_over:
@@ -304,7 +307,7 @@ class Transaction:
         return reaction
 
     def on_ended(self) -> None:
-        """All is done: the next transaction may begin."""
+        """Reset the state after the end, so that the next transaction may begin."""
         self.phase = Phase.READY
         self.error = None
         self._added.clear()
@@ -313,10 +316,10 @@ class Transaction:
         self._has_begun = self._is_unknown_to_coordinator = False
 
     def hand_over(self) -> ProducerIdentity:
-        """Somebody else ends the open transaction, which has this identity.
+        """Leave the open transaction to another process; return the identity that it has.
 
-        The next one gets another, asked for as by a new producer: nobody here can know which epoch
-        the end has raised it to.
+        This producer then asks for a new identity as a new producer would, because it cannot know
+        which epoch the other process's EndTxn has led to.
         """
         assert self.identity is not None
         handed, self.identity = self.identity, None
@@ -326,10 +329,10 @@ class Transaction:
 
     @property
     def must_renew(self) -> bool:
-        """True if InitProducerId must be asked before this transaction counts as ended.
+        """True if InitProducerId must be sent before the transaction has ended.
 
-        A request to add something that was never answered may have begun a transaction:
-        InitProducerId aborts that.
+        An unanswered request to add partitions or offsets may have begun a transaction at the
+        coordinator, which InitProducerId aborts.
         """
         return self.needs_renewal or (self._unanswered > 0 and not self._has_begun)
 

@@ -1,6 +1,6 @@
-"""The requests of transactions, built from plain values.
+"""Builds the requests of transactions from plain values.
 
-Pure. `Transactions` decides their receivers, versions and repetitions.
+Pure. `Transactions` sends them and chooses their versions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,13 @@ from ..partitions import by_topic
 from .batch import ProducerIdentity
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
-"""The next offset to read of each partition, with or without a note."""
+"""The next offset to read in each partition, with or without commit metadata."""
 
 
 def init(
     transactional_id: str, identity: ProducerIdentity, timeout_ms: int
 ) -> InitProducerIdRequest:
-    """Get a producer id, or the next epoch of ours."""
+    """Build InitProducerId, which returns a producer id, or the next epoch of `identity`."""
     return InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -42,7 +42,7 @@ def init(
 
 
 def end(transactional_id: str, identity: ProducerIdentity, *, commit: bool) -> EndTxnRequest:
-    """Build the request that commits or aborts."""
+    """Build EndTxn, which commits or aborts."""
     return EndTxnRequest(
         transactional_id=transactional_id,
         producer_id=identity.producer_id,
@@ -54,7 +54,7 @@ def end(transactional_id: str, identity: ProducerIdentity, *, commit: bool) -> E
 def add_partitions(
     transactional_id: str, identity: ProducerIdentity, partitions: Sequence[TopicPartition]
 ) -> AddPartitionsToTxnRequest:
-    """Add partitions, as clients do."""
+    """Build AddPartitionsToTxn in the form for clients (version 3 and below)."""
     return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=transactional_id,
         v3_and_below_producer_id=identity.producer_id,
@@ -78,7 +78,7 @@ def codes_of(answer: AddPartitionsToTxnResponse) -> dict[TopicPartition, ErrorCo
 def add_offsets(
     transactional_id: str, identity: ProducerIdentity, group: ConsumerGroupMetadata
 ) -> AddOffsetsToTxnRequest:
-    """Announce that a group's offsets will be committed."""
+    """Build AddOffsetsToTxn, which adds a group to the transaction before its offsets."""
     return AddOffsetsToTxnRequest(
         transactional_id=transactional_id,
         producer_id=identity.producer_id,
@@ -93,7 +93,7 @@ def commit_offsets(
     group: ConsumerGroupMetadata,
     offsets: Offsets,
 ) -> TxnOffsetCommitRequest:
-    """Commit a group's offsets with the transaction."""
+    """Build TxnOffsetCommit, which commits a group's offsets with the transaction."""
     topics: dict[str, TxnOffsetCommitRequestTopic] = {}
     for (name, index), given in offsets.items():
         position = with_metadata(given)
@@ -119,6 +119,6 @@ def commit_offsets(
 
 
 def first_error(answer: TxnOffsetCommitResponse) -> int:
-    """Return the error for which the offsets were not taken; 0 if they were."""
+    """Return the first error code of a partition in the answer; 0 if there is none."""
     codes = [one.error_code for topic in answer.topics for one in topic.partitions]
     return next((code for code in codes if code), 0)

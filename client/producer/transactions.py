@@ -1,7 +1,7 @@
-"""Carries out a producer's transactions: asks coordinators, waits for batches, knows deadlines.
+"""Carries out a producer's transactions: sends the requests and waits for the batches.
 
-Decides nothing about what an answer means: `Transaction` does. Each call waits at most
-max_block_ms for a coordinator; one that ran out of time can be repeated, and goes on from there.
+`Transaction` decides what an answer means. Each request waits at most max_block_ms for its
+coordinator; a call that raised RequestTimedOut can be repeated and then continues.
 """
 
 import asyncio
@@ -51,15 +51,15 @@ from .transaction_requests import (
 log = logging.getLogger(__name__)
 
 CONCURRENT_RETRY_MS: Final = 20
-"""The pause while the markers of the transaction before are written: they mostly take less."""
+"""The first pause in ms while a coordinator still writes the markers of the last transaction."""
 OLDER_ADD_PARTITIONS: Final = 3
-"""Clients speak up to this version; later ones are for brokers."""
+"""The newest version of AddPartitionsToTxn for clients; later ones are for brokers."""
 OLDER_OFFSETS: Final = 4
 MEMBERS_VERSION: Final = 3
 OLDER_END: Final = 4
 IMPLICIT_END: Final = 5
 RENEWAL_VERSION: Final = 3
-"""From here on InitProducerId can raise the epoch of a producer in use (KIP-360)."""
+"""From this version on InitProducerId can raise the epoch of a producer in use (KIP-360)."""
 Judge = Callable[[Any], tuple[ErrorCode, Reaction]]
 
 
@@ -74,7 +74,7 @@ class Transactions:
         accumulator: Accumulator,
         on_change: Callable[[], None],
     ) -> None:
-        """`on_change` is called when what may be sent has changed."""
+        """`on_change` is called after the transaction's state has changed."""
         assert config.transactional_id is not None
         self.state = Transaction()
         self._id = config.transactional_id
@@ -96,18 +96,18 @@ class Transactions:
     # -- life
 
     async def start(self) -> None:
-        """Take the transactional id over: older producers of it are fenced, theirs is aborted."""
+        """Initialize the transactional id: fence older producers and abort their transaction."""
         await self._renew()
         self._changed()
 
     async def close(self) -> None:
-        """Stop; the coordinator's timeout ends what is open."""
+        """Stop; the coordinator aborts an open transaction after its timeout."""
         if self._adding is not None:
             self._adding.cancel()
             await asyncio.wait([self._adding])
 
     async def begin(self) -> None:
-        """Begin a transaction, once a raise of the epoch that is due is done."""
+        """Begin a transaction, after raising the epoch if that is due."""
         async with self._turn:
             state = self.state
             if state.phase is Phase.READY:
@@ -124,7 +124,7 @@ class Transactions:
             await self._end(commit=True)
 
     async def prepare(self) -> PreparedTransaction | None:
-        """Wait for all batches and hand the transaction over; None if it has nothing."""
+        """Wait for all batches and leave the transaction open; None if there is nothing in it."""
         async with self._turn:
             await self._settle()
             if not self.state.must_tell_coordinator:
@@ -135,7 +135,7 @@ class Transactions:
             return PreparedTransaction(self._id, used.producer_id, used.epoch)
 
     async def _settle(self) -> None:
-        """Wait for all batches before a commit; raise if the transaction was lost."""
+        """Wait for all batches before a commit; raise if the transaction has failed."""
         state = self.state
         state.begin_end(commit=True)
         self._changed()
@@ -148,7 +148,7 @@ class Transactions:
             raise state.error
 
     async def abort(self) -> None:
-        """Drop the batches not sent, wait for the others, then abort."""
+        """Fail the batches that are not in flight, wait for the others, then abort."""
         async with self._turn:
             self.state.begin_end(commit=False)
             self._changed()
@@ -178,12 +178,12 @@ class Transactions:
     # -- producer id and epoch
 
     async def _renew(self) -> None:
-        """Get a producer id, or a higher epoch of ours; whatever is open is aborted by it."""
+        """Get a producer id, or a higher epoch of the current one, by InitProducerId."""
         state = self.state
         used = state.identity or UNNUMBERED
         request = init(self._id, used, self._config.transaction_timeout_ms)
         judge = self._judge(Step.INIT, "InitProducerId", lambda a: a.error_code)
-        # Before, a broker cannot know whether another producer took our place meanwhile.
+        # In older versions a broker cannot check whether another producer took our place.
         at_least = 0 if state.identity is None else RENEWAL_VERSION
         answer: InitProducerIdResponse = await self._ask(
             self._coordinator, request, judge, at_least=at_least
@@ -241,7 +241,7 @@ class Transactions:
     # -- offsets
 
     async def send_offsets(self, offsets: Offsets, group: ConsumerGroupMetadata) -> None:
-        """Have a group's offsets committed with the transaction."""
+        """Send a group's offsets, to be committed with the transaction."""
         async with self._turn:
             self.state.check_may_end()
             if not offsets:
@@ -258,7 +258,7 @@ class Transactions:
                 is_sent = True
             finally:
                 if not is_sent:
-                    # Out of time, or cancelled: committed without them, work would be done twice.
+                    # Timed out or cancelled: a commit without the offsets would duplicate work.
                     self.state.fail(ClientError("its offsets were not sent"))
                     self._changed()
 
@@ -273,7 +273,7 @@ class Transactions:
             )
         at_most = None if self.state.is_implicit else OLDER_OFFSETS
         judge = self._judge(Step.COMMIT_OFFSETS, f"group {group.group_id}", first_error)
-        # Before, a broker cannot tell whether the member still owns what it has read (KIP-447).
+        # In older versions a broker cannot check whether the member is still valid (KIP-447).
         at_least = MEMBERS_VERSION if group.generation_id >= 0 else 0
         step = Step.COMMIT_OFFSETS
         await self._ask(coordinator, request, judge, at_most=at_most, at_least=at_least, step=step)
@@ -297,7 +297,10 @@ class Transactions:
         at_least: int = 0,
         step: Step | None = None,
     ) -> Any:
-        """Ask until the answer is final, and return it; raise if the transaction is lost by it."""
+        """Repeat a request until its answer is final, and return that answer.
+
+        Raise the state's error if the transaction has failed, RequestTimedOut after max_block_ms.
+        """
         why, failure_count = "no answer", 0
         try:
             async with asyncio.timeout(self._config.max_block_ms / 1000):
@@ -370,6 +373,6 @@ def _check_version(connection: KafkaConnection, request: object, at_least: int) 
 
 
 def _is_implicit(connection: KafkaConnection) -> bool:
-    """True if the cluster has finalised the feature that EndTxn 5 and Produce 12 rest on."""
+    """True if the cluster has finalised transaction.version 2 and the broker has EndTxn 5."""
     is_final = connection.versions.features.get("transaction.version", 0) >= 2
     return is_final and connection.versions.of(ApiKey.END_TXN) >= IMPLICIT_END
