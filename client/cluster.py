@@ -1,7 +1,7 @@
-"""A client's view of the cluster: brokers, topics, leaders; and when that is stale.
+"""A client's view of the cluster (brokers, topics, leaders), and when it must be refreshed.
 
-Pure. A leader epoch never goes back for the same topic (KIP-320): a broker that lags behind may
-answer Metadata with a deposed leader. Every method takes what happened and returns what changed.
+Pure. For the same topic a leader epoch never goes back (KIP-320), because a broker that lags behind
+may answer Metadata with a former leader.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from .net.backoff import Backoff, Dice
 
 
 class Broker(NamedTuple):
-    """A live broker as the cluster advertises it."""
+    """A live broker and the address that the cluster advertises for it."""
 
     node_id: int
     host: str
@@ -56,17 +56,17 @@ class TopicView:
 
 
 class Changes(NamedTuple):
-    """The changes of one metadata answer: leaders that moved or came, topics seen or gone."""
+    """The changes in one metadata answer; `leaders` are partitions with a new leader or epoch."""
 
     leaders: list[TopicPartition]
     topics: list[str]
-    """Every topic of the answer that exists."""
+    """Every topic in the answer that exists."""
     errors: dict[str, ErrorCode]
-    """The errors of the other topics of the answer."""
+    """The error codes of the other topics in the answer."""
 
 
 class ClusterView:
-    """The newest of what brokers have said."""
+    """The brokers, topics and leaders that the newest answers of brokers named."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Broker] = {}
@@ -76,7 +76,7 @@ class ClusterView:
         self.controller_id = -1
 
     def on_metadata(self, response: MetadataResponse) -> Changes:
-        """Take over an answer; topics that it does not mention stay as they are."""
+        """Take in a metadata answer; topics that it does not mention stay as they are."""
         self.brokers = {
             b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in response.brokers
         }
@@ -97,7 +97,7 @@ class ClusterView:
         return changes
 
     def on_leader(self, partition: TopicPartition, leader_id: int, leader_epoch: int) -> bool:
-        """Take over a leader that another answer named (KIP-951); True if its epoch is newer."""
+        """Take in a leader from another response (KIP-951); True if it is newer and was taken."""
         topic = self.topics.get(partition.topic)
         view = topic.partitions.get(partition.partition) if topic else None
         if view is None or leader_epoch <= view.leader_epoch or leader_id not in self.brokers:
@@ -106,12 +106,12 @@ class ClusterView:
         return True
 
     def on_brokers(self, brokers: Iterable[Broker]) -> None:
-        """Take over addresses that another answer named (KIP-951)."""
+        """Take in brokers' addresses from another response (KIP-951)."""
         for broker in brokers:
             self.brokers[broker.node_id] = broker
 
     def leader_of(self, topic: str, partition: int) -> PartitionView | None:
-        """Find a partition whose leader is known and has an address, else None."""
+        """Return a partition's view if its leader is known and has an address, else None."""
         known = self.topics.get(topic)
         view = known.partitions.get(partition) if known is not None else None
         if view is None or view.leader_id not in self.brokers:
@@ -119,12 +119,12 @@ class ClusterView:
         return view
 
     def partitions_of(self, topic: str) -> Mapping[int, PartitionView] | None:
-        """All partitions of a topic, None where the topic is not known."""
+        """Return all partitions of a topic, or None if the topic is not known."""
         known = self.topics.get(topic)
         return None if known is None else known.partitions
 
     def topic_id(self, topic: str) -> bytes:
-        """The topic's id; zeros where the cluster has none or the topic is not known."""
+        """Return the topic's id, or zeros if it has none or the topic is not known."""
         known = self.topics.get(topic)
         return ZERO_UUID if known is None else known.topic_id
 
@@ -136,7 +136,7 @@ class ClusterView:
     def _on_topic(self, name: str, topic: MetadataResponseTopic) -> list[TopicPartition]:
         known = self.topics.get(name)
         if known is None or known.topic_id != topic.topic_id:
-            # This is another topic of the same name: its epochs have nothing to do with the old
+            # This is a new topic of the same name, whose epochs cannot be compared with the old
             # one's.
             self._forget(name)
             known = self.topics[name] = TopicView(name, topic.topic_id, topic.is_internal)
@@ -171,7 +171,7 @@ class ClusterView:
 
 
 class Staleness:
-    """Decides when metadata is asked for next: at an age, or soon after it was found wrong."""
+    """Decides when metadata is refreshed next: at a maximum age, or soon after it proved wrong."""
 
     def __init__(self, max_age_ms: int, backoff: Backoff) -> None:
         self._max_age_ms = max_age_ms
@@ -183,17 +183,17 @@ class Staleness:
         self.is_stale = True
 
     def on_found_stale(self) -> None:
-        """The metadata was found wrong, or a topic is needed that it does not know."""
+        """Request a refresh after the backoff, because the metadata proved wrong or incomplete."""
         self.is_stale = True
 
     def on_new_question(self) -> None:
-        """A topic is asked for that no answer so far was about: no reason to wait."""
+        """Request a refresh without a backoff, because a topic is wanted for the first time."""
         self.is_stale = True
         self._asked_at_ms = None
 
     def on_asked(self, now_ms: int, dice: Dice) -> None:
-        """A request for metadata goes out."""
-        # Metadata is asked for again soon: the cluster has not settled yet. Slow down.
+        """Note that a metadata request is sent, and compute the wait before the next one."""
+        # Requests in quick succession mean that the cluster is still changing: wait longer.
         last = self._asked_at_ms
         if last is None or now_ms - last > 4 * self._wait_ms:
             self._asked_in_a_row = 0
@@ -203,11 +203,11 @@ class Staleness:
         self.is_stale = False
 
     def on_refreshed(self, now_ms: int) -> None:
-        """An answer was taken over."""
+        """Note that the view was refreshed, from which time its age counts."""
         self._refreshed_at_ms = now_ms
 
     def next_ask_ms(self) -> int:
-        """The time of the next request, unless something is found stale before."""
+        """Return when to send the next request, as monotonic ms; 0 means at once."""
         not_before = 0 if self._asked_at_ms is None else self._asked_at_ms + self._wait_ms
         if self.is_stale or self._refreshed_at_ms is None:
             return not_before

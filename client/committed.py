@@ -1,4 +1,4 @@
-"""OffsetFetch, in any of its versions: the question what a group has committed, and its answers."""
+"""Builds OffsetFetch requests and reads their answers, in all versions of the API."""
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -17,7 +17,7 @@ from .group_types import OffsetAndMetadata
 from .partitions import by_topic
 
 BY_NAME: Final = 9
-"""Up to this version offsets name topics, later ones their ids."""
+"""Up to this version requests and answers name topics; later versions give topic ids."""
 NO_NAMES: Final[Mapping[bytes, str]] = MappingProxyType({})
 
 
@@ -28,14 +28,17 @@ def question(
     is_stable: bool,
     id_of: Callable[[str], bytes] = lambda topic: ZERO_UUID,
 ) -> OffsetFetchRequest:
-    """Ask for the offsets of these partitions, or of all; `is_stable` waits for transactions."""
+    """Build the request for the committed offsets of these partitions; if None, of all.
+
+    With `is_stable`, the broker refuses while a transaction has offsets pending (KIP-447).
+    """
     topics = None
     if partitions is not None:
         topics = [
             OffsetFetchRequestTopics(name=name, topic_id=id_of(name), partition_indexes=indexes)
             for name, indexes in by_topic(partitions).items()
         ]
-    # Up to version 7 the request is about one group, from then on it has a list of them.
+    # Up to version 7 the request is about one group; later versions have a list of groups.
     return OffsetFetchRequest(
         group_id=group_id,
         topics=topics,
@@ -45,7 +48,7 @@ def question(
 
 
 def errors_in(answer: OffsetFetchResponse) -> list[ErrorCode]:
-    """List the errors of an answer, those of the group first."""
+    """List the error codes in an answer, those of groups before those of partitions."""
     parts = _parts(answer)
     codes = [part.error_code for part in parts]
     codes += [one.error_code for part in parts for topic in part.topics for one in topic.partitions]
@@ -55,7 +58,7 @@ def errors_in(answer: OffsetFetchResponse) -> list[ErrorCode]:
 def offsets_in(
     answer: OffsetFetchResponse, names: Mapping[bytes, str] = NO_NAMES
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Read the offsets that an answer has; `names` are those of topics by their ids."""
+    """Read the committed offsets in an answer; `names` maps topic ids to names."""
     return {
         TopicPartition(
             topic.name or names.get(topic.topic_id, ""), one.partition_index
@@ -70,5 +73,5 @@ def offsets_in(
 def _parts(
     answer: OffsetFetchResponse,
 ) -> list[OffsetFetchResponse | OffsetFetchResponseGroup]:
-    """Give the answer itself, which is all up to version 7, and the groups listed later."""
+    """Return the answer, which holds the one group up to version 7, and its list of groups."""
     return [answer, *answer.groups]

@@ -1,8 +1,8 @@
-"""The settings of producers, consumers and admins: three tables over one common part.
+"""The settings of producers, consumers and admins: three tables that share a common one.
 
-Keys are Kafka's dotted ones; the same names with underscores are keyword arguments. This module
-turns either form into a checked table and opens nothing. A field is named as its key, dots as
-underscores: a test holds the TypedDicts to the tables.
+Keys are Kafka's dotted ones; the same names with underscores are keyword arguments. `configured`
+turns either form into a checked table. A field has the name of its key, with underscores for dots.
+A test checks that the TypedDicts have the fields of the tables.
 """
 
 import logging
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 C = TypeVar("C", bound="CommonConfig")
 
 Servers = str | Sequence[str]
-"""host:port, several of them separated by commas, or a list of host:port."""
+"""One host:port, several separated by commas, or a list of host:port."""
 
 _SECURITY = "only plaintext connections exist so far"
 _JAVA = "it names Java classes; hand functions or objects to the client"
@@ -59,7 +59,7 @@ KNOWN_UNUSED: Final[dict[str, str]] = {
     }.items()
     for key in keys
 }
-"""Kafka's client keys that mean nothing here, with the reason: accepted with a warning."""
+"""Kafka's client keys that have no effect here, with the reason; each is logged as a warning."""
 
 INSTEAD: Final = {
     "compression.codec": "compression.type",
@@ -68,7 +68,7 @@ INSTEAD: Final = {
     "queue.buffering.max.ms": "linger.ms",
     "retries": "delivery.timeout.ms",
 }
-"""Keys of other clients that are refused, and which of ours to use: retries end by time alone."""
+"""Keys of other clients that are refused, and the key to use instead."""
 
 
 @config_table
@@ -212,14 +212,14 @@ class ProducerConfig(CommonConfig):
 
     @property
     def is_idempotent(self) -> bool:
-        """True if batches are numbered, so that brokers recognise a retry."""
+        """True if the producer is idempotent: brokers recognise a retry by its sequence."""
         if self.enable_idempotence is None:
             return self.acks_number == -1
         return self.enable_idempotence
 
     @property
     def acks_number(self) -> int:
-        """-1 for all, else 0 or 1."""
+        """The number of `acks` in a request: -1 for all, else 0 or 1."""
         return -1 if self.acks == "all" else int(self.acks)
 
     def check(self) -> None:
@@ -349,12 +349,12 @@ class ConsumerConfig(CommonConfig):
 
     @property
     def isolation_number(self) -> int:
-        """1 for read_committed, else 0, as Fetch and ListOffsets carry it."""
+        """The isolation level as Fetch and ListOffsets carry it: 1 for read_committed, else 0."""
         return int(self.reads_committed)
 
     @property
     def commits_by_itself(self) -> bool:
-        """True if there is a group and polling commits for it."""
+        """True if there is a group and polling commits automatically."""
         return self.group_id is not None and self.enable_auto_commit
 
     def check(self) -> None:
@@ -450,9 +450,9 @@ class AdminSettings(CommonSettings, total=False):
 def configured(table: type[C], servers: Servers | None, settings: Mapping[str, Any]) -> C:
     """Check settings given as dotted keys, as keyword names, or mixed.
 
-    Values may be text or of their own type. ConfigError for an unknown key (it suggests the
-    nearest), a value out of bounds, and the same setting given twice. A key that Kafka's clients
-    know but that means nothing here is logged.
+    Values may be text or of their own type. Raise ConfigError for an unknown key (with the most
+    similar one), for a value out of bounds, and for a setting that is given twice. A key that has
+    no effect here (KNOWN_UNUSED) is logged as a warning.
     """
     if isinstance(servers, Mapping):
         raise ConfigError("bootstrap.servers", None, "settings in a mapping go to from_config(...)")

@@ -1,8 +1,8 @@
-"""The broker that coordinates one group or one transactional id: found, kept, found again.
+"""Finds the coordinator of a group or transactional id, and sends requests to it.
 
-Shared by consumers, producers and admins. Knows FindCoordinator and no other message; what an
-answer means for a group or a transaction is the asker's to say. A coordinator that does not answer
-is not waited for blindly: other brokers are asked meanwhile who coordinates now.
+Shared by consumers, producers and admins. Knows only the FindCoordinator message; the callers
+judge the answers to their requests. While a coordinator does not answer, other brokers are asked
+whether it is still the coordinator.
 """
 
 import asyncio
@@ -31,17 +31,17 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 COORDINATOR: Final = "coordinator"
-"""The lane of short requests to a coordinator."""
+"""The lane (a connection of its own in the pool) for short requests to a coordinator."""
 BATCH_VERSION: Final = 4
-"""From here on FindCoordinator asks for many keys at once (KIP-699)."""
+"""From this version on FindCoordinator takes many keys at once (KIP-699)."""
 LOOK_AGAIN_MOST_MS: Final = 5_000
 ELSEWHERE: Final = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
 )
-"""Answers of a broker that does not coordinate the key, or not any more."""
+"""The errors of a broker that is not, or no longer, the coordinator of the key."""
 NOT_NOW: Final = (*ELSEWHERE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-"""Answers that speak of the broker asked, and not of the request."""
+"""The errors that concern the broker and not the request, which can be sent again."""
 
 
 class Coordinator:
@@ -78,12 +78,12 @@ class Coordinator:
         timeout_ms: int,
         at_most: int | None = None,
     ) -> Any:
-        """Ask until a coordinator answers, and return its answer, which may be an error.
+        """Send a request until a coordinator answers; return the answer, which may hold an error.
 
-        `at_most` bounds the version spoken. `judge` reads the error code out of an answer; a code
-        of NOT_NOW has the coordinator asked again, or another one found. A request whose answer was
-        lost is sent again. Raises RequestTimedOut after `timeout_ms`, Refused if the brokers refuse
-        to name the coordinator.
+        `at_most` bounds the API version. `judge` returns the error code of an answer; after a code
+        of NOT_NOW, or a lost answer, the request is sent again, to a new coordinator if there is
+        one. Raises RequestTimedOut after `timeout_ms`, Refused if the brokers refuse to name the
+        coordinator.
         """
         why = "no answer"
         failure_count = 0
@@ -116,10 +116,11 @@ class Coordinator:
         lane: str = COORDINATOR,
         at_most: int | None = None,
     ) -> Any:
-        """Ask the coordinator once, in a version of `at_most`.
+        """Send a request to the coordinator once, in a version up to `at_most`.
 
-        Raises ConnectionLost, ConnectError, RequestTimedOut (after request_timeout_ms unless said
-        otherwise) and forgets the coordinator; Refused where nobody may say who coordinates.
+        Raises ConnectionLost, ConnectError or RequestTimedOut (after `timeout_ms`, by default
+        request_timeout_ms), and then finds the coordinator anew next time. Raises Refused if the
+        brokers refuse to name the coordinator.
         """
         connection = await self.connection(lane)
         try:
@@ -134,7 +135,7 @@ class Coordinator:
             raise
 
     async def connection(self, lane: str = COORDINATOR) -> KafkaConnection:
-        """Give a connection to the coordinator, found if it must be; one try, no more."""
+        """Return a connection to the coordinator, finding it first if necessary; tries once."""
         if self._address is None:
             await self.find()
         address = self._address
@@ -147,27 +148,28 @@ class Coordinator:
             raise
 
     def on_refused(self, code: ErrorCode) -> None:
-        """Forget the broker if its answer says that it does not coordinate the key."""
+        """Forget the coordinator if `code` says that the broker is no longer that."""
         if code in ELSEWHERE:
             self.forget(code.name)
 
     def forget(self, why: str) -> None:
-        """Forget the broker, because it no longer coordinates the key."""
+        """Forget the coordinator, so that the next request finds it anew; `why` is logged."""
         if self.node_id is not None:
             log.info("%s: broker %d no longer coordinates it: %s", self, self.node_id, why)
         self.node_id = self._address = None
 
     async def rest(self, failure_count: int) -> None:
-        """Wait as long as `failure_count` failures in a row ask for."""
+        """Wait for the backoff after `failure_count` failures in a row."""
         wait_ms = self._backoff.after(failure_count, self._runtime.rng)
         await asyncio.sleep(wait_ms / 1000)
 
     # -- finding
 
     async def find(self) -> None:
-        """Ask any broker who coordinates; callers at the same time share one question.
+        """Ask any broker for the coordinator; concurrent callers share one request.
 
-        ClientError where nobody can be asked or nobody coordinates yet, Refused for good.
+        Raise ClientError if no broker can be reached or there is no coordinator yet, Refused if a
+        broker refuses for good.
         """
         if self._finding is None:
             self._finding = asyncio.get_running_loop().create_task(
@@ -179,7 +181,7 @@ class Coordinator:
     def _on_found(self, task: "asyncio.Task[None]") -> None:
         self._finding = None
         if not task.cancelled():
-            task.exception()  # the callers that wait see the error; without any it does no harm
+            task.exception()  # marks the error as seen, for which no caller may be waiting
 
     async def _find(self) -> None:
         response = await self._metadata.ask_any(self._ask_for_it)
@@ -204,7 +206,10 @@ class Coordinator:
         return response
 
     async def _watched(self, future: "asyncio.Future[T]", connection: KafkaConnection) -> T:
-        """Wait; while nothing comes, ask others whether this is still the coordinator."""
+        """Wait for the answer; meanwhile ask other brokers whether the coordinator has changed.
+
+        Raise ConnectionLost if it has.
+        """
         asked, patience_ms = self._address, self._config.unanswered_request_ms
         try:
             while True:

@@ -1,7 +1,7 @@
-"""The errors of clients: one tree under ClientError, each says what failed and what would help.
+"""The errors of clients, all below ClientError; each says what failed and what would help.
 
-A broker's own answer stays an `ApiError` (its code decides whether to retry); these are for what
-no broker said: nobody reachable, time over, buffer full. Nothing here decides to retry.
+An error code in a broker's answer is an `ApiError`; the errors here are mostly those that the
+client itself finds: no broker reachable, time over, buffer full.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from .partitions import name_of
 
 
 class BootstrapError(ClientError):
-    """No bootstrap server could be used: names each address, the phase it failed in, and why."""
+    """No bootstrap server could be used; the text names each address, its failed phase and why."""
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
         super().__init__(attempts)
@@ -32,14 +32,14 @@ class BootstrapError(ClientError):
 
 
 class ForkedClient(ClientError):
-    """Used in a forked child: threads and connections belong to the parent. Open another one."""
+    """The client was used in a forked child, which must open a client of its own."""
 
 
 @dataclass(eq=False, repr=False)
 class DeliveryTimeout(ClientError):
     """A record was not acknowledged within delivery_timeout_ms; `last_error` says why.
 
-    If the record had been sent, it may still be in the log.
+    If the record was sent, it may nevertheless be in the log.
     """
 
     partition: TopicPartition
@@ -67,28 +67,28 @@ class DeliveryFailed(ClientError):
 class ProducerFenced(DeliveryFailed):
     """A newer producer, of the same transactional id if it has one, took this producer's place.
 
-    `partition` is None where the transaction coordinator said so. If this is the producer that
-    should live, open it again.
+    `partition` is None if the transaction coordinator refused. If this producer is the one that
+    should run, open it again.
     """
 
 
 class TransactionError(ClientError):
-    """Anything wrong with a transaction."""
+    """The base class of all errors about transactions."""
 
 
 class TransactionMisuse(TransactionError):
-    """A call that the transaction's present state does not allow; nothing has changed."""
+    """The transaction's state does not allow the call, which changed nothing."""
 
 
 class TransactionAborted(TransactionError):
-    """A record that was not sent, because its transaction was aborted or can only be aborted."""
+    """A record was not sent, because its transaction was aborted or can only be aborted."""
 
 
 @dataclass(eq=False, repr=False)
 class TransactionAbortable(TransactionError):
     """The transaction can only be aborted; after that its work can be done again.
 
-    `cause` is what went wrong first.
+    `cause` is the first error in the transaction.
     """
 
     cause: Exception
@@ -109,7 +109,7 @@ class TransactionFailed(TransactionError):
 
 @dataclass(eq=False, repr=False)
 class MessageTooLarge(ClientError):
-    """A record exceeds max_request_size: nothing of it was sent."""
+    """A record exceeds max_request_size, and was not sent."""
 
     size: int
     limit: int
@@ -123,12 +123,12 @@ class MessageTooLarge(ClientError):
 
 
 class BufferFull(ClientError):
-    """The producer holds buffer_memory bytes and no room came within max_block_ms."""
+    """The producer holds buffer_memory bytes: now, or still after waiting max_block_ms."""
 
 
 @dataclass(eq=False, repr=False)
 class UnknownTopic(ClientError):
-    """The cluster has no such topic or partition, and did not create it in the time allowed."""
+    """The cluster has no such topic or partition, even after waiting for its creation."""
 
     name: str
     detail: str = "the cluster does not have it"
@@ -177,11 +177,11 @@ class LogTruncated(ClientError):
 
 @dataclass(eq=False, repr=False)
 class CorruptRecord(ClientError):
-    """A fetched batch failed its checksum or cannot be decoded; the position stays at it.
+    """A fetched batch failed its checksum or cannot be decoded; the position stays before it.
 
-    `next_offset` is where the log goes on behind it: `seek(error.partition, error.next_offset)`
-    gives its records up. None where the checksum failed, so that nothing in it can be believed:
-    another poll may get it whole.
+    `next_offset` is the offset behind the batch: `seek(error.partition, error.next_offset)` skips
+    its records. It is None if the checksum failed, because then the batch's header cannot be
+    trusted either; another poll may get the batch intact.
     """
 
     partition: TopicPartition
@@ -196,7 +196,7 @@ class CorruptRecord(ClientError):
 
 @dataclass(eq=False, repr=False)
 class BadRecord(ClientError):
-    """A deserializer raised `cause` for a record; `seek` past it to go on."""
+    """A deserializer raised `cause` for a record; `seek` past the record to skip it."""
 
     partition: TopicPartition
     offset: int
@@ -207,18 +207,18 @@ class BadRecord(ClientError):
 
 
 class ConcurrentPoll(ClientError):
-    """Two tasks polled one consumer at a time: give each a consumer of its own."""
+    """Two tasks polled the same consumer at once; each needs a consumer of its own."""
 
 
 class NothingToRead(ClientError):
-    """A poll of a consumer without subscription or assignment: it would wait in vain."""
+    """A consumer without subscription or assignment was polled."""
 
     def __str__(self) -> str:
         return "the consumer has nothing to read: subscribe to topics or assign partitions first"
 
 
 class AdminError(ClientError):
-    """Some of the things asked for in one call were refused; the others were done.
+    """Some of the operations of one call were refused; the others were carried out.
 
     `errors` maps each refused name to the broker's answer.
     """

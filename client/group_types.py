@@ -1,7 +1,6 @@
-"""Offsets, memberships and prepared transactions as plain values that users hand in and get.
+"""Plain values that users pass and get: offsets, memberships, callbacks, prepared transactions.
 
-Offsets with their notes, membership, callbacks; prepared transactions, which may be pickled and
-sent to another process. Nothing here reads or writes.
+A prepared transaction may be pickled and sent to another process. Nothing here reads or writes.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,19 +16,19 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     """The next offset to read."""
     metadata: str = ""
-    """The application's own words, kept beside the offset."""
+    """A text of the application, which is stored with the offset."""
     leader_epoch: int = -1
-    """The epoch of the last record read, -1 if not known. It reveals lost records (KIP-320)."""
+    """The leader epoch of the last record read, or -1; it reveals lost records (KIP-320)."""
 
 
 def with_metadata(given: OffsetAndMetadata | int) -> OffsetAndMetadata:
-    """Give a bare offset an empty note."""
+    """Turn a bare offset into an OffsetAndMetadata; return any other unchanged."""
     return OffsetAndMetadata(given) if isinstance(given, int) else given
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
-    """The identity of a member, for `Producer.send_offsets`: brokers refuse stale members."""
+    """The identity of a group member, by which `Producer.send_offsets` can detect stale members."""
 
     group_id: str
     generation_id: int = -1
@@ -43,23 +42,24 @@ RebalanceCallback = Callable[[Partitions], Awaitable[None] | None]
 
 @dataclass(frozen=True, slots=True)
 class RebalanceListener:
-    """The functions or coroutine functions to call when partitions come and go.
+    """The functions or coroutine functions to call when partitions are assigned or taken away.
 
-    They run inside `poll`, one at a time, and never while records of a poll are being handed out.
-    In the sync consumer they run in the thread that polls. An exception they raise, `poll` raises.
+    They run one at a time inside `poll` (or `unsubscribe` and `close`), which raises their
+    exceptions. The sync consumer takes plain functions only, and runs them in the thread that
+    polls.
     """
 
     on_assigned: RebalanceCallback | None = None
-    """These partitions are now read here; `seek` may say from where."""
+    """Called with the partitions that were newly assigned; it may `seek` in them."""
     on_revoked: RebalanceCallback | None = None
-    """These will be given up when it returns; until then their offsets can be committed."""
+    """Called with partitions that are given up when it returns; until then it may commit."""
     on_lost: RebalanceCallback | None = None
-    """These were lost: others may read them already and commits are refused. Without it
-    `on_revoked` is called."""
+    """Called with partitions that other members may own already, so that commits are refused.
+    If it is None, `on_revoked` is called instead."""
 
 
 class PreparedTransaction(NamedTuple):
-    """An open transaction with every record acknowledged, for somebody else to commit."""
+    """An open transaction whose records are all acknowledged, for `Admin.commit_group`."""
 
     transactional_id: str
     producer_id: int
@@ -67,9 +67,9 @@ class PreparedTransaction(NamedTuple):
 
 
 class CommitGroupState(NamedTuple):
-    """The state of a commit group, as a new run needs it."""
+    """The state of a commit group, which a new run of its application begins with."""
 
     generation: int
-    """The generation of the run: each commit names it, so that earlier runs are refused."""
+    """The generation of this run; each commit names it, so that earlier runs are refused."""
     batch_id: int
-    """The newest batch that is recorded; -1: none."""
+    """The id of the newest committed batch, or -1 if there is none."""

@@ -1,8 +1,7 @@
-"""Keeps a client's view of the cluster fresh: bootstrap, refresh, and who to ask.
+"""Keeps a client's view of the cluster up to date: bootstrap, refresh, choice of the broker to ask.
 
-Drives `ClusterView` and `Staleness`. Never decides what a change means: it tells its listeners.
-A broker that does not answer is not waited for: after `unanswered_request_ms` the next is asked
-as well, and the first answer counts.
+Drives `ClusterView` and `Staleness`, and passes every change to its listeners. If a broker does not
+answer within `unanswered_request_ms`, the next one is asked as well, and the first answer is taken.
 """
 
 import asyncio
@@ -38,13 +37,13 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Listener = Callable[[Changes], None]
 NOT_YET: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
-"""Answers of a cluster about a topic that is being created."""
+"""The error codes of a topic that is being created."""
 SILENT_MS: Final = 2_000
-"""The first contact is tried for this long before a line is logged."""
+"""The ms after which a bootstrap that has not succeeded yet is logged."""
 
 
 def pool_for(runtime: Runtime, config: CommonConfig) -> Pool:
-    """Make the pool that a client with these settings uses."""
+    """Make a connection pool for a client with these settings."""
     options = ConnectionOptions(
         client_id=config.client_id,
         connect_timeout_ms=config.socket_connection_setup_timeout_ms,
@@ -69,10 +68,10 @@ class Metadata:
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._staleness = Staleness(config.metadata_max_age_ms, backoff)
         self.topic_names: tuple[str, ...] | None = None
-        """All topics there are, as of the newest answer, while `watch_all` asks for them."""
+        """The names of all topics in the newest answer; None unless `watch_all` is on."""
         self._topics: dict[str, None] = {}
         self._awaited: Counter[str] = Counter()
-        """Topics that somebody waits for, and how many do."""
+        """The topics that calls of `wait_for_topics` wait for, and how many calls do."""
         self._watches_all = False
         self._listeners: list[Listener] = []
         self._waiters: list[asyncio.Future[None]] = []
@@ -84,7 +83,7 @@ class Metadata:
         self._is_cut_off = False
 
     async def start(self) -> None:
-        """Reach the cluster; BootstrapError once bootstrap_timeout_ms is over."""
+        """Connect to the cluster, start refreshing; BootstrapError after bootstrap_timeout_ms."""
         if self._task.is_running:
             return
         deadline_ms = self._runtime.monotonic_ms() + self._config.bootstrap_timeout_ms
@@ -122,23 +121,23 @@ class Metadata:
     # -- what is watched, who listens
 
     def listen(self, listener: Listener) -> None:
-        """Have every change told, in order, on the loop."""
+        """Call `listener` on the loop with the changes of every metadata answer, in order."""
         self._listeners.append(listener)
 
     def watch(self, topic: str) -> None:
-        """Include a topic in every refresh from now on; a new one is asked for at once."""
+        """Include a topic in every refresh from now on; refresh at once if it is new."""
         if topic not in self._topics:
             self._topics[topic] = None
             self._staleness.on_new_question()
             self._wake.set()
 
     def forget(self, topic: str) -> None:
-        """Leave a topic out of refreshes from now on, unless somebody waits for it."""
+        """Leave a topic out of refreshes from now on, unless `wait_for_topics` waits for it."""
         if topic not in self._awaited:
             self._topics.pop(topic, None)
 
     def watch_all(self, wanted: bool) -> None:
-        """Include every topic there is in every refresh, or only those watched again."""
+        """Include all topics of the cluster in every refresh, or only the watched ones again."""
         if wanted and not self._watches_all:
             self._staleness.on_new_question()
             self._wake.set()
@@ -147,18 +146,18 @@ class Metadata:
         self._watches_all = wanted
 
     def error_of(self, topic: str) -> ErrorCode:
-        """Say why a watched topic is not in the view, as of the newest answer."""
+        """Return the error code of a watched topic in the newest answer, NONE if it had none."""
         return self._errors.get(topic, ErrorCode.NONE)
 
     def refresh_soon(self, *, avoid: int | None = None) -> None:
-        """Ask for metadata as soon as the backoff allows, preferably not the broker `avoid`."""
+        """Refresh as soon as the backoff allows, preferably from another broker than `avoid`."""
         if avoid is not None:
             self._avoid = avoid
         self._staleness.on_found_stale()
         self._wake.set()
 
     async def wait_until_refreshed(self) -> None:
-        """Return after the next try to refresh, whether or not it succeeded."""
+        """Return after the next attempt to refresh, whether or not it succeeded."""
         if not self._task.is_running:
             raise ClientClosed("the client is closed")
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -170,7 +169,7 @@ class Metadata:
     ) -> None:
         """Return once all topics are in the view; UnknownTopic after `timeout_ms`.
 
-        `refresh`: the cluster is asked again in any case; without an answer the view stays.
+        With `refresh`, refresh the view first; if no broker answers, it stays as it is.
         """
         for topic in topics:
             self.watch(topic)
@@ -201,14 +200,14 @@ class Metadata:
     # -- connections
 
     async def connection_to(self, node_id: int, lane: str = CONTROL) -> KafkaConnection:
-        """Give a connection to a broker of the view; ConnectError if it cannot be reached."""
+        """Return a connection to a broker of the view; ConnectError if it cannot be reached."""
         broker = self.view.brokers.get(node_id)
         if broker is None:
             raise ConnectError(Attempt(f"broker {node_id}", "resolve", "not in the metadata"))
         return await self.pool.get(broker.address, lane)
 
     async def any_connection(self) -> KafkaConnection:
-        """Give a connection to whichever broker can be reached; BootstrapError if none can."""
+        """Return a connection to any broker that can be reached; BootstrapError if none can."""
 
         async def itself(connection: KafkaConnection) -> KafkaConnection:
             return connection
@@ -216,9 +215,9 @@ class Metadata:
         return await self.ask_any(itself)
 
     async def ask_any(self, ask: Callable[[KafkaConnection], Awaitable[T]]) -> T:
-        """Put a question that every broker can answer to one of them; BootstrapError if none can.
+        """Call `ask` with connections to one broker after the other until one answers.
 
-        A broker that is slow to answer is not waited for: the next is asked as well.
+        The next broker is asked as well while one is slow. Raise BootstrapError if none answers.
         """
         return await self._first(ask, [])
 
@@ -286,7 +285,7 @@ class Metadata:
             listener(changes)
 
     def _candidates(self) -> list[Address]:
-        """Order the addresses to ask: likely to answer first, bootstrap servers last."""
+        """Return the addresses to ask: those likely to answer first, bootstrap servers last."""
         brokers = list(self.view.brokers.values())
         self._runtime.rng.shuffle(brokers)
 
@@ -299,7 +298,7 @@ class Metadata:
 
     async def _ask(self, connection: KafkaConnection) -> MetadataResponse:
         version = connection.versions.of(ApiKey.METADATA)
-        # Version 0 has no null: there an empty list asks for all topics.
+        # Version 0 has no null; in it an empty list asks for all topics.
         named = [MetadataRequestTopic(name=topic) for topic in self._topics]
         everything: list[MetadataRequestTopic] | None = None if version else []
         request = MetadataRequest(
@@ -316,7 +315,10 @@ class Metadata:
     async def _first(
         self, ask: Callable[[KafkaConnection], Awaitable[T]], attempts: list[Attempt]
     ) -> T:
-        """Try one address after the other, each as soon as the one before failed or is slow."""
+        """Ask one address after the other, each when the one before has failed or is slow.
+
+        Return the first answer; raise BootstrapError if all failed.
+        """
 
         async def attempt(address: Address) -> T:
             return await ask(await self.pool.get(address, CONTROL))

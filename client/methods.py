@@ -1,6 +1,6 @@
 """Gives methods the name, docstring and parameters of the functions that they call.
 
-A class with many such methods lists each of them in one line.
+So a class can define each of many such methods in one line.
 """
 
 import functools
@@ -12,9 +12,9 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def made_like(call: Callable[..., object], method: F) -> F:
-    """Give a method the name, docstring and parameters of `call`, but for `self` as the first."""
+    """Give a method the name, docstring and parameters of `call`, with `self` as the first."""
     functools.update_wrapper(method, call)
-    # pdoc and others document what a method wraps: `asking`, and a coroutine even in the sync face.
+    # pdoc would document the wrapped function: with `asking`, and as a coroutine in sync clients.
     del method.__wrapped__  # type: ignore[attr-defined]
     signature = inspect.signature(call)
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -1,7 +1,7 @@
-"""The counts of a client, read under Kafka's names: totals, and rates and averages of late.
+"""The measured values of clients: totals, and recent rates, averages and maxima.
 
-Pure: the time is given. As in Kafka, "of late" is the last two samples of 30 s: one that is
-complete and the one being filled.
+Pure: the caller passes the time. As in Kafka, "recent" means the last two samples of 30 s: one that
+is complete and the one being filled.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from typing import Final
 
 SAMPLE_MS: Final = 30_000
 NOTHING: Final = float("nan")
-"""An average or maximum of nothing, as Kafka's clients report it."""
+"""The average or maximum if there is no value, as Kafka's clients report it."""
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class _Sample:
 
 @dataclass(slots=True, eq=False)
 class Stat:
-    """The count, the sum and the recent rate of one measured quantity."""
+    """The count, the sum, and the recent rate, average and maximum of one measured quantity."""
 
     _begun_ms: int
     count: int = 0
@@ -41,40 +41,40 @@ class Stat:
             sample.highest = value
 
     def rate(self, now_ms: int) -> float:
-        """Return the sum per second, of late."""
+        """Return the recent sum of values per second."""
         self._move_on(now_ms)
         elapsed_ms = max(now_ms - self._begun_ms, 0) + SAMPLE_MS
         return (self._now.total + self._then.total) * 1000 / elapsed_ms
 
     def per_second(self, now_ms: int) -> float:
-        """Return the number of values per second, of late."""
+        """Return the recent number of values per second."""
         self._move_on(now_ms)
         elapsed_ms = max(now_ms - self._begun_ms, 0) + SAMPLE_MS
         return (self._now.count + self._then.count) * 1000 / elapsed_ms
 
     def average(self, now_ms: int) -> float:
-        """Mean value of late; NaN of nothing."""
+        """Return the recent average; NaN if there is no value."""
         self._move_on(now_ms)
         count = self._now.count + self._then.count
         return (self._now.total + self._then.total) / count if count else NOTHING
 
     def highest(self, now_ms: int) -> float:
-        """Highest value of late; NaN of nothing."""
+        """Return the recent maximum; NaN if there is no value."""
         self._move_on(now_ms)
         if not self._now.count and not self._then.count:
             return NOTHING
         return max(self._now.highest, self._then.highest)
 
     def spread(self, name: str, now_ms: int) -> dict[str, float]:
-        """Give average and highest value of late under the names `{name}-avg` and `{name}-max`."""
+        """Return the recent average and maximum as `{name}-avg` and `{name}-max`."""
         return {f"{name}-avg": self.average(now_ms), f"{name}-max": self.highest(now_ms)}
 
     def counts(self, name: str, now_ms: int) -> dict[str, float]:
-        """Give the number of values, and that a second, as `{name}-total` and `{name}-rate`."""
+        """Return the number of values, and it per second, as `{name}-total` and `{name}-rate`."""
         return {f"{name}-total": float(self.count), f"{name}-rate": self.per_second(now_ms)}
 
     def sums(self, name: str, now_ms: int) -> dict[str, float]:
-        """Give the sum of values, and the sum a second, as `{name}-total` and `{name}-rate`."""
+        """Return the sum of values, and it per second, as `{name}-total` and `{name}-rate`."""
         return {f"{name}-total": self.total, f"{name}-rate": self.rate(now_ms)}
 
     def _move_on(self, now_ms: int) -> None:

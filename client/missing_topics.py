@@ -1,8 +1,7 @@
-"""The watched topics that the cluster does not have, since when, and whether that was said.
+"""Decides when to log that the cluster does not have a watched topic.
 
-Pure. A topic that is being created, or that a broker has not heard of yet, is missing for a
-moment: only what lasts is worth a line. `Metadata` says what is due, once for each time a topic
-is missing.
+Pure. A topic that is being created, or that a broker does not know yet, is missing for a moment
+only. If it is missing for longer, `Metadata` logs that, once until the topic is found.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -13,9 +12,9 @@ from ..protocol.errors import ErrorCode
 from ..runtime.spelling import did_you_mean
 
 PATIENCE_MS: Final = 500
-"""A missing topic is worth a line after this time: a broker usually hears of a new one sooner."""
+"""The ms after which a missing topic is logged; a broker usually learns of a new one sooner."""
 CREATION_MS: Final = 2_000
-"""The patience if asking for a topic creates it."""
+"""The ms after which a missing topic is logged if a metadata request can create it."""
 NAMES_SHOWN: Final = 3
 UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -25,11 +24,11 @@ class _Missing:
     code: ErrorCode
     since_ms: int
     said: str | None = None
-    """The line that was logged of the topic; None if none was."""
+    """The text that was logged about the topic; None if none was."""
 
 
 class MissingTopics:
-    """The watched topics that are missing, and the lines that were logged of them."""
+    """The watched topics that are missing, and the texts that were logged about them."""
 
     def __init__(self, *, auto_create: bool = False) -> None:
         self._patience_ms = CREATION_MS if auto_create else PATIENCE_MS
@@ -38,7 +37,7 @@ class MissingTopics:
     def on_answer(
         self, errors: Mapping[str, ErrorCode], watched: Container[str], now_ms: int
     ) -> list[str]:
-        """Take over which topics an answer refused; name those of which that is due to be said."""
+        """Take in the topics that an answer has errors for; return those to log now."""
         before, self._missing = self._missing, {}
         due: list[str] = []
         for name, code in errors.items():
@@ -54,7 +53,10 @@ class MissingTopics:
         return due
 
     def say(self, name: str, names: Iterable[str]) -> str:
-        """Say why a topic that is due cannot be used; `names` are the topics that there are."""
+        """Return the line to log about a topic that `on_answer` returned.
+
+        `names` are the topics of the cluster, of which the most similar are suggested.
+        """
         missing = self._missing[name]
         if missing.code is UNKNOWN:
             missing.said = f"the cluster does not have it{did_you_mean(name, names, NAMES_SHOWN)}"
@@ -63,6 +65,6 @@ class MissingTopics:
         return f"topic {name}: {missing.said}"
 
     def said_of(self, name: str) -> str | None:
-        """Return the line that was logged of a topic that is still missing, if any."""
+        """Return the text that was logged about a topic that is still missing, if any."""
         missing = self._missing.get(name)
         return None if missing is None else missing.said

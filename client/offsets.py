@@ -1,7 +1,7 @@
-"""Questions that only leaders answer: which offset at a time, and where an epoch ends.
+"""Requests that only leaders answer: the offset for a timestamp, and the end of a leader epoch.
 
-Asks the leaders of many partitions at once, follows them when they move, and gives up at a
-deadline. Shared by consumers and admins; never changes a position.
+Asks the leaders of many partitions at once, retries if a leader moves, and gives up at a deadline.
+Shared by consumers and admins; never changes a position.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ FOREVER: Final = 2**63 - 1
 
 
 class ListedOffset(NamedTuple):
-    """A leader's answer about a timestamp; offset -1 if the log has no such record."""
+    """A leader's answer about a timestamp; the offset is -1 if the log has no such record."""
 
     offset: int
     timestamp_ms: int
@@ -45,14 +45,14 @@ class ListedOffset(NamedTuple):
 
 
 class EpochQuestion(NamedTuple):
-    """The question where `leader_epoch` ends in the log of the leader of `current_epoch`."""
+    """The request for the end of `leader_epoch` in the log of the leader of `current_epoch`."""
 
     leader_epoch: int
     current_epoch: int
 
 
 class EpochAnswer(NamedTuple):
-    """The largest epoch not above the requested one, and its end; epoch -1: there is none."""
+    """The largest epoch up to the requested one, and its end; the epoch is -1 if there is none."""
 
     leader_epoch: int
     end_offset: int
@@ -70,9 +70,9 @@ async def list_offsets(
     isolation_level: int = 0,
     on_answer: Callable[[TopicPartition, ListedOffset], None] | None = None,
 ) -> dict[TopicPartition, ListedOffset]:
-    """Look up the first offset at or after each timestamp (-1: the end, -2: the start).
+    """Look up the first offset at or after each timestamp (-1 is the log's end, -2 its start).
 
-    `on_answer` hears each answer as it comes. Raises ApiError where a leader refuses for good,
+    `on_answer` is called with each answer at once. Raises ApiError if a leader refuses for good,
     RequestTimedOut after `timeout_ms`.
     """
 
@@ -117,7 +117,7 @@ async def ends_of_epochs(
 ) -> None:
     """Ask leaders where epochs end (KIP-320); raises as `list_offsets` does.
 
-    A broker too old to say is taken to have lost nothing.
+    A broker without this API is assumed to have lost no records.
     """
 
     async def ask(
@@ -153,7 +153,7 @@ async def ends_of_epochs(
 async def ask_leaders(
     metadata: Metadata, questions: Mapping[TopicPartition, Q], ask: Ask[Q, A], timeout_ms: int
 ) -> dict[TopicPartition, A]:
-    """Ask about each partition until its leader has answered; AdminError where some refuse."""
+    """Ask about each partition until its leader has answered; AdminError if some refuse."""
     answers: dict[TopicPartition, A | ApiError] = {}
     async for partition, answer in _ask_leaders(metadata, questions, ask, timeout_ms):
         answers[partition] = answer
@@ -161,7 +161,7 @@ async def ask_leaders(
 
 
 def _taken(partition: TopicPartition, answer: A | ApiError) -> A:
-    """Return the answer; raise one that is an error, with the partition's name."""
+    """Return the answer, or raise it with the partition's name if it is an error."""
     if isinstance(answer, ApiError):
         raise ApiError(answer.code, f"{name_of(partition)}: {answer.code.doc}")
     return answer
@@ -170,7 +170,7 @@ def _taken(partition: TopicPartition, answer: A | ApiError) -> A:
 async def _ask_leaders(
     metadata: Metadata, questions: Mapping[TopicPartition, Q], ask: Ask[Q, A], timeout_ms: int
 ) -> AsyncIterator[tuple[TopicPartition, A | ApiError]]:
-    """Ask until every partition is answered for good; its leader may change meanwhile."""
+    """Yield each partition's answer; ask again after retriable errors and leader changes."""
     left = dict(questions)
     trouble = "no leader is known"
     loop = asyncio.get_running_loop()
@@ -203,7 +203,7 @@ async def _ask_leaders(
 async def _wait_for_better(
     metadata: Metadata, left: Mapping[TopicPartition, object], deadline: float, pause_s: float
 ) -> bool:
-    """Refresh the metadata of the partitions left to ask; False if the time is over."""
+    """Refresh the metadata of the partitions left to ask; return False at the deadline."""
     for topic in dict.fromkeys(partition.topic for partition in left):
         metadata.watch(topic)
     try:

@@ -1,4 +1,4 @@
-"""The outcome of each thing that one call asked for: it was done, or refused with an error."""
+"""The outcomes of the operations in one call: each has a result or an ApiError."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -12,18 +12,18 @@ Outcomes = dict[str, T | ApiError]
 
 
 def error_of(code: int, message: str | None = None) -> ApiError | None:
-    """Make the error that an answer carries; None where the code is NONE."""
+    """Make the ApiError for a code in an answer; return None if the code is 0 (no error)."""
     return ApiError(ErrorCode(code), message or "") if code else None
 
 
 def raise_for(code: int, message: str | None = None) -> None:
-    """Raise ApiError unless the code is NONE."""
+    """Raise ApiError unless the code is 0 (no error)."""
     if code:
         raise ApiError(ErrorCode(code), message or "")
 
 
 def done_of(outcomes: Mapping[K, T | ApiError], name_of: Callable[[K], str] = str) -> dict[K, T]:
-    """Give what was done; AdminError where anything was refused, by name."""
+    """Return the results; raise AdminError, with the errors by name, if any was refused."""
     done: dict[K, T] = {}
     errors: dict[str, ApiError] = {}
     for key, outcome in outcomes.items():

@@ -1,4 +1,4 @@
-"""Partitions as callers name them, and by topic as messages name them."""
+"""Converts partitions between (topic, number) pairs and the groups by topic of messages."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
@@ -11,12 +11,12 @@ Partitions = Iterable[Named]
 
 
 def name_of(partition: Named) -> str:
-    """Name a partition as Kafka writes it, `topic-0`."""
+    """Return a partition's name as Kafka writes it: `topic-0`."""
     return f"{partition[0]}-{partition[1]}"
 
 
 def by_topic(partitions: Partitions) -> dict[str, list[int]]:
-    """Group the numbers of partitions by topic."""
+    """Group the partition numbers by topic."""
     found: dict[str, list[int]] = {}
     for topic, index in partitions:
         found.setdefault(topic, []).append(index)
@@ -24,7 +24,7 @@ def by_topic(partitions: Partitions) -> dict[str, list[int]]:
 
 
 def values_by_topic(values: Mapping[TopicPartition, V]) -> dict[str, list[tuple[int, V]]]:
-    """Group the numbers of partitions by topic, each with its value."""
+    """Group the partition numbers by topic, each with its value."""
     found: dict[str, list[tuple[int, V]]] = {}
     for (topic, index), value in values.items():
         found.setdefault(topic, []).append((index, value))

@@ -1,4 +1,4 @@
-"""Records as users hand them in and get them, and where they are.
+"""The records that users send and receive, and their places in the log.
 
 Plain values; nothing here reads or writes.
 """
@@ -18,7 +18,7 @@ class RecordMetadata(NamedTuple):
     topic: str
     partition: int
     offset: int
-    """-1 when unknown: with acks=0, or when a retry found the record already there, long ago."""
+    """-1 if unknown: with acks=0, or if the broker found a retry to be a duplicate."""
     timestamp_ms: int
     """The record's own timestamp, or the broker's if the topic has LogAppendTime."""
 
@@ -29,7 +29,7 @@ class RecordMetadata(NamedTuple):
 
 
 class BatchMetadata(NamedTuple):
-    """The place of records sent together: `record_count` offsets from `base_offset` on."""
+    """The place of records in one batch: `record_count` offsets from `base_offset` on."""
 
     topic: str
     partition: int
@@ -44,7 +44,7 @@ class ProducerRecord(NamedTuple, Generic[K, V]):
     key: K | None = None
     headers: Headers = ()
     timestamp_ms: int | None = None
-    """Milliseconds since the epoch; None is now."""
+    """Milliseconds since the epoch; None means now."""
 
 
 class ConsumerRecord(NamedTuple, Generic[K, V]):
@@ -54,7 +54,7 @@ class ConsumerRecord(NamedTuple, Generic[K, V]):
     partition: int
     offset: int
     timestamp_ms: int
-    """-1 when the record has none."""
+    """Milliseconds since the epoch, or -1 if the record has no timestamp."""
     timestamp_type: TimestampType
     key: K | None
     value: V | None
@@ -67,7 +67,7 @@ class ConsumerRecord(NamedTuple, Generic[K, V]):
 
 
 class RecordColumns(NamedTuple):
-    """Records of one batch of one partition by field, which costs less than an object for each."""
+    """The records of one batch as columns, which cost less than an object for each record."""
 
     topic: str
     partition: int
@@ -75,10 +75,10 @@ class RecordColumns(NamedTuple):
     timestamps_ms: Sequence[int]
     timestamp_type: TimestampType
     keys: Sequence[bytes | None] | None
-    """None where no record has one."""
+    """The keys, or None if no record has one."""
     values: Sequence[bytes | None]
     headers: Sequence[Headers] | None
-    """None where no record has any."""
+    """The headers, or None if no record has any."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -87,18 +87,18 @@ class RecordColumns(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """Records of this producer from `first_offset` to its next abort marker do not count."""
+    """The records of `producer_id` from `first_offset` to its next abort marker are aborted."""
 
     producer_id: int
     first_offset: int
 
 
 class RawRecords(NamedTuple):
-    """Whole record batches of one partition, as they lie in the log.
+    """Whole record batches of one partition, encoded as in the log.
 
-    Only records with offsets in [position, next_position) are meant: the first batch may begin
-    before `position`. Control batches are included; under read_committed, `aborted_transactions`
-    says which records do not count.
+    The reader must skip records with offsets outside [position, next_position), because the first
+    batch may begin before `position`, and control batches. Under read_committed it must also skip
+    the records of `aborted_transactions`.
     """
 
     topic: str
@@ -113,7 +113,7 @@ class RawRecords(NamedTuple):
     data: memoryview
     aborted_transactions: tuple[AbortedTransaction, ...] = ()
     topic_id: bytes = ZERO_UUID
-    """The id of the topic that was read; zeros if the broker has none."""
+    """The topic's id; zeros if the broker does not have topic ids."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -122,7 +122,7 @@ class RawRecords(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The first record at or after the time asked for."""
+    """The offset and timestamp of the first record at or after the requested time."""
 
     offset: int
     timestamp_ms: int
@@ -130,4 +130,4 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 OnDelivery = Callable[[ClientError | None, RecordMetadata | None], None]
-"""Called once per record, on the client's loop, with exactly one of the two."""
+"""A callback for one record, called on the client's loop with its error or its metadata."""

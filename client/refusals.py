@@ -1,7 +1,6 @@
-"""The refusals of brokers: the code, its meaning, and what to do about it.
+"""The exceptions for error codes of brokers, with the code's meaning and what to do about it.
 
-The sentences on what to do are a table here; what a code means is the protocol's own table. Nothing
-here decides whether to try again.
+The table ADVICE says what to do; the meaning of a code is in the protocol's table of errors.
 """
 
 from collections.abc import Mapping
@@ -68,7 +67,7 @@ ADVICE: Final[Mapping[ErrorCode, str]] = {
 
 
 def advice_on(code: ErrorCode) -> str:
-    """Say what to do about a code, in a few words."""
+    """Return a short sentence on what the user can do about an error code."""
     if code in ADVICE:
         return ADVICE[code]
     if code.retriable:
@@ -77,7 +76,7 @@ def advice_on(code: ErrorCode) -> str:
 
 
 class Refused(ClientError, ApiError):
-    """A broker refused for good: `code` says why, `advice` what to do about it."""
+    """A broker refused a request for good; `code` says why, `advice` what to do about it."""
 
     @property
     def meaning(self) -> str:
@@ -95,14 +94,15 @@ class Refused(ClientError, ApiError):
 
 
 class CommitFailed(Refused):
-    """Nothing was committed: the group went on without this member, which was silent too long.
+    """Nothing was committed, because the group no longer counts this consumer as a member.
 
-    Others may have read the same records since. They are read again: at least once.
+    It has usually not polled, or sent no heartbeat, for too long. Other members may have read the
+    same records since, so records are read at least once.
     """
 
 
 class InstanceFenced(Refused):
-    """Another consumer with the same group_instance_id took this one's place; this one is out."""
+    """Another consumer with the same group_instance_id took this one's place in the group."""
 
 
 def refusal(code: ErrorCode, detail: str = "") -> Refused:

@@ -1,7 +1,7 @@
 """The types of functions that turn keys and values into bytes and back.
 
-Clients are generic in key and value; without a serializer both are bytes. A serializer is any
-function: none is chosen by name, none is loaded.
+Clients are generic in key and value; without a serializer both are bytes. A serializer is a
+function that the user passes, not the name of a class as in Kafka's clients.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""The consumer for ordinary code: the asyncio consumer on a loop in a thread of its own.
+"""The synchronous consumer: the asyncio consumer on an event loop in a thread of its own.
 
-Each method runs its twin there and waits here. Listeners are called here, in the thread that polls,
-so they may use the consumer. Nothing here knows the protocol.
+Each method runs the asyncio consumer's method of the same name on that loop and waits for it.
+Rebalance listeners are called in the thread that polls, so they may use the consumer.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A listener's method, to be called in the thread that polls."""
+    """A call of a listener's method, to be made in the thread that polls."""
 
     callback: RebalanceCallback
     partitions: Partitions
@@ -38,14 +38,15 @@ class _Call:
 
 
 class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
-    """Reads records of topics; see `minikafka.aio.Consumer` for what reading means.
+    """Reads records from topics; the methods work as those of `minikafka.aio.Consumer`.
 
         with Consumer("localhost:9092", group_id="billing") as consumer:
             consumer.subscribe(["flights"])
             for record in consumer:
                 print(record.partition, record.offset, record.key, record.value)
 
-    Reaches the cluster when it is made: ConfigError, BootstrapError. For one thread at a time.
+    The constructor connects to the cluster; it raises ConfigError or BootstrapError. Only one
+    thread at a time may use a consumer.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
         interceptors: Sequence[ConsumerInterceptor[K, V]] = (),
         **settings: Unpack[ConsumerSettings],
     ) -> None:
-        """Deserializers and interceptors run in the consumer's own thread and must not block."""
+        """Deserializers and interceptors run in the loop's thread and must not block."""
         twin: aio_consumer.Consumer[K, V] = aio_consumer.Consumer(
             bootstrap_servers,
             key_deserializer=key_deserializer,
@@ -83,21 +84,21 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
         self.close()
 
     def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
-        """End: commit what polls returned (where that is automatic), leave the group."""
+        """Commit what polls returned (if commits are automatic), leave the group, disconnect."""
         with contextlib.suppress(ClientClosed):
             self._run(self._twin.close(timeout_ms))
         self._thread.stop()
 
     def _run(self, coro: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine that may call a listener, whose methods run in this thread meanwhile."""
+        """Run a coroutine on the loop; meanwhile call listeners' methods in this thread."""
         calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._calls = calls
         future = self._thread.submit(coro)
         future.add_done_callback(lambda _: calls.put(None))
         try:
             while True:
-                # Waits are cut into pieces, because a signal ends no wait that begins as it
-                # arrives.
+                # Waits are short, because a signal that arrives as a wait begins does not
+                # end it.
                 with contextlib.suppress(queue.Empty):
                     call = calls.get(timeout=LOOK_UP_S)
                     if call is None:
@@ -144,7 +145,10 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
         listener: RebalanceListener | None = None,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
     ) -> None:
-        """Read these topics, or all whose whole name matches; the members of a group share them."""
+        """Read these topics, or all topics whose whole name matches a pattern.
+
+        Works as `minikafka.aio.Consumer.subscribe`.
+        """
         here = None
         if listener is not None:
             here = RebalanceListener(
@@ -155,7 +159,7 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
         self._run(self._twin.subscribe(topics, listener=here, timeout_ms=timeout_ms))
 
     def unsubscribe(self, *, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
-        """Read nothing from now on; what polls returned is committed, and the group is left."""
+        """Read nothing from now on: commit (if automatic), then leave the group."""
         self._run(self._twin.unsubscribe(timeout_ms=timeout_ms))
 
     subscription = called(aio_consumer.Consumer.subscription)
@@ -176,13 +180,19 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
     def poll(
         self, timeout_ms: int = 0, max_records: int | None = None
     ) -> list[ConsumerRecord[K, V]]:
-        """Return what has arrived, waiting up to `timeout_ms` for the first record."""
+        """Return the records that have arrived, at most `max_records` (default max_poll_records).
+
+        Waits up to `timeout_ms` for the first one. Raises as `minikafka.aio.Consumer.poll`.
+        """
         return self._run(self._twin.poll(timeout_ms, max_records))
 
     def poll_columns(
         self, timeout_ms: int = 0, max_records: int = COLUMNS_PER_POLL
     ) -> list[RecordColumns]:
-        """Return what has arrived by columns, one item for each batch: the fastest way to read."""
+        """Return what has arrived by columns, one item for each batch: the fastest way to read.
+
+        Works as `minikafka.aio.Consumer.poll_columns`.
+        """
         return self._run(self._twin.poll_columns(timeout_ms, max_records))
 
     def poll_raw(self, timeout_ms: int = 0) -> list[RawRecords]:

@@ -1,8 +1,8 @@
-"""A client for ordinary code is its asyncio twin on a loop in a thread of its own.
+"""The base of synchronous clients: runs an asyncio client on a loop in a thread of its own.
 
-Opening, waiting, `with` and closing are here, once for producer, consumer and admin. Waits can be
-interrupted by Ctrl-C. A client used in a forked child says so instead of hanging: the thread and
-the connections stay with the parent. Nothing here knows the protocol.
+Opening, waiting, `with` and closing are here for producer, consumer and admin. Ctrl-C interrupts a
+wait. A client that is used in a forked child raises ForkedClient instead of hanging, because its
+thread and connections exist only in the parent.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 CLOSE_GRACE_S: Final = 5.0
 LOOK_UP_S: Final = 0.5
-"""The longest piece of a wait, in seconds.
+"""The most seconds of one wait; a longer wait is made of several.
 
-A signal that arrives just as a thread begins to wait does not end the wait: the interpreter runs
-its handler between two instructions only."""
+A signal that arrives just as a thread begins to wait does not end the wait, because the interpreter
+runs signal handlers only between two instructions."""
 
 
 def wait_for(future: Future[T], timeout_s: float | None = None) -> T:
-    """Return the future's result within `timeout_s`, else TimeoutError; Ctrl-C always ends it."""
+    """Return the future's result; raise TimeoutError after `timeout_s`. Ctrl-C ends the wait."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         left_s = LOOK_UP_S if deadline is None else min(LOOK_UP_S, deadline - time.monotonic())
@@ -44,7 +44,7 @@ def wait_for(future: Future[T], timeout_s: float | None = None) -> T:
 
 
 class LoopThread:
-    """An event loop in a daemon thread, from `start` to `stop`."""
+    """An event loop in a daemon thread, which runs until `stop`."""
 
     def __init__(self, name: str) -> None:
         import uvloop
@@ -61,7 +61,7 @@ class LoopThread:
         self.loop.close()
 
     def check_process(self) -> None:
-        """Raise ForkedClient in any process but the one that made the client."""
+        """Raise ForkedClient unless this is the process that made the client."""
         if self.is_forked:
             raise ForkedClient(
                 f"this client belongs to process {self._pid}: open another one after forking"
@@ -74,11 +74,11 @@ class LoopThread:
 
     @property
     def is_forked(self) -> bool:
-        """True in another process than the one that made the loop."""
+        """True in a process other than the one that made the loop."""
         return os.getpid() != self._pid
 
     def submit(self, coro: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the loop; the future has its result."""
+        """Start a coroutine on the loop, and return the future of its result."""
         try:
             self.check_process()
         except ForkedClient:
@@ -93,7 +93,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(coro, self.loop)
 
     def run(self, coro: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and wait for it here; an interrupt here cancels it there."""
+        """Run a coroutine on the loop and wait for its result; an interrupt cancels it."""
         future = self.submit(coro)
         try:
             return wait_for(future)
@@ -117,7 +117,7 @@ class LoopThread:
 
 
 class Twin(Protocol):
-    """The asyncio client behind a synchronous one, as its thread starts and closes it."""
+    """The methods of the asyncio client that a synchronous client calls by itself."""
 
     def start(self) -> Coroutine[Any, Any, object]:
         """Connect to the cluster."""
@@ -130,10 +130,10 @@ C = TypeVar("C", bound=Twin)
 
 
 class SyncClient(Generic[C]):
-    """An asyncio client, opened when made, on a loop in a thread; `with` closes it."""
+    """A synchronous client: opens an asyncio client on a loop in a thread; `with` closes it."""
 
     def __init__(self, name: str, twin: C) -> None:
-        """Reach the cluster, or raise what `twin.start` raises and leave no thread behind."""
+        """Start the thread and the asyncio client; if that fails, end the thread and raise."""
         self._twin = twin
         self._thread = LoopThread(f"minikafka-{name}")
         try:
@@ -144,7 +144,7 @@ class SyncClient(Generic[C]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **arguments: Any) -> Self:
-        """Make a client from a mapping with Kafka's dotted keys, and arguments as when made."""
+        """Make a client from Kafka's dotted settings, and keyword arguments as `__init__` has."""
         return cls(**dict[str, Any](config), **arguments)
 
     def __enter__(self) -> Self:
@@ -163,7 +163,10 @@ class SyncClient(Generic[C]):
 def waited(
     twin: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[SyncClient[Any], P], T]:
-    """Make a method that waits for `twin`, with its parameters and its docstring."""
+    """Make a method that runs the coroutine function `twin` on the loop and waits for it.
+
+    The method has the parameters and the docstring of `twin`.
+    """
 
     def method(self: SyncClient[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._thread.run(_bound(twin, self._twin, *args, **kwargs)())
@@ -174,7 +177,10 @@ def waited(
 def called(
     twin: Callable[Concatenate[Any, P], T],
 ) -> Callable[Concatenate[SyncClient[Any], P], T]:
-    """Make a method that calls `twin` on the loop, with its parameters and its docstring."""
+    """Make a method that calls the plain function `twin` on the loop.
+
+    The method has the parameters and the docstring of `twin`.
+    """
 
     def method(self: SyncClient[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._thread.call(_bound(twin, self._twin, *args, **kwargs))
@@ -183,7 +189,7 @@ def called(
 
 
 def _bound(function: Callable[..., T], *args: object, **kwargs: object) -> Callable[[], T]:
-    """Bind arguments; a generator of the caller's is run here: on the loop it could not wait."""
+    """Bind the arguments; read iterators now, as they may block, which must not be on the loop."""
     read = {name: _read(one) for name, one in kwargs.items()}
     return functools.partial(function, *map(_read, args), **read)
 

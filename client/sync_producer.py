@@ -1,7 +1,7 @@
-"""The producer for ordinary code: the asyncio producer on a loop in a thread of its own.
+"""The synchronous producer: the asyncio producer on an event loop in a thread of its own.
 
-`send` hands records over without a switch of threads each; `SyncDelivery` is what it gives back.
-What is still held when the interpreter ends is flushed. Nothing here knows the protocol.
+`send` queues records for the loop, which takes many at once, and returns a `SyncDelivery`. Records
+that are not acknowledged when the interpreter ends are flushed.
 """
 
 import atexit
@@ -36,19 +36,19 @@ AT_EXIT_TIMEOUT_MS: Final = 10_000
 
 @dataclass(slots=True, eq=False, repr=False)
 class SyncDelivery(Generic[T]):
-    """The future result of a `send`; it may be asked or left alone."""
+    """The result of a `send` or `send_batch`, which need not be waited for."""
 
     _thread: LoopThread
     _delivery: Any
 
     def done(self) -> bool:
-        """True once the record was acknowledged or has failed."""
+        """True once the records are acknowledged or have failed."""
         return bool(self._delivery.done())
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait up to `timeout` seconds; give where the records are or raise why they failed.
+        """Wait up to `timeout` seconds; return the metadata of the records, or raise their error.
 
-        Raises TimeoutError when it is still undecided; that takes nothing back.
+        Raises TimeoutError if they are not acknowledged yet; that does not cancel the sending.
         """
         self._thread.check_process()
         if not self._delivery.done():
@@ -68,11 +68,11 @@ class SyncDelivery(Generic[T]):
 SyncBatchDelivery = SyncDelivery[list[BatchMetadata]]
 
 _open: dict[int, "Producer[Any, Any]"] = {}
-"""The producers that are not closed yet, by number: what they hold is flushed at exit."""
+"""The producers that are not closed yet, by `id`; they are flushed and closed at exit."""
 
 
 class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
-    """Sends records to topics; see `minikafka.aio.Producer` for what sending means.
+    """Sends records to topics; the methods work as those of `minikafka.aio.Producer`.
 
         with Producer("localhost:9092") as producer:
             for value in values:
@@ -82,9 +82,9 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
             with producer.transaction():
                 producer.send("invoices", b"...")
 
-    Reaches the cluster when it is made: ConfigError, BootstrapError. May be used from several
-    threads, but for transactions: one at a time. Leaving the block (or `close`) waits for all
-    acknowledgements, and aborts an open transaction.
+    The constructor connects to the cluster; it raises ConfigError or BootstrapError. Several
+    threads may send at once, but transactions are for one thread at a time. Leaving the block (or
+    `close`) waits for all acknowledgements, but an open transaction is aborted.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
         on_delivery: OnDelivery | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
-        """`on_delivery(error, metadata)` runs in the producer's own thread and must not block."""
+        """`on_delivery(error, metadata)` runs in the loop's thread and must not block."""
         twin = aio_producer.Producer(
             bootstrap_servers,
             key_serializer=key_serializer,
@@ -123,7 +123,7 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
         return self._twin.config
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Flush and end; records not acknowledged after `timeout_ms` fail with ClientClosed."""
+        """Flush and close; records not acknowledged after `timeout_ms` fail with ClientClosed."""
         check_ms(timeout_ms)
         if self._is_closed:
             return
@@ -146,10 +146,10 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
         headers: Headers = (),
         on_delivery: OnDelivery | None = None,
     ) -> SyncDelivery[RecordMetadata]:
-        """Send a record; it goes out with others after linger_ms, or once a batch is full.
+        """Send a record, in a batch with others, after linger_ms or when the batch is full.
 
-        Returns as soon as there is room in buffer_memory: BufferFull after max_block_ms. Ask the
-        result for `.result(timeout)` only where you need it. Else as `minikafka.aio.Producer.send`.
+        Waits only for room in buffer_memory; BufferFull after max_block_ms. Call `.result(timeout)`
+        of the result to wait for the acknowledgement. Otherwise as `minikafka.aio.Producer.send`.
         """
         self._check_usable()
         if self._interceptors:
@@ -178,9 +178,9 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
     def send_batch(
         self, topic: str, records: Records[K, V], *, partition: int | None = None
     ) -> SyncBatchDelivery:
-        """Send many records with one answer for all of them; the fastest way with `Columns`.
+        """Send many records with one result for all of them; the fastest way is `Columns`.
 
-        As `minikafka.aio.Producer.send_batch`, but waits for room as `send` does.
+        Works as `minikafka.aio.Producer.send_batch`, but waits for room as `send` does.
         """
         self._check_usable()
         batch = records if isinstance(records, Columns) else list(records)
@@ -192,11 +192,11 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
                     lambda: self._twin.send_batch(topic, batch, partition=partition)
                 )
             except BufferFull:
-                continue  # another thread was faster
+                continue  # another thread has used the room: wait again
             return SyncDelivery(self._thread, delivery)
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Wait until the fate of all that was sent is known; TimeoutError after `timeout_ms`."""
+        """Wait until all records are acknowledged or failed; TimeoutError after `timeout_ms`."""
         self._check_usable()
         self._thread.run(self._twin.flush(timeout_ms))
 
@@ -206,7 +206,7 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
     def transaction(self) -> Iterator[Self]:
         """Begin a transaction, commit it at the end of the block; abort it if the block raises.
 
-        As `minikafka.aio.Producer.transaction`.
+        Raises as `minikafka.aio.Producer.transaction` does.
         """
         self.begin_transaction()
         try:
@@ -238,7 +238,10 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
             raise refusal
 
     def _wait_for_room(self) -> None:
-        """Hold `_room` and come back when there is room; BufferFull after max_block_ms."""
+        """Wait until there is room in buffer_memory; the caller holds `_room`.
+
+        Raise BufferFull after max_block_ms.
+        """
         limit = self._twin.config.buffer_memory
 
         def has_room() -> bool:
@@ -257,7 +260,7 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
             self._room.notify_all()
 
     def _take(self) -> None:
-        """Move the records handed over into batches; runs on the loop."""
+        """Move the queued records into batches; runs on the loop."""
         with self._lock:
             self._is_taking = False
             handed, self._handed = self._handed, deque()
@@ -273,7 +276,7 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
                 errors.append(error)
         if errors:
             log.warning("%d records were not delivered: %s", len(errors), errors[0])
-        # These bytes were counted twice until here, which errs on the side of waiting.
+        # Until here these bytes were counted twice, so that a sender may wait needlessly.
         with self._lock:
             self._handed_bytes -= taken_bytes
             self._room.notify_all()

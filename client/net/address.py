@@ -1,4 +1,4 @@
-"""A host and a port, as configured or as a cluster advertises them.
+"""The address of a server: a host and a port, as configured or as a cluster advertises them.
 
 Pure. Never resolves a name.
 """
@@ -19,7 +19,7 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, server: str) -> "Address":
-        """Part host:port or [v6]:port; ConfigError for anything else."""
+        """Parse host:port or [v6]:port; raise ConfigError for anything else."""
         host, colon, port = server.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:

@@ -1,11 +1,11 @@
 """One connection to a Kafka broker: version negotiation, correlation, deadlines.
 
-Owns the socket's receive buffer and the requests in flight. Never reconnects, never retries,
-never decides what an error code means: it fails what was in flight and says why.
+Owns the socket's receive buffer and the requests in flight. Never reconnects, never retries, never
+judges an answer's error code. When the connection ends, requests in flight fail with the reason.
 
-Life of a connection: `open` resolves, connects and asks ApiVersions (KIP-511: an answer of
-UNSUPPORTED_VERSION comes in version 0 and names the versions to try instead); then requests are
-answered in order; a request past its deadline, or bytes that are no answer, end the connection.
+Life of a connection: `open` resolves the host, connects and sends ApiVersions (KIP-511: an answer
+UNSUPPORTED_VERSION comes in version 0 and names the versions to try instead). Then requests are
+answered in order. A request past its deadline, or bytes that are no answer, end the connection.
 """
 
 import asyncio
@@ -43,15 +43,15 @@ class ConnectionOptions:
     connect_timeout_ms: int = 10_000
     """The limit for resolving, connecting and negotiating together."""
     request_timeout_ms: int = 30_000
-    """The limit for an answer, unless the call gives another."""
+    """The limit for an answer, unless the call gives another limit."""
     max_frame_bytes: int = 256 << 20
-    """A larger answer ends the connection."""
+    """The most bytes of an answer; a larger one ends the connection."""
     max_in_flight: int = 100
-    """`request` waits beyond it; `send` refuses."""
+    """The most unanswered requests; then `request` waits, and `send` raises ConnectionLost."""
 
 
 class _Pending:
-    """A request whose answer has not come."""
+    """A request whose answer has not arrived."""
 
     __slots__ = ("cls", "correlation_id", "deadline_ms", "future", "key", "raw", "version")
 
@@ -68,7 +68,7 @@ class _Pending:
 
 
 class KafkaConnection(asyncio.BufferedProtocol):
-    """A negotiated connection. Make it with `open`; it is of no use once `is_open` is false."""
+    """A connection to one broker, made by `open`; it cannot be used once `is_open` is False."""
 
     def __init__(self, runtime: Runtime, address: str, options: ConnectionOptions) -> None:
         self.address = address
@@ -93,7 +93,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     async def open(
         cls, runtime: Runtime, host: str, port: int, options: ConnectionOptions | None = None
     ) -> Self:
-        """Resolve, connect and negotiate; ConnectError says which of the three failed and why."""
+        """Resolve, connect and negotiate versions; ConnectError says which of these failed."""
         options = options or ConnectionOptions()
         connection = cls(runtime, f"{host}:{port}", options)
         phase = "connect"
@@ -121,17 +121,17 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     @property
     def in_flight_count(self) -> int:
-        """Requests sent and not answered."""
+        """The number of requests that were sent and are not answered."""
         return len(self._pending)
 
     def abort(self, why: str = "closed by this client") -> None:
-        """End at once; requests in flight fail with ConnectionLost."""
+        """Close the connection at once; requests in flight fail with ConnectionLost."""
         self._finish(why)
         if self._transport is not None:
             self._transport.abort()
 
     async def close(self) -> None:
-        """Send what was written, then end. A peer that reads nothing is cut off after a while."""
+        """Send what was written, for CLOSE_WAIT_S at most, then close; requests in flight fail."""
         self._finish("closed by this client")
         if self._transport is None:
             return
@@ -149,9 +149,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
     ) -> Any:
         """Send a request and wait for its response message.
 
-        Raises RequestTimedOut after `timeout_ms` (default request_timeout_ms; the connection is
-        closed with it), ConnectionLost, RemoteProtocolError, UnsupportedVersion. Error codes
-        inside the response are the caller's to read.
+        Raises RequestTimedOut after `timeout_ms` (default request_timeout_ms), which also closes
+        the connection; ConnectionLost, RemoteProtocolError, UnsupportedVersion. The caller must
+        check the error codes in the response.
         """
         while self.is_open and len(self._pending) >= self._options.max_in_flight:
             await asyncio.wait([self._pending[0].future])
@@ -162,17 +162,17 @@ class KafkaConnection(asyncio.BufferedProtocol):
     ) -> "asyncio.Future[Any]":
         """Send a request at once; the future holds its response, or an error as in `request`.
 
-        Record bytes in the response stay valid: they are copied out of the receive buffer.
+        Record bytes in the response stay valid when the receive buffer is used again.
         """
         return self._send(message, version, timeout_ms, raw=False)
 
     def send_raw(
         self, message: object, *, version: int | None = None, timeout_ms: int | None = None
     ) -> "asyncio.Future[memoryview]":
-        """Send a request at once; the future holds the body of its response, not decoded.
+        """Send a request at once; the future holds the undecoded body of its response.
 
-        The view lies in the receive buffer: read it, or `codec.decode` it, before the next request
-        is sent. It is a copy only where others were sent before the answer came.
+        The body is a view of the receive buffer, to be read before the next request is sent. It is
+        a copy if other requests are in flight when the response arrives.
         """
         return self._send(message, version, timeout_ms, raw=True)
 
@@ -242,7 +242,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if earliest.deadline_ms > self._runtime.monotonic_ms():
             self._arm(earliest.deadline_ms)
             return
-        # Answers come in order, so what follows is stuck behind it: the connection is dead.
+        # Answers come in order, so later requests cannot be answered either: close.
         why = f"{ApiKey(earliest.key).name} was not answered in time"
         if not earliest.future.done():
             earliest.future.set_exception(RequestTimedOut(f"{self.address}: {why}"))
@@ -251,29 +251,29 @@ class KafkaConnection(asyncio.BufferedProtocol):
     # -- what the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport; called once."""
+        """Keep the transport; the loop calls this once."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's, in all but ancestry
         keep_alive(self._transport)
         if self._end is not None:
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the requests in flight; the loop calls this once."""
+        """Fail the requests in flight; the loop calls this once, at the end."""
         self._finish(f"connection lost: {exc}" if exc else CLOSED)
         if not self._lost.done():
             self._lost.set_result(None)
 
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:
-        """Offer memory for what arrives next."""
+        """Return memory for the bytes that arrive next; the loop calls this."""
         if self._lent:
-            # A raw answer still lies in the receive buffer and nothing was asked since.
+            # A raw answer is still in the receive buffer, and no request was sent since.
             if not self._scratch:
                 self._scratch = bytearray(SCRATCH_BYTES)
             return self._scratch
         return self._reader.get_buffer(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take answers out of what arrived."""
+        """Read the answers in the bytes that arrived; the loop calls this."""
         if self._lent:
             self.abort("bytes arrived that no request had asked for")
             return
@@ -319,7 +319,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
 
 def _attempt(address: str, phase: str, error: Exception) -> Attempt:
-    """Say why a connection could not be opened, and what may be wrong with the address."""
+    """Describe why a connection could not be opened, with a hint if the port may be wrong."""
     # getaddrinfo's errors are OSErrors too; only they have these numbers below zero.
     if phase == "connect" and isinstance(error, OSError) and (error.errno or 0) < 0:
         phase = "resolve"
@@ -330,14 +330,14 @@ def _attempt(address: str, phase: str, error: Exception) -> Attempt:
 
 
 def _misplaced(frame: memoryview, due: int) -> str:
-    """Say what came where an answer was due that would repeat a correlation id."""
+    """Describe a frame whose correlation id is not `due`, the one of the oldest request."""
     if len(frame) and frame[0] == CONTROL_FRAME_BEGIN:
         return "it is a controller: clients need a broker's address"
     return f"answer {int.from_bytes(frame[:4], 'big', signed=True)} came where {due} was due"
 
 
 def body_position(cls: type, version: int, frame: memoryview) -> int:
-    """Tell where the body of a response frame begins: after correlation id and header tags."""
+    """Return where the body of a response begins: after correlation id and header tags."""
     if not codec.is_flexible(cls, version) or shape_of(cls).api_key == ApiKey.API_VERSIONS:
         return 4
     try:
@@ -355,14 +355,14 @@ def body_position(cls: type, version: int, frame: memoryview) -> int:
 
 def _decoded(pending: _Pending, frame: memoryview, reader: FrameReader) -> Any:
     if pending.key == ApiKey.FETCH:
-        # Its records are views of the frame, and outlive the receive buffer's next use.
+        # Its records are views of the frame, which must outlive the receive buffer's next use.
         frame = reader.keep(frame)
     if pending.key == ApiKey.API_VERSIONS and frame[4:6] == UNSUPPORTED_VERSION_BYTES:
         return _refused_api_versions(frame)
     position = body_position(pending.cls, pending.version, frame)
     try:
         decode = codec.decoder_of(pending.cls, pending.version)
-        # Bytes after the message are no error: there are brokers that send some.
+        # Bytes after the message are no error, because some brokers send them.
         return decode(frame, position, len(frame))[0]
     except codec.BAD_BYTES as error:
         what = f"{pending.cls.__name__} v{pending.version}"
@@ -373,6 +373,6 @@ def _refused_api_versions(frame: memoryview) -> ApiVersionsResponse:
     try:
         return codec.decode_response_frame(ApiVersionsResponse, 0, frame)[1]
     except RemoteProtocolError:
-        # Some servers send the error alone: version 0 is then the only thing to try.
+        # Some servers send only the error; then only version 0 can be tried.
         refused = int(ErrorCode.UNSUPPORTED_VERSION)
         return ApiVersionsResponse(error_code=refused, api_keys=[])

@@ -1,7 +1,7 @@
-"""One TCP connection that speaks the control protocol: frames, handshake, calls with deadlines.
+"""One TCP connection of the control protocol: frames, handshake, calls with deadlines.
 
-`ControlStream` is either end of it; `ControlConnection` is the asking end. Reconnecting, finding
-the active controller and repeating a request belong to the owner of the connection.
+`ControlStream` is used at both ends; `ControlConnection` is the client's end. The owner of the
+connection reconnects, finds the active controller and repeats requests.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ A = TypeVar("A")
 
 CALLS_IN_FLIGHT_MAX: Final = 256
 UNSENT_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
-"""A peer that leaves this much unread is gone in all but name: the connection is cut."""
+"""The most bytes that may wait for a peer to read them; beyond it the connection is closed."""
 
 log = logging.getLogger(__name__)
 
 
 class ControlStream(asyncio.BufferedProtocol):
-    """Bytes to frames and back. Everything it learns goes to the two callbacks, never raised."""
+    """Sends and receives frames. Received frames and errors go to callbacks; none are raised."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class ControlStream(asyncio.BufferedProtocol):
         on_resized: Callable[[], None] = lambda: None,
         say_refused: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`on_closed` is called once, with the reason in words; `on_resized`: see `held_bytes`.
+        """`on_closed` is called once, with the reason; `on_resized` when `held_bytes` changes.
 
-        `say_refused` logs whose bytes could not be read, and why: by default, every time.
+        `say_refused(peer, why)` logs that a peer's bytes could not be read; by default every time.
         """
         self._on_frame = on_frame
         self._on_closed: Callable[[str], None] | None = on_closed
@@ -51,15 +51,15 @@ class ControlStream(asyncio.BufferedProtocol):
         self._reason = "closed by the peer"
         self._is_unwanted = False
         self.peer = "?"
-        """Address of the other end, for logs."""
+        """The address of the other end, for logs."""
 
     @property
     def held_bytes(self) -> int:
-        """Size of the receive buffer, which grows with what arrives."""
+        """The bytes of the receive buffer, which grows for large frames."""
         return self._reader.capacity
 
     def limit_frames(self, size: int) -> None:
-        """Refuse larger frames from here on."""
+        """Refuse frames of more than `size` bytes from now on."""
         self._reader.max_frame = size
 
     @property
@@ -68,7 +68,7 @@ class ControlStream(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def send(self, correlation_id: int, message: object) -> None:
-        """Queue one frame; dropped when the connection is closing."""
+        """Queue one frame to be sent; it is dropped if the connection is closing."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -77,7 +77,7 @@ class ControlStream(asyncio.BufferedProtocol):
             self.abort(f"the peer left {UNSENT_BYTES_MAX} bytes unread")
 
     def close(self, reason: str = "closed here") -> None:
-        """Send what is queued, then close."""
+        """Send the queued frames, then close."""
         if self._transport is None:
             self.abort(reason)
         elif not self._transport.is_closing():
@@ -85,14 +85,14 @@ class ControlStream(asyncio.BufferedProtocol):
             self._transport.close()
 
     def abort(self, reason: str) -> None:
-        """Close at once and lose queued frames; a connection being made closes then too."""
+        """Close at once, dropping queued frames; a connection being made is closed when made."""
         self._reason = reason
         self._is_unwanted = True
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take over the transport that the loop made."""
+        """Keep the transport that the loop made."""
         self._transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
         self.peer = f"{address[0]}:{address[1]}" if address else "?"
@@ -100,11 +100,11 @@ class ControlStream(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> Any:
-        """Give the loop room for the next bytes."""
+        """Return memory for the bytes that arrive next; the loop calls this."""
         return self._reader.get_buffer(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Carry every whole frame of the bytes that came to `on_frame`."""
+        """Decode the whole frames that have arrived, and call `on_frame` with each."""
         try:
             for body in self._reader.feed(nbytes):
                 frame = decode_frame(body)
@@ -113,18 +113,18 @@ class ControlStream(asyncio.BufferedProtocol):
         except RemoteProtocolError as error:
             self._say_refused(self.peer, str(error))
             if isinstance(error, KafkaRequest):
-                # Our own clients know a control frame when they see one, and say so.
+                # minikafka's own clients recognise this control frame, and report it.
                 self.send(0, Refused(ErrorCode.INVALID_REQUEST, str(error)))
                 self.close(str(error))
             else:
                 self.abort(str(error))
 
     def eof_received(self) -> bool:
-        """End the connection: half-open ones are not used."""
+        """Close the connection when the peer has closed its side."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the owner, once, why the connection ended."""
+        """Call `on_closed`, once, with the reason."""
         self._reader = FrameReader(0)  # Its buffer is freed at once.
         if self._on_closed is not None:
             on_closed, self._on_closed = self._on_closed, None
@@ -136,10 +136,10 @@ def _say_refused(peer: str, why: str) -> None:
 
 
 class ControlConnection:
-    """The asking end, after its handshake. Every failure is an ApiError:
+    """The client's end of a control connection. Every failure is an ApiError:
 
-    NETWORK_EXCEPTION when the connection is or gets lost, REQUEST_TIMED_OUT at a deadline (the
-    outcome is then unknown), or the code with which the controller refused.
+    NETWORK_EXCEPTION if the connection is lost, REQUEST_TIMED_OUT at a deadline (the outcome is
+    then unknown), or the code with which the controller refused.
     """
 
     def __init__(self) -> None:
@@ -153,15 +153,15 @@ class ControlConnection:
         self.redirect: Endpoint | None = None
         """The endpoint of the active controller, as NOT_CONTROLLER named it."""
         self.on_closed: Callable[[], None] | None = None
-        """Called when the connection is lost, if the owner wants to know at once."""
+        """Called when the connection is lost; None if the owner need not be notified."""
         self.peer = HelloAnswer(error=ErrorCode.NONE)
-        """The controller's part of the handshake."""
+        """The controller's answer in the handshake."""
 
     @classmethod
     async def open(
         cls, host: str, port: int, hello: Hello, *, timeout_ms: int
     ) -> "ControlConnection":
-        """Connect and shake hands within the time given for both."""
+        """Connect and make the handshake, within `timeout_ms` for both together."""
         connection = cls()
         connection.address = f"{host}:{port}"
         loop = asyncio.get_running_loop()
@@ -186,11 +186,11 @@ class ControlConnection:
 
     @property
     def is_open(self) -> bool:
-        """False from the moment the loss is known; silence is known only by deadlines."""
+        """True until the connection is known to be lost; a silent peer is not noticed here."""
         return self._closed_because is None and self._stream.is_open
 
     async def call(self, request: Request[A], *, timeout_ms: int) -> A:
-        """Ask, and wait for the answer; the answer's own `error` is the caller's to look at."""
+        """Send a request and wait for its answer, whose `error` the caller must check."""
         if not self.is_open:
             raise self._lost()
         if len(self._calls) >= CALLS_IN_FLIGHT_MAX:
@@ -210,15 +210,15 @@ class ControlConnection:
             self._calls.pop(correlation_id, None)
 
     def close(self) -> None:
-        """Close after what was sent; unanswered calls fail."""
+        """Close after the queued frames are sent; unanswered calls fail."""
         self._stream.close()
 
     def abort(self, reason: str) -> None:
-        """Close at once: for a peer that has gone silent."""
+        """Close at once, as for a peer that does not answer."""
         self._stream.abort(reason)
 
     async def wait_until_closed(self) -> str:
-        """Return the reason once the connection is lost."""
+        """Wait until the connection is lost, and return the reason."""
         await self._closed.wait()
         return self._closed_because or "closed"
 

@@ -1,7 +1,7 @@
-"""The errors of connections: none to be had, one that was lost, no answer in time.
+"""The errors of connections: not opened, lost, no answer in time.
 
-Broker and controller use them as clients do. What only clients raise is in `client/errors.py`,
-which has these names, too.
+Brokers and controllers use them, too. `client/errors.py` has these names and the errors that only
+clients raise.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ...runtime.errors import MinikafkaError
 
 
 class ClientError(MinikafkaError):
-    """Anything that a client raises on purpose."""
+    """The base class of the errors that clients raise, other than a broker's ApiError."""
 
 
 class Attempt(NamedTuple):
@@ -35,11 +35,14 @@ class ConnectError(ClientError):
 
 
 class ConnectionLost(ClientError):
-    """The connection ended before the answer came; whether the request was carried out is open."""
+    """The connection ended before the answer came; the request may have been carried out."""
 
 
 class RequestTimedOut(ClientError):
-    """No answer within the request's time; the connection is closed with it."""
+    """There was no answer, or no success, within the time allowed.
+
+    If a single request timed out, its connection is closed.
+    """
 
 
 class UnsupportedVersion(ClientError):

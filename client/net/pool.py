@@ -1,7 +1,8 @@
 """The open connections of one client, one per address and lane.
 
-A lane keeps long polls from delaying short requests: brokers answer a connection in order. After
-a failed connect an address rests for a backoff. Never decides what to send.
+A lane is a purpose that has connections of its own. A broker answers a connection's requests in
+order, so without lanes long polls would delay short requests. After each attempt to connect, the
+next one to the same address waits for a backoff.
 """
 
 import asyncio
@@ -38,20 +39,20 @@ class Pool:
         self._is_closed = False
 
     def ready(self, address: Address, lane: str) -> KafkaConnection | None:
-        """Give the open connection, None if there is none at this moment."""
+        """Return the open connection, or None if there is none now."""
         slot = self._slots.get((address, lane))
         if slot is None or slot.connection is None or not slot.connection.is_open:
             return None
         return slot.connection
 
     def is_failing(self, address: Address) -> bool:
-        """True if the last connect to this address failed, in any lane."""
+        """True if the last attempt to connect to this address failed, in any lane."""
         return any(slot.failure_count for (at, _), slot in self._slots.items() if at == address)
 
     async def get(self, address: Address, lane: str) -> KafkaConnection:
-        """Give the open connection, or open one, after the address has rested.
+        """Return the open connection, or open one after the address's backoff.
 
-        Raises ConnectError; callers at the same time share one attempt.
+        Raises ConnectError if it cannot be opened. Concurrent callers share one attempt.
         """
         connection = self.ready(address, lane)
         if connection is not None:
@@ -59,7 +60,7 @@ class Pool:
         return await asyncio.shield(self.start(address, lane))
 
     def start(self, address: Address, lane: str) -> "asyncio.Task[KafkaConnection]":
-        """Open a connection in the background, or join the attempt under way."""
+        """Return the task that opens a connection; it is started unless one is under way."""
         if self._is_closed:
             raise ClientClosed("the client is closed")
         slot = self._slots.setdefault((address, lane), _Slot())
@@ -75,7 +76,7 @@ class Pool:
             rest_ms = slot.rest_until_ms - self._runtime.monotonic_ms()
             if rest_ms > 0:
                 await asyncio.sleep(rest_ms / 1000)
-            # Until it succeeds, it counts as failed: a cancelled attempt proves nothing.
+            # The attempt counts as failed until it succeeds, also if it is cancelled.
             slot.failure_count += 1
             wait_ms = self._backoff.after(slot.failure_count, self._runtime.rng)
             try:
@@ -91,7 +92,7 @@ class Pool:
             slot.opening = None
 
     def retain(self, addresses: "list[Address]") -> None:
-        """Close connections to addresses that the cluster no longer names."""
+        """Close idle connections to addresses that are not in `addresses`."""
         kept = dict.fromkeys(addresses)
         for key in [key for key in self._slots if key[0] not in kept]:
             slot = self._slots[key]
@@ -102,7 +103,7 @@ class Pool:
             del self._slots[key]
 
     async def close(self) -> None:
-        """Close all; attempts under way are given up."""
+        """Close all connections, and cancel attempts under way."""
         self._is_closed = True
         for slot in self._slots.values():
             if slot.opening is not None:
@@ -114,6 +115,6 @@ class Pool:
 
 
 def _retrieve(task: "asyncio.Task[KafkaConnection]") -> None:
-    """Mark the error as seen: the callers that wait get it, and without any it does no harm."""
+    """Mark the task's error as seen, because there may be no caller that waits for it."""
     if not task.cancelled():
         task.exception()

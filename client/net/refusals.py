@@ -1,7 +1,7 @@
-"""Refusals that would fill a log: each is said once, or once a minute, however often it happens.
+"""Limits how often refusals are logged: each once, or once a minute, however often it happens.
 
-A process that asks with an old epoch, another cluster's id or a name nobody knows asks again, many
-times a second; a peer that sends nonsense connects again. Bounded; decides nothing.
+A process with an old epoch, another cluster's id or an unknown name repeats its request many times
+a second, and a peer that sends invalid bytes connects again. The memory of refusals is bounded.
 """
 
 import logging
@@ -16,15 +16,15 @@ log = logging.getLogger(__name__)
 
 
 class Refusals:
-    """The refusals so far, with their peers and reasons; each is logged once."""
+    """Remembers the refusals that were logged, by peer and reason."""
 
     def __init__(self) -> None:
         self._said: dict[tuple[object, ...], None] = {}
         self._counts: dict[str, tuple[int, int]] = {}
-        """By kind of reason: the time it was logged, and how often it was met since."""
+        """By kind of reason, the time it was last logged, and how often it occurred since."""
 
     def note(self, who: tuple[object, ...], text: str, *values: object) -> None:
-        """Log the text, unless the same was logged of `who` before."""
+        """Log the text, unless the same text was logged about `who` before."""
         key = (text, *who)
         if key in self._said:
             return
@@ -34,9 +34,10 @@ class Refusals:
         log.warning(text, *values)
 
     def close(self, peer: str, why: str, now_ms: int) -> None:
-        """Say that a peer's connection is closed: of one kind the first, then a count a minute.
+        """Log that a peer's connection was closed, once a minute for reasons of one kind.
 
-        Of one kind are reasons that differ in numbers, or behind the first colon.
+        The next line has the count of those not logged. Reasons are of one kind if they differ
+        only in numbers or behind the first colon.
         """
         kind = _NUMBER.sub("n", why.partition(":")[0])
         said_ms, count = self._counts.get(kind, (now_ms - SAY_AGAIN_MS, 0))

@@ -1,6 +1,6 @@
 """The versions of each API that this client and one broker both speak.
 
-Pure: `on_answer` learns from the answers to ApiVersions and says in which version to ask again.
+Pure: `on_answer` takes in the answers to ApiVersions, and returns the version to ask again in.
 """
 
 from ...protocol import codec
@@ -12,21 +12,21 @@ from .errors import UnsupportedVersion
 
 
 class AgreedVersions:
-    """The common versions of one connection, and its cluster's features."""
+    """The common API versions of one connection, and its cluster's finalised features."""
 
     def __init__(self, address: str) -> None:
-        """`address` is the broker's, for messages."""
+        """`address` is the broker's address, for error messages."""
         self._address = address
         self._peer: dict[int, Versions] = {}
         self._chosen: dict[int, int] = {}
         self.features: dict[str, int] = {}
-        """The levels of the finalised features, as of the newest answer."""
+        """The level of each finalised feature in the newest answer."""
 
     def on_answer(self, answer: ApiVersionsResponse, asked_in: int) -> int | None:
-        """Take in an answer to ApiVersions; None, or the lower version in which to ask again.
+        """Take in an answer to ApiVersions; return a lower version to ask again in, or None.
 
         A broker that does not have the version `asked_in` answers UNSUPPORTED_VERSION and names
-        those it has (KIP-511). Raises RemoteProtocolError for every other error, and where even
+        those it has (KIP-511). Raise RemoteProtocolError for every other error, and if even
         version 0 is refused.
         """
         served = answer.api_keys
@@ -41,11 +41,14 @@ class AgreedVersions:
         return min(offered.last, asked_in - 1) if offered is not None else 0
 
     def supports(self, key: ApiKey) -> bool:
-        """True if the broker has a version of this API that we speak."""
+        """True if the broker and this client have a version of this API in common."""
         return self._common(key) is not None
 
     def of(self, key: int, at_most: int | None = None) -> int:
-        """Pick the highest version both speak; UnsupportedVersion if there is none."""
+        """Return the highest common version, and `at_most` if that is lower.
+
+        Raise UnsupportedVersion if there is no common version.
+        """
         version = self._chosen.get(key)
         if version is None:
             common = self._common(key)

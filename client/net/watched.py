@@ -1,9 +1,8 @@
-"""A connection that ends when nothing arrives although an answer is due.
+"""A connection that closes itself if no byte arrives although an answer is due.
 
-A peer that was cut off, or whose packets are lost, looks like one that takes its time. TCP sends
-again at ever longer intervals, so a link that heals after ten seconds may stay silent for another
-ten; a new connection is heard at once. Bytes are what counts, not whole answers: a slow link that
-delivers is left alone.
+A peer whose packets are lost looks like one that is slow. TCP retransmits at ever longer intervals,
+so a link that is repaired after ten seconds may stay silent for another ten, while a new connection
+works at once. Any byte counts, so that a slow link is not closed while it transmits.
 """
 
 import asyncio
@@ -13,11 +12,12 @@ from ...runtime.runtime import Runtime
 from .connection import ConnectionOptions, KafkaConnection
 
 SILENCE_MS: Final = 2_000
-"""Beyond the time that the peer was told it may wait. Longer than any stall of a living broker."""
+"""The patience in ms, beyond any time that a request lets the peer wait; no live broker stalls so
+long."""
 
 
 class WatchedConnection(KafkaConnection):
-    """Gives up between one and two times its patience after the last byte."""
+    """A connection that closes itself one to two times `patience_ms` after the last byte."""
 
     patience_ms = SILENCE_MS
 
@@ -27,7 +27,7 @@ class WatchedConnection(KafkaConnection):
         self._watch: asyncio.TimerHandle | None = None
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Count the bytes that arrive, then hand them on."""
+        """Count the bytes that arrive, then process them."""
         self._received += nbytes
         super().buffer_updated(nbytes)
 
@@ -43,7 +43,7 @@ class WatchedConnection(KafkaConnection):
         self._watch = self._loop.call_later(self.patience_ms / 1000, self._look, self._received)
 
     def _look(self, received_before: int) -> None:
-        """Once per patience, not per request: something is due unless all was answered."""
+        """Close the connection if no byte has come since the last look and an answer is due."""
         self._watch = None
         if not self.is_open or not self.in_flight_count:
             return
