@@ -1,1 +1,1 @@
-"""The admin: what is asked of a cluster and changed in it; its two faces, asyncio and ordinary."""
+"""The admin client: queries about a cluster and changes of it, for asyncio and synchronous code."""

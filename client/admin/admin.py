@@ -1,4 +1,4 @@
-"""The asyncio admin: one call for each question about a cluster, and for each change of it."""
+"""The asyncio admin: one method for each query about a cluster, and for each change of it."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
@@ -29,7 +29,7 @@ T = TypeVar("T")
 def asked(
     call: Callable[Concatenate[Asking, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate["Admin", P], Coroutine[Any, Any, T]]:
-    """Make a method of `call`, with its parameters and its docstring."""
+    """Make a method of Admin that awaits `call`, with its parameters and docstring."""
 
     async def method(self: "Admin", /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await call(self._asking, *args, **kwargs)
@@ -43,9 +43,9 @@ class Admin:
         async with Admin("localhost:9092") as admin:
             await admin.create_topics([NewTopic("flights", num_partitions=6)])
 
-    Each call has a deadline of default_api_timeout_ms and raises RequestTimedOut after it. Where a
-    call names many things and some are refused, the others are done and AdminError says which were
-    not.
+    Each call has a deadline of default_api_timeout_ms and raises RequestTimedOut after it. If a
+    call is about several things and some of them are refused, the others are done, and AdminError
+    names those refused.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class Admin:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **arguments: Any) -> Self:
-        """Make an admin from a mapping with Kafka's dotted keys, and arguments as above."""
+        """Make an admin from Kafka's dotted settings, and keyword arguments as `__init__` has."""
         return cls(**dict(config), **arguments)
 
     async def start(self) -> Self:
-        """Reach the cluster; `async with` does it. BootstrapError after bootstrap_timeout_ms."""
+        """Connect to the cluster, as `async with` does; BootstrapError on bootstrap_timeout_ms."""
         await self._asking.start()
         return self
 
@@ -75,7 +75,7 @@ class Admin:
         await self.close()
 
     async def close(self) -> None:
-        """End: what is being asked fails, and nothing can be asked any more."""
+        """Disconnect; calls under way fail, and later ones raise ClientClosed."""
         await self._asking.close()
 
     create_topics = asked(topics.create_topics)

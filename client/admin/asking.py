@@ -1,6 +1,6 @@
-"""Asks brokers for an admin, again until it is done, its time is over, or the refusal is final.
+"""Sends an admin's requests, again until they are done, refused for good, or out of time.
 
-Knows no message. A refusal that is final is never repeated.
+Knows no message: the callers build the requests and read the answers.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ TRY_ANOTHER: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.LEADER_NOT_AVAILABLE,
 )
-"""Answers that say nothing about what was asked, only about who was asked."""
+"""The errors that concern the broker and not the request, which can be sent again."""
 CLOSED: Final = "the admin is closed"
 NO_ANSWER: Final = "no answer"
 
 
 class Asking:
-    """The way to brokers, leaders and coordinators of one admin, from `start` to `close`."""
+    """Sends the requests of one admin to brokers, leaders and coordinators."""
 
     def __init__(self, runtime: Runtime, config: AdminConfig) -> None:
         self.config = config
@@ -49,9 +49,9 @@ class Asking:
         self._is_started = self._is_closed = False
 
     async def start(self) -> None:
-        """Reach the cluster, once; a call beside another one waits for it.
+        """Connect to the cluster; a second call waits for the first.
 
-        BootstrapError after bootstrap_timeout_ms. An admin whose start failed is closed.
+        Raise BootstrapError after bootstrap_timeout_ms. An admin whose start failed is closed.
         """
         async with self._starting:
             if self._is_closed:
@@ -68,7 +68,7 @@ class Asking:
             self._is_started = True
 
     async def close(self) -> None:
-        """End: what is being asked fails, nothing can be asked any more."""
+        """Disconnect; calls under way fail, and later ones raise ClientClosed."""
         self._is_closed = True
         await self.metadata.close()
         await self._pool.close()
@@ -79,13 +79,16 @@ class Asking:
             raise ClientClosed(CLOSED if self._is_closed else "not started")
 
     async def request(self, connection: KafkaConnection, request: object) -> Any:
-        """Ask once, and wait a little longer than the broker may work: default_api_timeout_ms."""
+        """Send a request once; wait default_api_timeout_ms plus request_timeout_ms at most.
+
+        The broker may work on the request for default_api_timeout_ms.
+        """
         grace_ms = self.config.request_timeout_ms
         timeout_ms = self.config.default_api_timeout_ms + grace_ms
         return await connection.request(request, timeout_ms=timeout_ms)
 
     def wall_ms(self) -> int:
-        """Give the time by the wall clock, ms since the epoch."""
+        """Return the wall clock's time in ms since the epoch."""
         return self._runtime.wall_ms()
 
     # -- brokers
@@ -97,7 +100,7 @@ class Asking:
     ) -> dict[str, T]:
         """Ask the broker that takes admin requests until each name is done or refused for good.
 
-        AdminError names those that were refused; the others are done.
+        Raise AdminError with the names that were refused; the others are done.
         """
         return done_of(await self.outcomes(names, ask))
 
@@ -107,7 +110,7 @@ class Asking:
         ask: Callable[[KafkaConnection, list[str]], Awaitable[Outcomes[T]]],
         node_id: int | None = None,
     ) -> Outcomes[T]:
-        """Do what `each` does, at one broker if `node_id` names it, and give the refusals too."""
+        """Work as `each`, but return the refusals too; ask broker `node_id` if it is given."""
         final: Outcomes[T] = {}
         left = names
 
@@ -131,7 +134,8 @@ class Asking:
     ) -> T:
         """Ask one broker, `node_id` or the one that takes admin requests, until it answers.
 
-        A ClientError that `ask` raises, or an ApiError of TRY_ANOTHER, has it asked again.
+        `ask` is called again after a ClientError, or an ApiError with a code of TRY_ANOTHER. Raise
+        RequestTimedOut after default_api_timeout_ms.
         """
         self.check_open()
         backoff = Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
@@ -161,7 +165,7 @@ class Asking:
     async def every_broker(
         self, ask: Callable[[KafkaConnection], Awaitable[T]], node_ids: Iterable[int] | None = None
     ) -> dict[int, T]:
-        """Ask each of these brokers, or all that are alive, at the same time."""
+        """Ask each of these brokers, or all in the metadata, at the same time, as `one_broker`."""
         self.check_open()
         wanted = sorted(self.metadata.view.brokers) if node_ids is None else list(node_ids)
         answers = await asyncio.gather(*(self.one_broker(ask, node_id) for node_id in wanted))
@@ -178,12 +182,12 @@ class Asking:
         at_most: int,
         timeout_ms: int | None,
     ) -> dict[int, dict[TopicPartition, T | ApiError]]:
-        """Ask each broker once, about `at_most` partitions in a request, all at the same time.
+        """Ask all brokers at the same time, each once about every `at_most` of its partitions.
 
-        One that is down, too old, or silent for `timeout_ms` (default: the lesser of
-        request_timeout_ms and default_api_timeout_ms) keeps nothing from the others: in the place
-        of its answers stands the error, NETWORK_EXCEPTION, UNSUPPORTED_VERSION or
-        REQUEST_TIMED_OUT.
+        The failure of one broker does not affect the others: its partitions get the error instead
+        of an answer. This is NETWORK_EXCEPTION if it is down, UNSUPPORTED_VERSION if it is too old,
+        REQUEST_TIMED_OUT if it does not answer within `timeout_ms` (default: the lesser of
+        request_timeout_ms and default_api_timeout_ms).
         """
         self.check_open()
         usual_ms = min(self.config.request_timeout_ms, self.config.default_api_timeout_ms)
@@ -223,7 +227,7 @@ class Asking:
             Awaitable[Mapping[TopicPartition, T | ApiError]],
         ],
     ) -> dict[TopicPartition, T]:
-        """Ask the leader of each partition until it has answered; AdminError where some refuse."""
+        """Ask the leader of each partition until it has answered; AdminError if some refuse."""
         self.check_open()
         return await ask_leaders(self.metadata, questions, ask, self.config.default_api_timeout_ms)
 
@@ -238,10 +242,10 @@ class Asking:
         at_most: int | None = None,
         timeout_ms: int | None = None,
     ) -> Any:
-        """Ask a coordinator, wherever it moves, until it answers; give the answer as it is.
+        """Ask a coordinator, even if it moves, until it answers; return that answer.
 
-        `code_of` reads the error out of an answer, `at_most` bounds the version spoken,
-        `timeout_ms` is instead of default_api_timeout_ms.
+        The answer may hold an error, which `code_of` reads. `at_most` bounds the API version.
+        `timeout_ms` replaces default_api_timeout_ms.
         """
         self.check_open()
         return await coordinator.ask(
@@ -257,7 +261,7 @@ class Asking:
         keys: Iterable[str],
         ask: Callable[[Coordinator, str], Awaitable[T]],
     ) -> dict[str, T]:
-        """Ask the coordinator of each key, all at once; AdminError where some are refused."""
+        """Ask the coordinator of each key, all at once; AdminError if some keys are refused."""
         names = list(dict.fromkeys(keys))
         answers = await asyncio.gather(
             *(ask(self.coordinators.of(kind, name), name) for name in names),
@@ -272,7 +276,7 @@ class Asking:
 
 
 def _told(error: Exception) -> ApiError:
-    """The error that stands in the place of an answer."""
+    """Return the ApiError that `at_once` gives for a broker that failed with `error`."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, UnsupportedVersion):

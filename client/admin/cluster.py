@@ -34,9 +34,9 @@ from .cluster_types import (
 
 
 async def describe_cluster(asking: Asking, *, include_fenced: bool = False) -> ClusterDescription:
-    """Describe the cluster: its id, its brokers, who takes admin requests.
+    """Describe the cluster: its id, its brokers, and the broker that takes admin requests.
 
-    Fenced brokers are described only where the broker that is asked can tell of them.
+    Fenced brokers are included if the broker that is asked supports this.
     """
 
     async def ask(connection: KafkaConnection) -> ClusterDescription:
@@ -63,11 +63,11 @@ async def describe_cluster(asking: Asking, *, include_fenced: bool = False) -> C
 
 
 async def unregister_broker(asking: Asking, broker_id: int) -> None:
-    """Have the cluster forget a broker that will not come back; ApiError if it knows none.
+    """Remove the registration of a broker that will not come back; ApiError if there is none.
 
-    The broker is in sync nowhere then. Replicas that it should hold stay its own: move them first,
-    by `alter_partition_reassignments`. A broker that still runs registers again by itself, and
-    counts as one that was killed.
+    The broker leaves every ISR. It stays assigned to its replicas, so move them first by
+    `alter_partition_reassignments`. A broker that still runs registers again by itself, and is
+    treated as one that was killed.
     """
 
     async def ask(connection: KafkaConnection) -> None:
@@ -79,7 +79,7 @@ async def unregister_broker(asking: Asking, broker_id: int) -> None:
 
 
 async def describe_features(asking: Asking) -> FeatureMetadata:
-    """Give the levels of features: finalised in the cluster, supported by one broker."""
+    """Return the features' levels: those finalised in the cluster, and those a broker supports."""
 
     async def ask(connection: KafkaConnection) -> FeatureMetadata:
         request = ApiVersionsRequest(
@@ -103,9 +103,9 @@ async def describe_features(asking: Asking) -> FeatureMetadata:
 async def update_features(
     asking: Asking, updates: Mapping[str, FeatureUpdate], *, validate_only: bool = False
 ) -> None:
-    """Finalise levels of features, all or none; AdminError says why not.
+    """Finalise levels of features, all or none; AdminError if some are refused.
 
-    `validate_only` only asks whether it could be done.
+    With `validate_only`, only check whether that could be done.
     """
 
     async def ask(connection: KafkaConnection) -> UpdateFeaturesResponse:
@@ -137,7 +137,7 @@ async def update_features(
         if (refused := error_of(one.error_code, one.error_message)) is not None
     }
     if not errors and (refused := error_of(response.error_code, response.error_message)):
-        # From version 2 on there is one error for all.
+        # From version 2 on the answer has one error for all features.
         errors = {", ".join(updates): refused}
     if errors:
         raise AdminError(errors)

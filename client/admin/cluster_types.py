@@ -1,6 +1,6 @@
 """The cluster as plain values: its brokers, the controllers' quorum, levels of features.
 
-Times are wall clock in ms since the epoch, None where unknown. Ids are URL-safe base64 text.
+Times are ms since the epoch, or None if unknown. Directory ids are URL-safe base64 text.
 """
 
 from collections.abc import Mapping
@@ -25,18 +25,18 @@ class ClusterDescription(NamedTuple):
 
     cluster_id: str
     controller_id: int
-    """A broker that takes admin requests; -1 where none is known."""
+    """The id of a broker that takes admin requests, or -1 if none is known."""
     brokers: tuple[BrokerDescription, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
-    """One copy of the metadata log: a controller's, or a broker that follows."""
+    """One replica of the metadata log, at a controller or a broker."""
 
     node_id: int
     directory_id: str
     log_end_offset: int
-    """-1 where it is unknown."""
+    """The end of the replica's log, or -1 if it is unknown."""
     last_fetch_timestamp: int | None = None
     last_caught_up_timestamp: int | None = None
 
@@ -51,7 +51,7 @@ class MetadataQuorum:
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...] = ()
     endpoints: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    """NAME://host:port of each controller, as far as the broker is new enough to say."""
+    """NAME://host:port of each controller; empty if the broker is too old to return them."""
 
     @property
     def leader_log_end_offset(self) -> int:
@@ -69,17 +69,17 @@ class FeatureLevels(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FeatureMetadata:
-    """The features that the cluster runs, and those that the broker asked could run (KIP-584)."""
+    """The finalised features of the cluster, and those that the broker supports (KIP-584)."""
 
     finalized: Mapping[str, int]
-    """Level by feature; a feature at level 0 is off and not named."""
+    """The level of each feature; a feature at level 0 is off and left out."""
     supported: Mapping[str, FeatureLevels]
     epoch: int | None = None
-    """Grows with the metadata; None where it is unknown."""
+    """The epoch of the finalised features, which grows with the metadata; None if unknown."""
 
 
 class FeatureUpdate(NamedTuple):
-    """A level to finalise; a lower one than now only as a downgrade."""
+    """A level to finalise; one below the present level needs a downgrade as `upgrade_type`."""
 
     level: int
     upgrade_type: UpgradeType = UpgradeType.UPGRADE

@@ -1,8 +1,8 @@
-"""Commit groups: transactions of many producers, committed by one decision.
+"""Commit groups: transactions of many producers that are committed together.
 
-Knows the messages InitCommitGroup and CommitGroup, which are ours: other clusters lack them. What
-they mean is told in broker/coordinator/transaction/commit_group.py. The transactional ids of a
-group are `{group}/{partition}/{generation}.{attempt}`.
+Knows the messages InitCommitGroup and CommitGroup, which only minikafka has; their meaning is
+described in broker/coordinator/transaction/commit_group.py. The transactional ids of a group are
+`{group}/{partition}/{generation}.{attempt}`.
 """
 
 from collections.abc import Iterable
@@ -22,14 +22,14 @@ from .asking import Asking
 from .transactions import patient_code
 
 END_WITHOUT_BUMP: Final = 4
-"""Later versions of EndTxn raise the epoch, so that they mean something else when repeated."""
+"""The newest version of EndTxn that does not raise the epoch, so that it can be repeated."""
 
 
 async def init_commit_group(asking: Asking, group: str, run: str) -> CommitGroupState:
-    """Take a group over for a run of its work, which fences the runs before.
+    """Begin a run of a group, which fences the earlier runs; return the group's state.
 
-    The newest run may ask again. Raises ApiError: PRODUCER_FENCED for a run that another one has
-    followed. Raises UnsupportedVersion where the cluster has no commit groups.
+    The newest run may repeat the call. Raises ApiError PRODUCER_FENCED for a run that another one
+    has followed, UnsupportedVersion if the cluster has no commit groups.
     """
     request = InitCommitGroupRequest(group=group, run=run)
     answer: InitCommitGroupResponse = await _ask_group(asking, group, request)
@@ -45,17 +45,17 @@ async def commit_group(
 ) -> bool:
     """Commit prepared transactions and record their batch, all or nothing.
 
-    False where this batch, or a later one, is recorded already: by somebody else, or by an earlier
-    try of this call whose answer was lost. The transactions named here that are still open are
-    aborted then; after True every other open transaction of the group is. The call is tried again,
-    however often an answer is lost, for default_api_timeout_ms; after RequestTimedOut the outcome
-    is not known, and the same call may be made again.
+    Return False if this batch or a later one is recorded already: by another process, or by an
+    earlier attempt whose answer was lost. Then the transactions named here that are still open are
+    aborted. After True, every other open transaction of the group is aborted. The request is
+    repeated for default_api_timeout_ms; after RequestTimedOut the outcome is unknown, and the same
+    call may be made again.
 
-    Raises ApiError, and then nothing has changed: PRODUCER_FENCED for a generation that another
-    run has followed; GROUP_ID_NOT_FOUND for a group that nobody has taken over, or that was
-    forgotten; INVALID_TXN_STATE where a transaction is no longer open, because its time was over
-    or its id was taken; MESSAGE_TOO_LARGE for too many transactions. Raises UnsupportedVersion
-    where the cluster has no commit groups.
+    Raises ApiError, and then changes nothing: PRODUCER_FENCED for a generation that another run
+    has followed; GROUP_ID_NOT_FOUND for a group that was never begun, or has expired;
+    INVALID_TXN_STATE if a transaction is no longer open, because it timed out or another producer
+    uses its id; MESSAGE_TOO_LARGE for too many transactions. Raises UnsupportedVersion if the
+    cluster has no commit groups.
     """
     request = CommitGroupRequest(
         group=group,
@@ -81,18 +81,18 @@ async def end_prepared(
     commit: bool,
     timeout_ms: int | None = None,
 ) -> None:
-    """Commit or abort one prepared transaction by itself, which any cluster can.
+    """Commit or abort one prepared transaction alone; this works with any Kafka cluster.
 
-    Repeating it is harmless. Raises ApiError where the transaction was ended otherwise, by its
-    timeout for example, or its id was taken; RequestTimedOut after `timeout_ms`, by default
-    default_api_timeout_ms.
+    The call may be repeated. Raises ApiError if the transaction was ended in another way, for
+    example by its timeout, or if another producer uses its id; RequestTimedOut after `timeout_ms`
+    (default default_api_timeout_ms).
     """
     name, producer_id, epoch = transaction
     request = EndTxnRequest(
         transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=commit
     )
     answer: EndTxnResponse = await asking.coordinated(
-        # Mostly asked once: it is not remembered as the coordinators of groups are.
+        # This coordinator is usually used once, so it is not kept.
         asking.coordinators.once(CoordinatorType.TRANSACTION, name),
         request,
         patient_code,

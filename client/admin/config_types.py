@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and loggers as plain values: whose, as in force, and changed."""
+"""Configurations of topics, brokers and loggers as plain values: owners, entries and changes."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from ...protocol.messages.incremental_alter_configs import ConfigOperation
 class ConfigResource(NamedTuple):
     """The owner of settings: a topic by name, or a broker by its number ("" for all brokers).
 
-    A BROKER_LOGGER is a broker's number too: its settings are the levels of that broker's loggers.
+    A BROKER_LOGGER is named by a broker's number; its settings are the levels of its loggers.
     """
 
     type: ResourceType
@@ -18,17 +18,17 @@ class ConfigResource(NamedTuple):
 
     @classmethod
     def topic(cls, name: str) -> "ConfigResource":
-        """Name a topic's settings."""
+        """Return the resource of a topic."""
         return cls(ResourceType.TOPIC, name)
 
     @classmethod
     def broker(cls, node_id: int | None) -> "ConfigResource":
-        """Name a broker's settings; None for the defaults of all brokers."""
+        """Return the resource of a broker; None means the defaults of all brokers."""
         return cls(ResourceType.BROKER, "" if node_id is None else str(node_id))
 
     @classmethod
     def broker_logger(cls, node_id: int) -> "ConfigResource":
-        """Name the loggers of a broker (KIP-412)."""
+        """Return the resource of a broker's loggers (KIP-412)."""
         return cls(ResourceType.BROKER_LOGGER, str(node_id))
 
     def __str__(self) -> str:
@@ -37,22 +37,22 @@ class ConfigResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One setting in force."""
+    """One setting as it applies now."""
 
     name: str
     value: str | None
-    """None where it is a secret or has no value."""
+    """The value, or None if it is a secret or not set."""
     source: ConfigSource
     is_read_only: bool
     is_sensitive: bool
     type: ConfigType = ConfigType.UNKNOWN
     documentation: str | None = None
     synonyms: tuple[tuple[str, str | None, ConfigSource], ...] = ()
-    """The sources of the value, the one in force first."""
+    """(key, value, source) for each place that sets it; the first one applies."""
 
     @property
     def is_default(self) -> bool:
-        """True where nobody has set it: the default is in force."""
+        """True if the setting is set nowhere, so that its default applies."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 

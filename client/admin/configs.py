@@ -1,6 +1,6 @@
-"""Settings of topics, brokers and loggers: described, changed one by one or as a whole.
+"""Describes and changes the settings of topics, brokers and loggers.
 
-Knows the messages. A broker's own settings and the levels of its loggers are asked of that broker.
+Knows the messages. Requests for a broker's own settings or its loggers are sent to that broker.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ from .config_types import ConfigChange, ConfigEntry, ConfigResource
 async def describe_configs(
     asking: Asking, resources: Iterable[ConfigResource], *, keys: Sequence[str] | None = None
 ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-    """Give the settings of topics and brokers, or only `keys` of them."""
+    """Return the settings of topics, brokers and loggers, or only those named in `keys`."""
     described: dict[ConfigResource, dict[str, ConfigEntry] | ApiError] = {}
     local = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
     for node_id, part in _by_broker(resources, *local).items():
@@ -64,9 +64,9 @@ async def incremental_alter_configs(
     *,
     validate_only: bool = False,
 ) -> None:
-    """Change single settings of topics and brokers, leaving others as they are.
+    """Change single settings of topics, brokers and loggers, leaving others as they are.
 
-    Changed levels of a broker's loggers last until it ends.
+    Changed levels of loggers apply until the broker stops.
     """
     by_name = {str(resource): resource for resource in changes}
 
@@ -101,9 +101,9 @@ async def alter_configs(
     *,
     validate_only: bool = False,
 ) -> None:
-    """Replace whole configurations: what is not named goes back to its default.
+    """Replace whole configurations: settings that are not named return to their defaults.
 
-    For older tools' sake; `incremental_alter_configs` changes single settings.
+    This call exists for older tools; `incremental_alter_configs` changes single settings.
     """
     by_name = {str(resource): resource for resource in configs}
 
@@ -130,7 +130,7 @@ async def alter_configs(
 async def list_config_resources(
     asking: Asking, types: Sequence[ResourceType] = ()
 ) -> list[ConfigResource]:
-    """List the resources that have settings of their own, of these types or of all."""
+    """List the resources that have settings of their own; of all types if `types` is empty."""
 
     async def ask(connection: KafkaConnection) -> list[ConfigResource]:
         request = ListConfigResourcesRequest(resource_types=[int(one) for one in types])
@@ -147,7 +147,7 @@ async def list_config_resources(
 def _by_broker(
     resources: Iterable[ConfigResource], *local: ResourceType
 ) -> dict[int | None, list[ConfigResource]]:
-    """Group resources by whom to ask: those of `local` types the broker they name, others any."""
+    """Group resources by the broker to ask: for `local` types the one they name, else None."""
     parts: dict[int | None, list[ConfigResource]] = {}
     for kind, name in resources:
         is_one_broker = kind in local and name.isdecimal()
@@ -173,7 +173,7 @@ def _entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
 
 
 def _source(number: int) -> ConfigSource:
-    # A newer broker may know sources that we do not.
+    # A newer broker may return sources that this client does not know.
     known = number in ConfigSource.__members__.values()
     return ConfigSource(number) if known else ConfigSource.UNKNOWN
 

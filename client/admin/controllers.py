@@ -1,7 +1,6 @@
-"""A tool's way to the active controller: any controller will do to begin with.
+"""Describes the quorum by asking the controllers, for a tool that can reach no broker.
 
-A controller that is not active names the one that is. For questions only, when there is no broker
-to ask; brokers have a channel of their own.
+Any controller may be asked first; one that is not active names the active one.
 """
 
 from collections.abc import Sequence
@@ -31,9 +30,10 @@ QUORUM_VERSION: Final = 2
 async def describe_quorum(
     runtime: Runtime, controllers: Sequence[Address], *, timeout_ms: int
 ) -> tuple[str, MetadataQuorum]:
-    """Give the cluster's id and its quorum, as the active controller tells them.
+    """Return the cluster's id and its quorum, as the active controller describes them.
 
-    BootstrapError says of each controller why it could not; `timeout_ms` is for each of them.
+    Raise BootstrapError with the reason for each controller if none could. `timeout_ms` bounds the
+    connection to each, and its answer.
     """
     left, attempts = list(dict.fromkeys(controllers)), list[Attempt]()
     asked: dict[Address, None] = {}

@@ -1,4 +1,4 @@
-"""The coordinators of groups and transactional ids that an admin has asked and may ask again."""
+"""Keeps the coordinators of groups and transactional ids that an admin has asked recently."""
 
 from typing import Final
 
@@ -9,11 +9,11 @@ from ..coordinator import Coordinator
 from ..metadata import Metadata
 
 MOST_COORDINATORS: Final = 256
-"""This many coordinators are remembered: some are asked once and never again."""
+"""The most coordinators that are kept; the least recently used one is dropped."""
 
 
 class Coordinators:
-    """The coordinators used last, oldest first."""
+    """The recently used coordinators, the least recent first."""
 
     def __init__(self, runtime: Runtime, config: AdminConfig, metadata: Metadata) -> None:
         self.known: dict[tuple[CoordinatorType, str], Coordinator] = {}
@@ -22,14 +22,14 @@ class Coordinators:
         self._metadata = metadata
 
     def of(self, kind: CoordinatorType, key: str) -> Coordinator:
-        """Give the coordinator of a key, remembered from now on."""
+        """Return the coordinator of a key, and keep it."""
         coordinator = self.known.pop((kind, key), None) or self.once(kind, key)
         self.known[kind, key] = coordinator
         if len(self.known) > MOST_COORDINATORS:
-            # The one that was used longest ago; a question that it is being asked goes on.
+            # The least recently used one; a request to it that is under way continues.
             del self.known[next(iter(self.known))]
         return coordinator
 
     def once(self, kind: CoordinatorType, key: str) -> Coordinator:
-        """Give the coordinator of a key that will hardly be asked for again."""
+        """Return a new coordinator of a key, without keeping it."""
         return Coordinator(self._runtime, self._config, self._metadata, key, kind)

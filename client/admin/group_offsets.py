@@ -1,6 +1,6 @@
-"""Offsets of groups: what they have committed, changed and forgotten from outside.
+"""Lists, alters and deletes the committed offsets of groups.
 
-Knows the messages. A group is asked about at its coordinator.
+Knows the messages. They are sent to the group's coordinator.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,9 +36,9 @@ async def list_group_offsets(
     *,
     require_stable: bool = False,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Give what a group has committed, in these partitions or in all.
+    """Return the committed offsets of a group, in these partitions or in all.
 
-    With `require_stable` waits for transactions that are about to change it.
+    With `require_stable`, wait until no open transaction has offsets pending for them (KIP-447).
     """
     request = question(group_id, partitions, is_stable=require_stable)
     coordinator = asking.coordinators.of(CoordinatorType.GROUP, group_id)
@@ -52,7 +52,7 @@ async def list_group_offsets(
 async def alter_group_offsets(
     asking: Asking, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
 ) -> None:
-    """Commit offsets for a group without members; AdminError names partitions refused."""
+    """Commit offsets for a group without members; AdminError names the refused partitions."""
     topics = [
         OffsetCommitRequestTopic(
             name=topic, partitions=[_commit(index, with_metadata(given)) for index, given in values]
@@ -72,7 +72,7 @@ async def alter_group_offsets(
 async def delete_group_offsets(
     asking: Asking, group_id: str, partitions: Iterable[TopicPartition]
 ) -> None:
-    """Forget a group's offsets in partitions that it does not read any more."""
+    """Delete a group's offsets in partitions of topics that no member is subscribed to."""
     topics = [
         OffsetDeleteRequestTopic(
             name=topic,
@@ -113,7 +113,7 @@ def _refused(response: OffsetCommitResponse | OffsetDeleteResponse) -> dict[str,
 
 
 def _first_refused(response: OffsetCommitResponse | OffsetDeleteResponse) -> int:
-    # An error of the whole group stands in every partition.
+    # An error of the whole group is repeated in every partition.
     return next(iter(_refused(response).values()), 0)
 
 

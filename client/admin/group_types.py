@@ -1,4 +1,4 @@
-"""Groups as plain values: listed, and described with their members."""
+"""Groups as plain values: listings, and descriptions with their members."""
 
 from typing import NamedTuple
 
@@ -6,15 +6,15 @@ from ...protocol.types import TopicPartition
 
 
 class GroupListing(NamedTuple):
-    """A group in brief."""
+    """A group as `list_groups` returns it."""
 
     group_id: str
     protocol_type: str
-    """`consumer` for consumers; empty where a group never had members."""
+    """`consumer` for consumers; empty if the group never had members."""
     state: str
-    """`Stable`, `Empty`, ...; empty where the broker is too old to say."""
+    """`Stable`, `Empty`, ...; empty if the broker is too old to return it."""
     type: str
-    """`classic` or `consumer`; empty where the broker is too old to say."""
+    """`classic` or `consumer`; empty if the broker is too old to return it."""
 
 
 class GroupMember(NamedTuple):
@@ -25,7 +25,7 @@ class GroupMember(NamedTuple):
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
-    """Empty unless the group's members are consumers."""
+    """The assigned partitions; empty unless the group's members are consumers."""
 
 
 class GroupDescription(NamedTuple):
@@ -36,6 +36,6 @@ class GroupDescription(NamedTuple):
     """`Stable`, `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Dead`."""
     protocol_type: str
     protocol: str
-    """The protocol that its members agreed on; for consumers the name of an assignor."""
+    """The protocol that the members agreed on; for consumers the name of an assignor."""
     members: tuple[GroupMember, ...]
     coordinator_id: int

@@ -1,6 +1,6 @@
-"""Groups: listed, described, deleted, their members removed.
+"""Lists, describes and deletes groups, and removes their members.
 
-Knows the messages. A group is asked about at its coordinator, which is found for each.
+Knows the messages. Requests about one group are sent to its coordinator.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ from .asking import Asking
 from .group_types import GroupDescription, GroupListing, GroupMember
 
 CONSUMERS: Final = ("consumer", "")
-"""Protocol types of groups whose assignments are partitions."""
+"""The protocol types of groups whose assignments are partitions."""
 STATES_VERSION: Final = 4
 TYPES_VERSION: Final = 5
 
@@ -35,7 +35,10 @@ TYPES_VERSION: Final = 5
 async def list_groups(
     asking: Asking, *, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> list[GroupListing]:
-    """List groups by name, of all brokers; only in these states and of these types."""
+    """List the groups of all brokers, sorted by name.
+
+    If `states` or `types` is given, list only groups in these states or of these types.
+    """
 
     async def ask(connection: KafkaConnection) -> list[GroupListing]:
         version = connection.versions.of(ApiKey.LIST_GROUPS)
@@ -89,7 +92,7 @@ async def remove_members(
     instance_ids: Iterable[str] | None = None,
     reason: str = "removed by an admin",
 ) -> None:
-    """Send static members away, or all members; AdminError names those that are not there."""
+    """Remove these static members, or all members if None; AdminError names unknown ones."""
     if instance_ids is not None:
         members = [MemberIdentity(group_instance_id=name, reason=reason) for name in instance_ids]
     else:
@@ -135,7 +138,7 @@ def _member(member: DescribedGroupMember, *, is_of_consumers: bool) -> GroupMemb
         try:
             decoded = decode_assignment(bytes(member.member_assignment))
         except ProtocolError:
-            decoded = None  # of some other protocol that calls itself consumer
+            decoded = None  # written by another protocol that is also named consumer
         if decoded is not None:
             for topic in decoded.assigned_partitions:
                 assigned.extend(TopicPartition(topic.topic, i) for i in topic.partitions)

@@ -1,6 +1,7 @@
-"""Lag: what readers and groups have left to read, asked of the leaders.
+"""Describes the lag of readers and groups, by asking the leaders.
 
-Knows the message DescribeLag, which is ours. Of brokers that lack it the high watermark is asked.
+Knows the message DescribeLag, which only minikafka has. Other brokers are asked for the high
+watermark.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,9 +33,9 @@ Lags = dict[TopicPartition, PartitionLag | ApiError]
 async def describe_group_lag(
     asking: Asking, group_id: str, *, timeout_ms: int | None = None
 ) -> Lags:
-    """Tell what a group has left in the partitions that it has committed offsets in.
+    """Return the lag of a group in the partitions for which it has committed offsets.
 
-    ApiError where its coordinator refuses. An error in the place of a partition's lag is as in
+    Raise ApiError if its coordinator refuses. An error instead of a partition's lag is as in
     `describe_lag`.
     """
     committed = await list_group_offsets(asking, group_id)
@@ -45,12 +46,12 @@ async def describe_group_lag(
 async def describe_lag(
     asking: Asking, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
 ) -> Lags:
-    """Tell what a reader that is at these offsets has left, in records, bytes and seconds.
+    """Return the lag of a reader at these offsets, in records, bytes and seconds.
 
-    Each leader is asked once. One that is down or silent for `timeout_ms` (default
-    request_timeout_ms) keeps nothing from the others: in the place of its partitions stands the
-    error, NETWORK_EXCEPTION or REQUEST_TIMED_OUT; UNKNOWN_TOPIC_OR_PARTITION where there is no such
-    partition, LEADER_NOT_AVAILABLE or NOT_LEADER_OR_FOLLOWER where nobody leads it at the moment.
+    Each leader is asked once. A partition has an error instead of a lag: NETWORK_EXCEPTION if its
+    leader is down, REQUEST_TIMED_OUT if it does not answer within `timeout_ms` (default
+    request_timeout_ms), UNKNOWN_TOPIC_OR_PARTITION if there is no such partition,
+    LEADER_NOT_AVAILABLE or NOT_LEADER_OR_FOLLOWER if it has no leader at the moment.
     """
     wanted = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
     leaders, refused = await _leaders(asking, list(dict.fromkeys(topic for topic, _ in wanted)))
@@ -75,7 +76,7 @@ async def describe_lag(
 async def _leaders(
     asking: Asking, topics: list[str]
 ) -> tuple[dict[TopicPartition, int], dict[str, ApiError]]:
-    """Find who leads each partition, -1: nobody; and why the other topics have none."""
+    """Return each partition's leader (-1 if it has none), and the errors of other topics."""
     refused: dict[str, ApiError] = {}
     try:
         described = await describe_topics(asking, topics)
@@ -135,7 +136,7 @@ def _lag(one: dl.PartitionLag, offset: int, now_ms: int) -> PartitionLag:
 
 
 async def _ask_ends(connection: KafkaConnection, asked: Mapping[TopicPartition, int]) -> Lags:
-    """Ask a broker that knows no lag for its high watermarks."""
+    """Ask a broker without DescribeLag for its high watermarks."""
     topics = [
         ListOffsetsTopic(
             name=topic,

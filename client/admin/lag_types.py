@@ -4,26 +4,27 @@ from typing import NamedTuple
 
 
 class PartitionLag(NamedTuple):
-    """How much a reader has left in one partition, counted from the offset that it committed."""
+    """What a reader still has to read in one partition, counted from its committed offset."""
 
     committed_offset: int
-    """Everything before it is read."""
+    """The next offset to read: the reader has read all records before it."""
     high_watermark: int
-    """Everything before it is committed to the replicas."""
+    """The partition's high watermark: all records before it are replicated."""
     last_stable_offset: int | None = None
-    """Readers of committed transactions read up to here. None, as all that follows, of a broker
-    that is too old, or of another cluster."""
+    """The offset up to which read_committed consumers read.
+    It is None, as are records, size_bytes and seconds, if the broker lacks DescribeLag."""
     records: int | None = None
-    """Records left up to the last stable offset: no markers, none that are aborted or deleted."""
+    """The records up to the last stable offset, without markers, aborted and deleted records."""
     size_bytes: int | None = None
-    """Bytes of those records, as stored: compressed ones compressed."""
+    """The bytes of those records as stored, that is compressed if they are."""
     seconds: float | None = None
-    """Age of the first of those records, by the timestamp of its batch; 0: nothing is left. Also
-    None where records have no timestamps."""
+    """The age of the first of those records, by the timestamp of its batch; 0 if none is left.
+    It is also None if the records have no timestamps."""
     is_estimated: bool = False
-    """There was more than the broker walks at once: records and bytes are estimates."""
+    """True if there was more than the broker reads at once, so that it estimated records and bytes.
+    """
 
     @property
     def offsets(self) -> int:
-        """Offsets up to the high watermark, which Kafka's tools call the lag; markers count."""
+        """The offsets up to the high watermark, markers included; Kafka's tools call it the lag."""
         return max(self.high_watermark - self.committed_offset, 0)

@@ -1,4 +1,4 @@
-"""A broker's directories as plain values: how full they are, and which replicas are in them."""
+"""A broker's log directories as plain values: their sizes, and the replicas in them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,22 +8,22 @@ from ...protocol.types import TopicPartition
 
 
 class ReplicaInfo(NamedTuple):
-    """One replica in a directory."""
+    """One replica in a log directory."""
 
     size: int
-    """In bytes."""
+    """The bytes of the replica's log."""
     offset_lag: int
     is_future: bool
-    """True for a copy that is on its way here from another directory."""
+    """True for a replica that is being moved into this directory from another one."""
 
 
 class LogDirectory(NamedTuple):
     """One directory of a broker."""
 
     error: ApiError | None
-    """The reason why it cannot be used; None where it can."""
+    """The error if the directory cannot be used, else None."""
     replicas: Mapping[TopicPartition, ReplicaInfo]
     total_bytes: int | None
-    """The size of the directory's volume; None if the broker does not say."""
+    """The bytes of the directory's volume; None if the broker does not return them."""
     usable_bytes: int | None
-    """The free bytes of that volume; None if the broker does not say."""
+    """The free bytes of that volume; None if the broker does not return them."""

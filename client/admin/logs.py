@@ -1,4 +1,4 @@
-"""Logs: the offset at a time, records deleted, the directories they lie in."""
+"""Looks up offsets by time, deletes records, and describes the brokers' log directories."""
 
 from collections.abc import Iterable, Mapping
 
@@ -30,7 +30,7 @@ async def list_offsets(
 ) -> dict[TopicPartition, ListedOffset]:
     """Look up the first offset at or after each time, in ms since the epoch.
 
-    -1 asks for the end of the log, -2 for its start. ApiError where a leader refuses for good.
+    The time -1 means the end of the log, -2 its start. Raise ApiError if a leader refuses for good.
     """
     return await look_up(
         asking.metadata,
@@ -43,9 +43,10 @@ async def list_offsets(
 async def delete_records(
     asking: Asking, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Delete the records before these offsets, -1: all committed; give where the logs begin now.
+    """Delete the records before these offsets; return the new first offset of each partition.
 
-    AdminError names partitions that were refused; the others were done.
+    The offset -1 means the high watermark. Raise AdminError with the partitions that were refused;
+    the others were done.
     """
 
     async def ask(
@@ -81,7 +82,10 @@ async def describe_log_dirs(
     broker_ids: Iterable[int] | None = None,
     partitions: Iterable[TopicPartition] | None = None,
 ) -> dict[int, dict[str, LogDirectory]]:
-    """Describe the directories of these brokers or all, by broker and path."""
+    """Describe the log directories of these brokers, or of all, by broker and path.
+
+    If `partitions` is given, describe only their replicas.
+    """
     topics = (
         None
         if partitions is None

@@ -1,7 +1,4 @@
-"""The controllers' quorum, as a broker or a controller describes it.
-
-Knows DescribeQuorum and no other message.
-"""
+"""Describes the controllers' quorum, by the message DescribeQuorum."""
 
 from ...protocol.control.records import METADATA_TOPIC
 from ...protocol.errors import ApiError, ErrorCode
@@ -20,7 +17,7 @@ from .cluster_types import MetadataQuorum, QuorumReplica
 
 
 async def describe_metadata_quorum(asking: Asking) -> MetadataQuorum:
-    """Describe the controllers' quorum: who leads, who votes, how far each is."""
+    """Describe the controllers' quorum: its leader, its voters and observers, and their offsets."""
 
     async def ask(connection: KafkaConnection) -> MetadataQuorum:
         return quorum_of(await asking.request(connection, quorum_question()))
@@ -29,7 +26,7 @@ async def describe_metadata_quorum(asking: Asking) -> MetadataQuorum:
 
 
 def quorum_question() -> DescribeQuorumRequest:
-    """Ask about the metadata log, as a broker or a controller is asked."""
+    """Build the request about the metadata log, for a broker or a controller."""
     partition = QuorumPartition(partition_index=0)
     return DescribeQuorumRequest(
         topics=[QuorumTopic(topic_name=METADATA_TOPIC, partitions=[partition])]
@@ -37,7 +34,7 @@ def quorum_question() -> DescribeQuorumRequest:
 
 
 def quorum_of(response: DescribeQuorumResponse) -> MetadataQuorum:
-    """Read the answer; ApiError where it carries an error."""
+    """Read the answer; raise ApiError if it has an error."""
     raise_for(response.error_code, response.error_message)
     partitions = [one for topic in response.topics for one in topic.partitions]
     if len(partitions) != 1:

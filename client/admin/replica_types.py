@@ -1,4 +1,4 @@
-"""Replicas as plain values, each as the broker that has it describes it."""
+"""Replicas as plain values, each as described by the broker that has it."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,53 +14,54 @@ class EpochStart(NamedTuple):
 
 
 class FollowerState(NamedTuple):
-    """A follower as its leader sees it, in this leader epoch."""
+    """A follower as its leader sees it in the present leader epoch."""
 
     broker_id: int
     log_end_offset: int | None
-    """Everything before it has been fetched; None: the follower has not fetched yet."""
+    """The offset up to which the follower has fetched; None if it has not fetched yet."""
     held_offset: int | None
-    """Everything before it counts as held: under flush.policy=group, what is flushed too."""
+    """The offset up to which the follower counts as having the log.
+    Under flush.policy=group that is only what it has also flushed."""
     behind_ms: int
-    """Milliseconds since the follower last held all of the leader's log; 0: it does now. Where it
-    has not fetched yet, since it might have: in sync from the epoch's begin on, out of sync
-    replica.lag.time.max.ms longer."""
+    """Milliseconds since the follower last had the leader's whole log; 0 if it has it now.
+    If it has not fetched yet, they count from the epoch's begin for a follower in the ISR; for
+    another one replica.lag.time.max.ms is added."""
 
 
 class UndecidedTransaction(NamedTuple):
-    """A transaction of one partition that no marker has decided."""
+    """A transaction on one partition for which no commit or abort marker is written yet."""
 
     producer_id: int
     producer_epoch: int
     first_offset: int
     started_ms: int | None
-    """Timestamp of its first record, ms since the epoch; None where the broker would have had to
-    read the disk."""
+    """The timestamp of its first record in ms since the epoch.
+    It is None if the broker would have had to read the disk for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """One replica as its broker has it."""
+    """One replica as described by its broker."""
 
     broker_id: int
     role: ReplicaRole
     leader_id: int
-    """The leader that this broker knows of; -1: none."""
+    """The leader that this broker knows, or -1 if it knows none."""
     leader_epoch: int
     log_start_offset: int
     log_end_offset: int
     high_watermark: int
     last_stable_offset: int
-    """Readers of committed transactions read up to here."""
+    """The offset up to which read_committed consumers read."""
     size_bytes: int
     segment_count: int
     directory_id: str
-    """The id of the data directory, as Kafka writes ids."""
+    """The id of the data directory, as URL-safe base64 text."""
     epochs: tuple[EpochStart, ...]
     """The newest 32 leader epochs of the log, oldest first."""
     isr: tuple[int, ...] = ()
-    """The brokers in sync; empty where the replica does not lead."""
+    """The in-sync replicas; empty if this replica is not the leader."""
     followers: tuple[FollowerState, ...] = ()
-    """The other replicas; empty where this one does not lead."""
+    """The other replicas; empty if this replica is not the leader."""
     open_transactions: tuple[UndecidedTransaction, ...] = ()
-    """The oldest ten; the first one holds the last stable offset back."""
+    """The oldest ten open transactions; the first one determines the last stable offset."""

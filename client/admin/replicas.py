@@ -1,6 +1,6 @@
-"""Replicas: how each copy of a partition stands, asked of the broker that has it.
+"""Describes the replicas of partitions, each by asking the broker that has it.
 
-Knows the message DescribeReplicas, which is ours: other clusters lack it.
+Knows the message DescribeReplicas, which only minikafka has.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,14 +29,14 @@ async def describe_replicas(
     *,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, dict[int, ReplicaState | ApiError]]:
-    """Describe replicas, each as its broker has it: the brokers to ask for each partition.
+    """Describe replicas; `replicas` maps each partition to the brokers to ask for theirs.
 
-    `describe_topics` gives those brokers (`PartitionDescription.replicas`). Each is asked once, all
-    at the same time, and one that is down or silent for `timeout_ms` (default request_timeout_ms)
-    keeps nothing from the others: in the place of its replicas stands the error, NETWORK_EXCEPTION
-    or REQUEST_TIMED_OUT. An error also stands where a broker has no such replica
-    (NOT_LEADER_OR_FOLLOWER), lost its disk (KAFKA_STORAGE_ERROR) or is too old
-    (UNSUPPORTED_VERSION). UnsupportedVersion if all of them are, as those of Apache Kafka.
+    `describe_topics` returns those brokers (`PartitionDescription.replicas`). All are asked at the
+    same time. A replica has an error instead of a state: NETWORK_EXCEPTION if its broker is down,
+    REQUEST_TIMED_OUT if it does not answer within `timeout_ms` (default request_timeout_ms),
+    NOT_LEADER_OR_FOLLOWER if it has no such replica, KAFKA_STORAGE_ERROR if its disk failed,
+    UNSUPPORTED_VERSION if it is too old. Raise UnsupportedVersion if all brokers are too old or
+    Apache Kafka's.
     """
     wanted = {TopicPartition(*each): list(brokers) for each, brokers in replicas.items()}
     of_broker: dict[int, dict[TopicPartition, None]] = {}
@@ -115,5 +115,5 @@ def _state(broker_id: int, one: PartitionResponse) -> ReplicaState:
 
 
 def _known(number: int) -> int | None:
-    """Give a number that is -1 on the wire where nothing is known."""
+    """Turn a negative number, which means unknown in the message, into None."""
     return None if number < 0 else number

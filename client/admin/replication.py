@@ -1,4 +1,4 @@
-"""Replicas of partitions: leaders elected, replicas moved to other brokers."""
+"""Elects leaders of partitions, and moves replicas to other brokers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -37,8 +37,9 @@ async def elect_leaders(
 ) -> dict[TopicPartition, ApiError | None]:
     """Elect leaders of these partitions, or of all that need it.
 
-    Gives for each None where a leader was elected, else the reason why not (ELECTION_NOT_NEEDED: a
-    valid one leads already). Asked about all partitions, it leaves out those that needed none.
+    The value is None if a leader was elected, else the error, such as ELECTION_NOT_NEEDED if a
+    valid leader leads already. If `partitions` is None, the result has only those that needed an
+    election.
     """
     wanted = None if partitions is None else by_topic(partitions)
 
@@ -68,9 +69,9 @@ async def elect_leaders(
 async def alter_partition_reassignments(
     asking: Asking, targets: Targets, *, allow_replication_factor_change: bool = True
 ) -> None:
-    """Begin to move partitions to these brokers, preferred leader first; None cancels.
+    """Begin to move partitions to these brokers, preferred leader first; None cancels a move.
 
-    Returns when the moves have begun. AdminError names the partitions that were refused.
+    Return when the moves have begun. Raise AdminError with the partitions that were refused.
     """
     by_name = {name_of(partition): TopicPartition(*partition) for partition in targets}
 
@@ -113,7 +114,7 @@ async def alter_partition_reassignments(
 async def list_partition_reassignments(
     asking: Asking, partitions: Partitions | None = None
 ) -> dict[TopicPartition, Reassignment]:
-    """Find which of these partitions, or of all, are moving, and where to."""
+    """Return the reassignments under way of these partitions, or of all."""
     wanted = None if partitions is None else by_topic(partitions)
 
     async def ask(connection: KafkaConnection) -> dict[TopicPartition, Reassignment]:

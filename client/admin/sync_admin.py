@@ -1,4 +1,4 @@
-"""The admin for ordinary code: each method runs its asyncio twin on a loop in a thread."""
+"""The synchronous admin: each method runs that of the asyncio admin on a loop in a thread."""
 
 from typing import Unpack
 
@@ -13,9 +13,9 @@ class Admin(SyncClient[aio.Admin]):
         with Admin("localhost:9092") as admin:
             admin.create_topics([NewTopic("flights", num_partitions=6)])
 
-    Each call has a deadline of default_api_timeout_ms and raises RequestTimedOut after it. Where a
-    call names many things and some are refused, the others are done and AdminError says which were
-    not.
+    Each call has a deadline of default_api_timeout_ms and raises RequestTimedOut after it. If a
+    call is about several things and some of them are refused, the others are done, and AdminError
+    names those refused.
     """
 
     def __init__(

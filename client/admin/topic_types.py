@@ -1,6 +1,6 @@
-"""Topics and partitions as plain values: to be created, as they are, and on the move.
+"""Topics and partitions as plain values: new topics, descriptions, reassignments.
 
-Topic ids are shown as Kafka shows them: URL-safe base64 text.
+Topic ids are URL-safe base64 text, as in Kafka's tools.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,23 +13,23 @@ from ...protocol.messages.elect_leaders import ElectionType as ElectionType
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. -1 leaves number or factor to the cluster's settings."""
+    """A topic to create; -1 for partitions or replication factor means the cluster's default."""
 
     name: str
     num_partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
     assignments: Mapping[int, Sequence[int]] | None = None
-    """Brokers per partition, preferred leader first; instead of the two numbers."""
+    """The brokers of each partition, preferred leader first, instead of the two numbers."""
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
 class CreatedTopic(NamedTuple):
-    """A topic that was created (or with validate_only could be)."""
+    """A topic that was created, or with `validate_only` could be created."""
 
     name: str
     topic_id: str
     num_partitions: int
-    """-1 where the broker is too old to say."""
+    """The number of partitions, or -1 if the broker is too old to return it."""
     replication_factor: int
 
 
@@ -47,13 +47,13 @@ class PartitionDescription:
 
     partition: int
     leader_id: int
-    """-1 where there is none."""
+    """The leader's id, or -1 if there is none."""
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline_replicas: tuple[int, ...] = ()
     eligible_leader_replicas: tuple[int, ...] | None = None
-    """None where the cluster does not keep them (KIP-966)."""
+    """The eligible leader replicas (KIP-966); None if the broker does not return them."""
     last_known_elr: tuple[int, ...] | None = None
 
 
@@ -68,14 +68,14 @@ class TopicDescription:
 
 
 class Reassignment(NamedTuple):
-    """The brokers of a partition's copies, now and after the move."""
+    """The replicas of a partition that is being moved to other brokers."""
 
     replicas: tuple[int, ...]
-    """All brokers that hold the partition or will hold it, preferred leader first."""
+    """All brokers that have a replica or will have one, preferred leader first."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas once the move is done."""
+        """The replicas after the move."""
         return tuple(broker for broker in self.replicas if broker not in self.removing)

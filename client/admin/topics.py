@@ -1,4 +1,4 @@
-"""Topics: created, deleted, given more partitions, listed, described.
+"""Creates, deletes, lists and describes topics, and adds partitions to them.
 
 Knows the messages and their versions.
 """
@@ -50,7 +50,7 @@ BY_ID_VERSION: Final = 6
 async def create_topics(
     asking: Asking, topics: Sequence[NewTopic], *, validate_only: bool = False
 ) -> dict[str, CreatedTopic]:
-    """Create topics; with `validate_only` say whether they could be created."""
+    """Create topics; with `validate_only`, only check whether they could be created."""
     by_name = {topic.name: _creatable(topic) for topic in topics}
 
     async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[CreatedTopic]:
@@ -101,9 +101,9 @@ async def create_partitions(
     assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
     validate_only: bool = False,
 ) -> None:
-    """Raise topics to these numbers of partitions.
+    """Add partitions to topics, up to the total numbers in `counts`.
 
-    `assignments` has for a topic the brokers of each new partition, preferred leader first.
+    `assignments` lists the brokers of each new partition of a topic, preferred leader first.
     """
     placed = assignments or {}
 
@@ -135,10 +135,10 @@ async def create_partitions(
 
 
 async def list_topics(asking: Asking, *, include_internal: bool = False) -> list[TopicListing]:
-    """List all topics by name."""
+    """List all topics, sorted by name."""
 
     async def ask(connection: KafkaConnection) -> list[TopicListing]:
-        # Version 0 has no null: there an empty list means all.
+        # Version 0 has no null; in it an empty list means all topics.
         everything: list[MetadataRequestTopic] | None = (
             None if connection.versions.of(ApiKey.METADATA) else []
         )
@@ -156,7 +156,7 @@ async def list_topics(asking: Asking, *, include_internal: bool = False) -> list
 async def describe_topics(asking: Asking, names: Sequence[str]) -> dict[str, TopicDescription]:
     """Describe topics; AdminError names those that do not exist.
 
-    Eligible leader replicas are described where the broker that is asked knows of them.
+    Eligible leader replicas are included if the broker that is asked supports them.
     """
 
     async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[TopicDescription]:

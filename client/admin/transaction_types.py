@@ -1,4 +1,4 @@
-"""Transactions and their producers as plain values: listed, described, to be ended by hand."""
+"""Transactions and their producers as plain values: listings, descriptions, what to abort."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from ...protocol.types import TopicPartition
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id in brief."""
+    """A transactional id as `list_transactions` returns it."""
 
     transactional_id: str
     coordinator_id: int
@@ -15,7 +15,7 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id as its coordinator knows it."""
+    """A transactional id as its coordinator describes it."""
 
     transactional_id: str
     coordinator_id: int
@@ -25,25 +25,25 @@ class TransactionDescription(NamedTuple):
     producer_epoch: int
     timeout_ms: int
     start_ms: int | None
-    """When the open transaction began, wall clock; None where none is open."""
+    """The time when the open transaction began, in ms since the epoch; None if none is open."""
     partitions: tuple[TopicPartition, ...]
 
 
 class ActiveProducer(NamedTuple):
-    """A producer as the leader of a partition remembers it."""
+    """A producer's state in one partition, as the leader or another replica has it."""
 
     producer_id: int
     producer_epoch: int
     last_sequence: int
     last_timestamp_ms: int
     coordinator_epoch: int | None
-    """The epoch that the newest marker carried; None where there was no marker."""
+    """The coordinator's epoch in the newest marker; None if there was no marker."""
     transaction_start_offset: int | None
-    """The first offset of the open transaction; None where none is open."""
+    """The first offset of the open transaction; None if none is open."""
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction on one partition, to be aborted by hand."""
+    """An open transaction on one partition, for `abort_transaction`."""
 
     partition: TopicPartition
     producer_id: int
@@ -52,7 +52,7 @@ class OpenTransaction(NamedTuple):
 
 
 class FencedProducer(NamedTuple):
-    """The producer id and epoch that a transactional id now has."""
+    """The producer id and the new epoch of a transactional id that was fenced."""
 
     producer_id: int
     producer_epoch: int

@@ -1,7 +1,7 @@
-"""Transactions and their producers (KIP-664): listed, described, fenced, aborted by hand.
+"""Lists and describes transactions and their producers, fences and aborts them (KIP-664).
 
-Knows the messages. Transactional ids are asked about at their coordinators, producers at the
-leaders of the partitions that they write to.
+Knows the messages. Requests about a transactional id are sent to its coordinator, those about
+producers to the leaders of the partitions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ from .transaction_types import (
 )
 
 FENCING_TIMEOUT_MS: Final = 1
-"""A producer that is fenced has no transaction of this epoch for which a timeout matters."""
+"""The transaction timeout in the request, which has no effect because no transaction follows."""
 
 
 async def list_transactions(
@@ -56,9 +56,10 @@ async def list_transactions(
     longer_than_ms: int = -1,
     pattern: str | None = None,
 ) -> list[TransactionListing]:
-    """List transactional ids by name; only those that pass every filter.
+    """List the transactional ids that pass every filter, sorted by name.
 
-    `longer_than_ms`: only open for longer. `pattern`: a regular expression for the id.
+    `longer_than_ms` selects transactions that have been open for longer, `pattern` the ids that
+    match a regular expression.
     """
 
     async def ask(connection: KafkaConnection) -> list[tuple[str, int, str]]:
@@ -112,7 +113,7 @@ async def describe_transactions(
 async def fence_producers(
     asking: Asking, transactional_ids: Iterable[str]
 ) -> dict[str, FencedProducer]:
-    """Fence the producers of these ids and abort their transactions; gives the new epochs."""
+    """Fence the producers of these ids and abort their transactions; return the new epochs."""
 
     async def ask(coordinator: Coordinator, name: str) -> FencedProducer:
         request = InitProducerIdRequest(
@@ -130,7 +131,7 @@ async def fence_producers(
 async def describe_producers(
     asking: Asking, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
 ) -> dict[TopicPartition, list[ActiveProducer]]:
-    """List the producers that partitions know, as their leaders or one broker see it."""
+    """List the producers of each partition, as its leader knows them, or broker `broker_id`."""
     wanted: dict[TopicPartition, None] = dict.fromkeys(
         TopicPartition(*partition) for partition in partitions
     )
@@ -157,7 +158,7 @@ async def describe_producers(
 
 
 async def abort_transaction(asking: Asking, transaction: OpenTransaction) -> None:
-    """Write an abort marker on one partition, for a transaction that no coordinator ends."""
+    """Write an abort marker to one partition, for a transaction that no coordinator ends."""
     partition, producer_id, epoch, coordinator_epoch = transaction
 
     async def ask(
@@ -187,7 +188,7 @@ async def abort_transaction(asking: Asking, transaction: OpenTransaction) -> Non
 
 
 def patient_code(answer: Any) -> int:
-    """Read the error of an answer; one that passes once a transaction has ended is asked again."""
+    """Return an answer's error code, with CONCURRENT_TRANSACTIONS as a code that is retried."""
     code = ErrorCode(answer.error_code)
     waits = code is ErrorCode.CONCURRENT_TRANSACTIONS
     return int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if waits else int(code)
