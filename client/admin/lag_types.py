@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class PartitionLag(NamedTuple):
-    """What a reader still has to read in one partition, counted from its committed offset."""
+    """The part of one partition that a reader has yet to read, from its committed offset on."""
 
     committed_offset: int
     """The next offset to read: the reader has read all records before it."""
